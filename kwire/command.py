@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kwire.process import INTERRUPTED, UNREAD, catch_interrupts
+from kwire.process import INTERRUPTED, UNREAD, end_imports
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -122,7 +122,7 @@ class LazyGroup(click.Group):
             raise click.ClickException(str(hint)) from error
         except EngineError as error:
             raise click.ClickException(str(error)) from error
-        catch_interrupts()
+        end_imports()
         command.context_class = Context
         return command
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, overload
 
@@ -19,6 +18,7 @@ from kwire.headers import (
     request_header_version,
     response_header_version,
 )
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from kwire.schema import Api, schema_of
 

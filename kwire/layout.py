@@ -7,10 +7,10 @@ compares versions. A layout is plain data.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire.errors import SchemaError
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_NESTING, TAG_WEIGHT
 from kwire.schema import Field, Schema, Versions, schema_of
 

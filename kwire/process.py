@@ -7,6 +7,7 @@ traceback until ``run`` is called.
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 
@@ -23,6 +24,7 @@ def run(module: str) -> None:
     ``module``: name of the module that contains the command, as the function ``main``.
     """
     _replace_handler(signal.default_int_handler, _exit)  # nothing needs cleanup while modules are imported
+    gc.disable()  # until modules are imported
     import atexit
     from importlib import import_module
 
@@ -50,8 +52,14 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
 
 
-def catch_interrupts() -> None:
-    """Raise KeyboardInterrupt on Ctrl-C from this call on. It has no effect unless ``run`` was called before."""
+def end_imports() -> None:
+    """End the part of a process in which it imports its modules.
+
+    From this call on, Ctrl-C raises KeyboardInterrupt, if ``run`` was called before, and garbage is collected, except
+    for the objects of the imported modules, which exist as long as the process.
+    """
+    gc.freeze()
+    gc.enable()
     _replace_handler(_exit, signal.default_int_handler)
 
 

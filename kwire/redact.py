@@ -16,10 +16,9 @@ FIELDS = {  # fields with secrets, by qualified class name
     "RenewDelegationTokenRequest": ("hmac",),
 }
 CONFIGS = frozenset({"AlterConfigsRequest", "IncrementalAlterConfigsRequest"})  # requests with values of configs
-SECRET_CONFIG = re.compile(  # names of configs that are of the type PASSWORD in Kafka, also with a prefix
+HIDDEN_CONFIG = (  # names of configs that are of the type PASSWORD in Kafka, also with a prefix
     r"(?:.*\.)?(?:password|secret|passphrase|secret\.key|master\.key|jaas\.config"
-    r"|ssl\.keystore\.(?:key|certificate\.chain)|ssl\.truststore\.certificates)",
-    re.IGNORECASE,
+    r"|ssl\.keystore\.(?:key|certificate\.chain)|ssl\.truststore\.certificates)"
 )
 MESSAGES = {name.partition(".")[0] for name in FIELDS} | CONFIGS
 
@@ -58,4 +57,4 @@ def _redact_configs(request: Any) -> bool:
 
 def _is_secret(name: str) -> bool:
     """Return whether a config contains a secret. ``name``: name of the config, also with a listener prefix."""
-    return SECRET_CONFIG.fullmatch(name) is not None
+    return re.fullmatch(HIDDEN_CONFIG, name, re.IGNORECASE) is not None

@@ -7,10 +7,10 @@ The functions compare the layouts of the versions, not the declarations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 from kwire.layout import List, Maybe, Node, Record, form, resolve, versions_of
+from kwire.lazy_dataclass import dataclass
 from kwire.schema import Field, Versions, schema_of
 
 TAGGED_SECTION = "(tagged fields)"

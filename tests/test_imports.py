@@ -18,8 +18,8 @@ OWN = ("kwire", "mockbroker")
 TRIO = {"attr", "attrs", "cffi", "idna", "outcome", "sniffio", "sortedcontainers", "trio"}  # trio and what it requires
 ALL_NAMES = "import {0}; [getattr({0}, name) for name in {0}.__all__]"
 
-KWIRE = """kwire apikeys buffers codec codegen connection engines envelope errorcodes errors frames headers layout lazy limits
-    messages schema"""
+KWIRE = """kwire apikeys buffers codec codegen connection engines envelope errorcodes errors frames headers layout lazy
+    lazy_dataclass limits messages schema"""
 SERVING_KWIRE = "blobs filter java json records redact"
 SERVING = "mockbroker api base broker faults groups net quotas security share storage telemetry topics transactions"
 

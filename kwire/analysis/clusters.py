@@ -10,10 +10,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

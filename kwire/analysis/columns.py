@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from operator import itemgetter
 from typing import Any
+
+from kwire.lazy_dataclass import dataclass
 
 Row = dict[str, Any]  # values by column; timestamps are integers: microseconds since 1970, UTC
 Tables = Mapping[str, list[Row]]  # rows by table name

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import sqrt
 
 from kwire.analysis.columns import Row, Tables
 from kwire.analysis.transactions import COMMITTED, REFUSED
+from kwire.lazy_dataclass import dataclass
 
 NEEDED = (
     "connections",

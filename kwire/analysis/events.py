@@ -8,7 +8,7 @@ event is ``id:...`` until ``name_topics`` sets the topic name from another call.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from operator import attrgetter
 from typing import Annotated, get_type_hints
@@ -34,6 +34,7 @@ from kwire.analysis.columns import (
     texts,
 )
 from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 ACKNOWLEDGED = ("gaps", "accepted", "released", "rejected", "renewed")  # events by Kafka's acknowledge type

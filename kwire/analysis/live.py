@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.analysis.events import GroupEvent, error_name
@@ -17,6 +17,7 @@ from kwire.analysis.extract import events_of
 from kwire.analysis.topics import topic_names, watermarks
 from kwire.analysis.usage import refusals
 from kwire.capture.calls.model import Call
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 
 EXPIRY_US = 900_000_000  # of members, groups and offsets that are not seen again

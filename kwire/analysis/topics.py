@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call
 from kwire.capture.calls.topic_names import topics_in
 from kwire.json.objects import uuid_text
+from kwire.lazy_dataclass import dataclass
 
 _LATEST = -1
 # APIs whose responses name existing topics.

@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import attrgetter
 
@@ -20,6 +19,7 @@ from kwire.analysis.events import GroupEvent
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call
 from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
 
 COMMITTED, ABORTED, REFUSED, NOT_KNOWN = "committed", "aborted", "refused", "unknown"
 

@@ -6,11 +6,12 @@ Each connection is processed separately; the periods of a group are combined at 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import GroupEvent
 from kwire.capture.calls.model import INCOMPLETE, KAFKA, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE, Call, Connection
+from kwire.lazy_dataclass import dataclass
 
 GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # APIs about members of one group
 NOT_READ = frozenset({INCOMPLETE, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from kwire.analysis.events import error_name
 from kwire.analysis.topics import topic_key
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call, Connection
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of
 

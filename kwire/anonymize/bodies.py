@@ -6,7 +6,6 @@ import re
 from base64 import urlsafe_b64decode
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 from uuid import UUID
@@ -18,6 +17,7 @@ from kwire.anonymize.stored import Context, Stored
 from kwire.blobs.fields import ASSIGNORS, INSIDE
 from kwire.json.objects import uuid_text
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, resolve
+from kwire.lazy_dataclass import dataclass
 from kwire.redact import redact
 
 SHARE_KEY = re.compile(r"(.*):([A-Za-z0-9_-]{22}):([0-9]+)", re.DOTALL)  # group, topic id, partition (KIP-932)

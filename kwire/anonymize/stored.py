@@ -7,7 +7,6 @@ message are replaced by a pseudonym of the bytes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from kwire import codec
@@ -16,6 +15,7 @@ from kwire.blobs import BLOBS, body_offset, readable_version, stored_version
 from kwire.blobs.fields import CONSUMER, INSIDE
 from kwire.blobs.sticky import CooperativeStickyUserData, decode_user_data
 from kwire.errors import WireError
+from kwire.lazy_dataclass import dataclass
 
 CONNECT = "connect"
 SUBSCRIPTION, ASSIGNMENT = "ConsumerProtocolSubscription", "ConsumerProtocolAssignment"

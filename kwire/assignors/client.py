@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire.assignors.server import AssignorError
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.java import map_order, utf16
+from kwire.lazy_dataclass import dataclass
 
 EAGER = "eager"  # members revoke all partitions before they rejoin
 COOPERATIVE = "cooperative"  # members keep their partitions and revoke only those that the assignment moves

@@ -6,9 +6,11 @@ Source: PartitionAssignor, GroupSpec and SubscribedTopicDescriber of Kafka's gro
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeVar
 from uuid import UUID
+
+from kwire.lazy_dataclass import dataclass
 
 _Key = TypeVar("_Key", UUID, str)
 

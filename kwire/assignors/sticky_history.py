@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire.assignors.client import UNKNOWN_GENERATION, Subscription, TopicPartition, Topics
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

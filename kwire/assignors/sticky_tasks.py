@@ -8,12 +8,12 @@ StickyTaskAssignor and ProcessState of Kafka 4.2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import NamedTuple, TypeAlias
 
 from kwire.assignors.priority_queue import PriorityQueue
 from kwire.java import bucket_of, map_order, string_hash, utf16
+from kwire.lazy_dataclass import dataclass
 
 Task: TypeAlias = tuple[str, int]  # id of the subtopology, and partition
 TaskSet: TypeAlias = frozenset[Task]

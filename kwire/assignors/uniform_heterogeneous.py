@@ -9,12 +9,12 @@ UniformHeterogeneousAssignmentBuilder of Kafka 4.2.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import cycle, islice
 from uuid import UUID
 
 from kwire.assignors.server import GroupAssignment, Members, Partitions, partitions_of
 from kwire.java import uuid_order
+from kwire.lazy_dataclass import dataclass
 
 MAX_ROUNDS = 16  # iterations over all topics, as in Kafka, even if the group is not balanced then
 

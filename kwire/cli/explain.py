@@ -8,7 +8,6 @@ import sys
 import textwrap
 from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,6 +18,7 @@ from kwire.cli import frames, lines
 from kwire.command import one_line
 from kwire.explain import UNREAD, Explanation, Piece
 from kwire.explain.pieces import STRUCT, TAG_TYPE, TRAILING
+from kwire.lazy_dataclass import dataclass
 
 SHOWN_BYTES = 8  # maximum bytes of a piece that text shows
 UNREAD_ROWS = 32  # maximum rows of bytes that could not be decoded

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from reprlib import repr as shorten
 from typing import Any, TypeVar
 
@@ -13,6 +12,7 @@ import click
 
 from kwire import envelope
 from kwire.cli import lines
+from kwire.lazy_dataclass import dataclass
 
 HEX = re.compile(r"[0-9a-fA-F\s]+")
 DIRECTIONS = ("request", "response")

@@ -37,7 +37,7 @@ PLAIN, ESCAPED = ReaderOptions(), ReaderOptions(escaped=True)
 WEIGHED, WEIGHED_ESCAPED = ReaderOptions(weighed=True), ReaderOptions(weighed=True, escaped=True)
 SLICED, SLICED_ESCAPED = (ReaderOptions(weighed=True, escaped=escaped, sliced=True) for escaped in (False, True))
 
-POSITION = re.compile(r"p\d*|pos")  # variables of readers with an offset of the data; offsets only grow
+POSITION = r"p\d*|pos"  # variables of readers with an offset of the data; offsets only grow
 
 # Functions in use: readers without a memory limit, and writers.
 readers: dict[type, dict[int, Reader]] = {}
@@ -111,7 +111,7 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
     at, left, trace = 0, 0, refusal.__traceback__
     while trace is not None:
         found = trace.tb_frame.f_locals
-        at = max([at, *(found[name] for name in found if POSITION.fullmatch(name))])
+        at = max([at, *(found[name] for name in found if re.fullmatch(POSITION, name))])
         left = found.get("left", left)
         trace = trace.tb_next
     kind, reason = DecodeError, "invalid data near this offset"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from itertools import repeat
 from struct import Struct
@@ -12,6 +11,7 @@ from kwire import codegen
 from kwire.codegen import Names
 from kwire.engines import runtime
 from kwire.layout import Record
+from kwire.lazy_dataclass import dataclass
 from kwire.schema import Field, schema_of
 
 CODES = {

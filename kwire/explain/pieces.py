@@ -7,10 +7,10 @@ error, and a leaf for the remaining bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kwire.errors import DecodeError
+from kwire.lazy_dataclass import dataclass
 
 COUNT, LENGTH, TAG, SIZE, PRESENCE = "(count)", "(length)", "(tag)", "(size)", "(presence)"
 BOOKKEEPING = frozenset({COUNT, LENGTH, TAG, SIZE, PRESENCE})  # names of leaves that precede the bytes they describe

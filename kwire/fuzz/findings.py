@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
 from kwire.envelope import Response
 from kwire.frames import pack
 from kwire.fuzz.session import Names, Step
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.join_group import JoinGroupResponse
 
 CRASH, HANG, HARM, UNREADABLE, CORRELATION = "crash", "hang", "harm", "unreadable", "correlation"

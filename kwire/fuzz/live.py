@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from random import Random
 from typing import Any, Protocol
 
@@ -26,6 +26,7 @@ from kwire.errors import WireError
 from kwire.frames import FrameBuffer
 from kwire.fuzz.findings import CORRELATION, CRASH, HANG, HARM, UNREADABLE, Finding, Recorded, shrink
 from kwire.fuzz.session import CLIENT, RESPONSE_TIME, Names, Session, Step, due, shared
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_topics import CreateTopicsRequest

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 
@@ -20,6 +19,7 @@ from kwire.engines.varints import uvarint
 from kwire.fuzz import edges
 from kwire.fuzz.sites import Entry, Site, message_sites, request_sites, response_sites
 from kwire.layout import Blob, Fixed, List, Maybe, Record, Text
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_TEXT
 
 FIELD_SHARE = 0.7  # share of the mutations that use the fields

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from random import Random
 from typing import Any
 from uuid import UUID
@@ -23,6 +23,7 @@ from kwire.frames import pack
 from kwire.fuzz.mutate import mutate
 from kwire.fuzz.values import any_value
 from kwire.layout import versions_of
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 from kwire.messages.api_versions import ApiVersionsRequest

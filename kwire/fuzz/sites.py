@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from kwire import envelope
@@ -17,6 +17,7 @@ from kwire.engines.reference import to_construct
 from kwire.errors import DecodeError
 from kwire.headers import RequestHeader, ResponseHeader, response_header_version
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, resolve, smallest
+from kwire.lazy_dataclass import dataclass
 
 ROOT = "(frame)"  # root of construct's paths; primitives.where removes it
 

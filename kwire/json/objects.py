@@ -21,8 +21,8 @@ from kwire.schema import schema_of, unknown_tags
 
 M = TypeVar("M")
 UNKNOWN_TAGS = "_unknown_tags"
-_TAG = re.compile("0|[1-9][0-9]{0,9}")
-_UUID = re.compile("[A-Za-z0-9_-]{22}")
+_TAG = "0|[1-9][0-9]{0,9}"
+_UUID = "[A-Za-z0-9_-]{22}"
 _NOT_NUMBERS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 
 
@@ -145,7 +145,7 @@ def _load_record(form: Any, record: Record, path: str) -> Any:
 
 
 def _load_tags(form: Any, path: str) -> dict[int, bytes]:
-    if not isinstance(form, Mapping) or not all(isinstance(tag, str) and _TAG.fullmatch(tag) for tag in form):
+    if not isinstance(form, Mapping) or not all(isinstance(tag, str) and re.fullmatch(_TAG, tag) for tag in form):
         raise EncodeError(f"expected an object with tag numbers as keys, got {shorten(form)}", path=path)
     return {int(tag): _base64(item, f"{path}.{tag}") for tag, item in form.items()}
 
@@ -158,6 +158,6 @@ def _base64(form: Any, path: str) -> bytes:
 
 
 def _uuid(form: Any, path: str) -> UUID:
-    if not isinstance(form, str) or not _UUID.fullmatch(form):
+    if not isinstance(form, str) or not re.fullmatch(_UUID, form):
         raise EncodeError(f"expected a uuid of 22 characters, got {shorten(form)}", path=path)
     return UUID(bytes=base64.urlsafe_b64decode(form + "=="))

@@ -6,9 +6,10 @@ The packets have sequence numbers, acknowledgements and checksums, and include t
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from hashlib import blake2b
 from ipaddress import IPv4Address, IPv6Address, ip_address
+
+from kwire.lazy_dataclass import dataclass
 
 FIN, SYN, RST, PUSH, ACK = 1, 2, 4, 8, 16
 SEGMENT = 16_384  # bytes of payload in one packet

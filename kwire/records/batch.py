@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain
 from typing import cast
 
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
+from kwire.lazy_dataclass import dataclass
 from kwire.records import compression
 from kwire.records.checksum import crc32c
 from kwire.records.limits import RECORDS_AT_ONCE, SMALLEST_RECORD

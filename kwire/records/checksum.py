@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from google_crc32c import extend as _extend
-
 from kwire.engines.chosen import DEFAULT
 from kwire.engines.native import package
 
 PIECE = 1 << 18  # bytes that are copied at once
+
+
+def _extend(before: int, data: bytes) -> int:
+    """Compute a CRC-32C, as google_crc32c.extend, which replaces this function at its first call."""
+    from google_crc32c import extend  # on demand: a broker without records does not need it
+
+    globals()["_extend"] = extend
+    return int(extend(before, data))
 
 
 def _copied(data: bytes, start: int = 0, before: int = 0, /) -> int:

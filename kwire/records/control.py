@@ -5,7 +5,7 @@ types occur in the metadata log of the controllers. Source: org.apache.kafka.com
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 
 from kwire.blobs import decode_stored, encode_stored
@@ -19,6 +19,7 @@ from kwire.blobs.control_records import (
     VotersRecord,
 )
 from kwire.errors import DecodeError
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, build_batch
 from kwire.records.record import Record
 

@@ -11,10 +11,11 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
+from kwire.lazy_dataclass import dataclass
 from kwire.records import compression
 from kwire.records.limits import MAX_NESTING
 from kwire.records.record import Record, int64

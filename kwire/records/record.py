@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any, TypeVar
 
 from kwire.engines.varints import SHORT, uvarint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
+from kwire.lazy_dataclass import dataclass
 from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE, SMALLEST_HEADER
 from kwire.records.native import records_of, written_natively
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from kwire.errors import SchemaError
+from kwire.lazy_dataclass import dataclass
 
 ZERO_UUID = UUID(int=0)
 EXAMPLES = "0-9, 6+, 5 or none"  # examples of version ranges

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kwire.errors import SchemaError
+from kwire.lazy_dataclass import dataclass
 from kwire.schema.fields import Field, Versions
 
 

@@ -6,11 +6,11 @@ import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, SparkSession
 
 from kwire.capture.files.file_systems import is_address, size_of
+from kwire.lazy_dataclass import dataclass
 from kwire.spark import source, stages, topic
 from kwire.spark.bundles import SLICE
 from kwire.spark.folding import SLICE_CALLS

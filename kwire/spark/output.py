@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
@@ -16,6 +15,7 @@ from pyspark.sql import functions as sql
 from kwire.analysis.columns import SPARK, Table
 from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.files.file_systems import below, file_system
+from kwire.lazy_dataclass import dataclass
 from kwire.spark import parts
 
 PARQUET = "parquet"

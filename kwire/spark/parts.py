@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from uuid import uuid4
 
@@ -22,6 +22,7 @@ from pyarrow import fs
 from kwire.analysis.columns import Row, Table, arrow_schema, arrow_table
 from kwire.analysis.tables import EVERY, TABLES
 from kwire.capture.files.file_systems import file_system
+from kwire.lazy_dataclass import dataclass
 
 CAPTURE, DATE = "capture_id", "date"
 DAY = 86_400_000_000  # microseconds

@@ -16,7 +16,6 @@ import struct
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -33,6 +32,7 @@ from kwire.capture.files.file_systems import below, changed_at, file_system, is_
 from kwire.capture.files.splits import NOT_PROVEN, Guesses
 from kwire.capture.tcp.packets import read_segments, splits
 from kwire.capture.tcp.segments import Segments
+from kwire.lazy_dataclass import dataclass
 from kwire.spark.following import Spool, log_key
 
 FORMAT = "kafka_pcap"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -35,6 +35,7 @@ from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.calls.model import Connection
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.file_systems import below
+from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles
 from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.folding import CallFold, call_of

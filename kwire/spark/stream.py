@@ -15,7 +15,7 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import split_partition
 from kwire.capture.files.file_systems import file_system
+from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles, plain, source, stages, topic
 from kwire.spark.bundles import (
     BUCKETS,

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, overload
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from kwire.lazy_dataclass import dataclass
 from kwire.spark.following import log_key
 from kwire.spark.source import REFERENCES, SPARK_TYPES
 

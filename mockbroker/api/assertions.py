@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from kwire import ErrorCode
 from kwire.json.objects import to_json
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api.groups import SET
 from mockbroker.api.request_report import request_report
 from mockbroker.api.snapshots import GroupSnapshot

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.errors import NotFoundError
 from mockbroker.net.in_process import BrokerEnd
 from mockbroker.net.pump import Pump

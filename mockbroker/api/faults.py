@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, Literal, Protocol, Self, TypeVar, Unpack
 
 import trio
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api.fault_names import ApiName, ErrorName, MalformName, PresetName
 from mockbroker.api.fault_options import PresetParameters, RequestConditions, RuleOptions, rule_form
 from mockbroker.api.fault_steps import step_of

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from secrets import token_bytes
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api import records
 from mockbroker.base.kafka_settings import kafka_settings
 from mockbroker.base.release import RELEASES

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kwire.java import partition_of_key
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import build_batch, read_batch
 from mockbroker.base.effects import Effects

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby, pairwise
 from operator import attrgetter
 from typing import Any, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api.wait import event_report
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event

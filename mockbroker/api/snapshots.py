@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, cast
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.coordinated import CoordinatedGroup
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api.snapshots import GroupSnapshot, snapshot
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
@@ -96,7 +95,7 @@ def _group_lines(group: GroupSnapshot, broker: Broker) -> list[str]:
 
 
 def _assignment_text(assignment: object) -> str:
-    return "assignment cannot be decoded" if assignment is None else json.dumps(assignment)
+    return "assignment cannot be decoded" if assignment is None else _json(assignment)
 
 
 def _event_line(event: Event) -> str:
@@ -108,7 +107,13 @@ def _event_line(event: Event) -> str:
 
 
 def _value_text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
+    return value if isinstance(value, str) else _json(value)
+
+
+def _json(value: object) -> str:
+    from json import dumps  # on demand: only a wait that timed out needs it
+
+    return dumps(value)
 
 
 def _counted(number: int, noun: str) -> str:

@@ -6,12 +6,13 @@ The request is split into an allowed part and denied elements. The response gets
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, TypeAlias
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.schema import ZERO_UUID
 from mockbroker.authorizer.checks import TERMS, Check
 from mockbroker.base.effects import Call, Close, Effects, Reply

@@ -6,10 +6,10 @@ For some APIs, a check of the named resources is not sufficient; ``special.py`` 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.schema import ALL_VERSIONS, Versions
 from mockbroker.faults.identifiers import GROUP, TOPIC, TRANSACTIONAL_ID
 from mockbroker.security.acl import Operation, ResourceType

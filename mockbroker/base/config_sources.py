@@ -6,10 +6,10 @@ Source: Kafka's DynamicBrokerConfig.brokerConfigSynonyms and ConfigHelper.config
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from itertools import dropwhile
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.kafka_settings import BY_LISTENER, NEW, OLD, KafkaSetting, base_name, kafka_settings
 from mockbroker.base.live_settings import layers
 from mockbroker.base.release import Release

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.event_kinds import EventKind
 
 R = TypeVar("R")

@@ -6,10 +6,9 @@ Source: org.apache.kafka.server.config.AbstractKafkaConfig (4.2), kafka.server.K
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import cache
-from importlib import resources
+
+from kwire.lazy_dataclass import dataclass
 
 TYPES = {"BOOLEAN": 1, "STRING": 2, "INT": 3, "SHORT": 4, "LONG": 5, "DOUBLE": 6, "LIST": 7, "CLASS": 8, "PASSWORD": 9}
 BITS = {"SHORT": 16, "INT": 32, "LONG": 64}
@@ -92,6 +91,8 @@ def one_of(words: Iterable[str], *, many: bool) -> str:
 def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
     """Return the definitions of all broker settings, by the name of the setting and then by release (OLD or NEW)."""
     settings: dict[str, dict[str, KafkaSetting]] = {}
+    from importlib import resources  # on demand: a cluster without given settings does not need it
+
     text = resources.files("mockbroker.base").joinpath("kafka_settings.tsv").read_text("utf-8")
     for line in text.splitlines():
         if line.startswith("#"):
@@ -153,5 +154,7 @@ def nearest(name: str, known: set[str]) -> str | None:
     for prefix in RELATED:
         if prefix + plain in names:
             return prefix + plain
+    from difflib import get_close_matches
+
     near = get_close_matches(plain, sorted(names), n=1, cutoff=LIKENESS)
     return near[0] if near else None

@@ -7,9 +7,9 @@ over the static setting, with which the cluster was started.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Protocol
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import Settings
 
 DYNAMIC_BROKER, DYNAMIC_DEFAULT_BROKER, STATIC_BROKER = 2, 3, 4  # config sources of DescribeConfigs
@@ -85,8 +85,8 @@ class LiveSettings(Settings):
             of_broker: Settings that AlterConfigs has set for one broker, by name.
         """
         merged = static.with_values({**cluster_wide, **of_broker})
-        for each in fields(Settings):
-            object.__setattr__(self, each.name, getattr(merged, each.name))
+        for name in Settings.__annotations__:
+            object.__setattr__(self, name, getattr(merged, name))
         object.__setattr__(self, "static", static)
         object.__setattr__(self, "cluster_wide", cluster_wide)
         object.__setattr__(self, "of_broker", of_broker)

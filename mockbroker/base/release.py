@@ -7,9 +7,10 @@ the release had it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field
 
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from kwire.schema import Versions
 
@@ -145,7 +146,7 @@ class Quirks:
     """Topics and brokers have the configurations of 3.9."""
 
 
-SINCE_4_0, BEFORE_4_0 = (Quirks(**{each.name: differs for each in fields(Quirks)}) for differs in (False, True))
+SINCE_4_0, BEFORE_4_0 = (Quirks(**dict.fromkeys(Quirks.__annotations__, differs)) for differs in (False, True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -321,6 +322,12 @@ RELEASES = {
         KAFKA_4_0,
         KAFKA_4_1,
         KAFKA_4_2,
-        replace(KAFKA_4_2, name="all", batches_only=False, everything=True),
+        Release(
+            name="all",
+            batches_only=False,
+            everything=True,
+            features=KAFKA_4_2.features,
+            supported=KAFKA_4_2.supported,
+        ),
     )
 }

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import field
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_WEIGHT, WEIGHT_ALLOWANCE
 from mockbroker.base.kafka_settings import definitions, nearest, one_of
 
@@ -351,7 +352,7 @@ class Settings:
                 continue
             with suppress(SettingsError):
                 changed[_attribute(name)] = _value(name, value)
-        present: dict[str, Any] = {each.name: getattr(self, each.name) for each in fields(Settings)}
+        present: dict[str, Any] = {name: getattr(self, name) for name in Settings.__annotations__}
         return Settings(**{**present, **changed, "others": others})
 
     def ssl_text(self, name: str) -> str | None:
@@ -565,7 +566,9 @@ _MOST = {
     **dict.fromkeys(LONGS, 2**63 - 1),
 }
 _KINDS: Mapping[str, type] = {
-    each.name: type(each.default) for each in fields(Settings) if each.name not in ("given", "others")
+    name: {"bool": bool, "int": int, "str": str}[annotation]
+    for name, annotation in Settings.__annotations__.items()
+    if name not in ("given", "others")
 }
 
 

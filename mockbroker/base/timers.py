@@ -6,10 +6,11 @@ The deadline of a group has the group id as key, because a plain string is faste
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Dismiss, Ticket
 
 

@@ -14,13 +14,13 @@ The client authenticates again before the session ends (KIP-368).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import Enum, auto
 from math import inf
 from typing import Any
 
 from kwire import APIS, ErrorCode
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse

@@ -6,8 +6,9 @@ A configuration that mockbroker does not use is returned with its configured val
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.config_sources import DEFAULT, ConfigSource, broker_sources, release_settings, set_values
 from mockbroker.base.kafka_settings import BY_LISTENER, TYPES, KafkaSetting, base_name, definitions
 from mockbroker.base.live_settings import (

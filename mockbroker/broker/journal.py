@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any, TypeAlias, TypeVar, overload
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import FREQUENT, EventKind
 from mockbroker.groups.classic.subscription import decode_assignment

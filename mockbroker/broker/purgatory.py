@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Generic, TypeVar
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Ticket
 
 K = TypeVar("K", bound=Hashable)

@@ -8,13 +8,13 @@ the response to a Fetch contain records.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, overload
 
 from kwire import APIS
 from kwire.envelope import decode_request, decode_response
+from kwire.lazy_dataclass import dataclass
 from kwire.redact import redact
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Ticket

@@ -8,12 +8,12 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from kwire import APIS
 from kwire.headers import request_header_version
+from kwire.lazy_dataclass import dataclass
 from kwire.schema import NO_VERSIONS, Api, Versions
 from mockbroker.base.effects import (
     Answer,

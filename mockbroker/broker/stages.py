@@ -8,9 +8,9 @@ those of the connection, ``Router.stages`` after them.
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Answer, Call, Effects, NoReply, Proceed, Reply, Steps, Ticket, begin
 
 Outcome: TypeAlias = Effects | Call[Any] | None  # of ``Stage.before``

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.release import Release
 from mockbroker.base.settings import MAX_NEW_PARTITIONS, Settings
 from mockbroker.groups.group_type import NewTopic

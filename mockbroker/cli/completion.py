@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from click.shell_completion import CompletionItem
 
 from kwire.completion import complete
 from mockbroker.cli.http_address import read_token
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from kwire.completion import Completer
     from mockbroker.cli.control_client import ControlClient
 
@@ -50,6 +51,8 @@ def running(path: str, key: str) -> Completer:
             names = [str(item[key]) for item in client.ask("GET", path)["items"]]
         except click.ClickException:  # also ControlError
             return []
+        from click.shell_completion import CompletionItem  # on demand: only a shell that completes needs it
+
         return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
     return proposals

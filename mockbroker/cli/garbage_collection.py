@@ -13,6 +13,5 @@ def limit_garbage_collection() -> None:
     """Make Python's garbage collections rare. A server has many long-lived objects without cycles, which are slow to
     scan.
     """
-    gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

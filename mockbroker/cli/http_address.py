@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 import click
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.net.addresses import is_loopback
-from mockbroker.proxy.addresses import Address
 
 TOKEN_VARIABLE = "MOCKBROKER_HTTP_TOKEN"  # noqa: S105 - the name of a variable
 DEFAULT_HOST = "127.0.0.1"
@@ -51,6 +51,8 @@ def http_address(http: str | None, names: Iterable[str], token_file: Path | None
             option = "--http-host" if names else "--http-token-file"
             raise click.UsageError(f"{option} has no effect without --http: add --http")
         return None
+    from mockbroker.proxy.addresses import Address  # on demand: only --http needs it
+
     address = Address.parse(http if ":" in http else f"{DEFAULT_HOST}:{http}")
     if address is None:
         raise click.UsageError(f"--http {http}: expected PORT or HOST:PORT")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import re
-import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from mockbroker.faults.sections import Problem
 
 KEY = "fault"  # of the list of rules, in TOML [[fault]]
 SUFFIXES = (".toml", ".yaml", ".yml", ".json")
-PLACE = re.compile(r"faults\[(\d+)\]\.?(.*)", re.DOTALL)  # paths of problems with initial rules
+PLACE = r"(?s)faults\[(\d+)\]\.?(.*)"  # paths of problems with initial rules
 
 
 class RuleFileError(ValueError):
@@ -64,7 +62,7 @@ def by_number(problems: Iterable[Problem]) -> list[str]:
     """Return problems of fault rules as texts. Each text contains the number of its rule in the file, from 1."""
     texts = []
     for each in problems:
-        found = PLACE.fullmatch(each.path)
+        found = re.fullmatch(PLACE, each.path)
         text = str(Problem(found[2], each.detail, each.possible) if found else each)
         texts.append(f"rule {int(found[1]) + 1}: {text}" if found else text)
     return texts
@@ -73,8 +71,12 @@ def by_number(problems: Iterable[Problem]) -> list[str]:
 def _parsed(suffix: str, text: str) -> Any:
     try:
         if suffix == ".toml":
+            import tomllib  # on demand, as json: most commands read no file of rules
+
             return tomllib.loads(text)
         if suffix == ".json":
+            import json
+
             return json.loads(text)
         return _yaml(text)
     except (ValueError, RecursionError) as error:

@@ -8,7 +8,6 @@ import re
 import signal
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,7 +47,7 @@ from mockbroker.storage.disk import DataDirError
 if TYPE_CHECKING:
     from mockbroker.api.names import ClockMode
 
-HOST = re.compile(r"(?=.*[A-Za-z_])[A-Za-z0-9_.-]+")
+HOST = r"(?=.*[A-Za-z_])[A-Za-z0-9_.-]+"
 USERS_VARIABLE = "MOCKBROKER_USERS"
 MECHANISMS, ADVERTISED = "sasl.enabled.mechanisms", "advertised.listeners"
 log = logging.getLogger("mockbroker")
@@ -413,13 +412,15 @@ def _advertised(host: str | None, given: Mapping[str, str], users: bool) -> dict
         return {}
     if given.get(ADVERTISED):
         raise click.UsageError(f"--advertise conflicts with {ADVERTISED}, which names hosts too: remove one of them")
-    if not HOST.fullmatch(host) and not _is_address(host):
+    if not re.fullmatch(HOST, host) and not _is_address(host):
         raise click.UsageError(f"--advertise {host}: expected a host name or an IP address, without a port")
     listeners = of_settings(Settings.parse(given), users=users)
     return {ADVERTISED: ",".join(f"{listener.name}://{host}:0" for listener in listeners)}
 
 
 def _is_address(host: str) -> bool:
+    from ipaddress import ip_address  # on demand: only --advertise needs it
+
     try:
         return not ip_address(host).is_unspecified  # no client can connect to 0.0.0.0 or ::
     except ValueError:

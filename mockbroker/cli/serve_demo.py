@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import MutableMapping
-from dataclasses import dataclass
 
 import click
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api.cluster import Cluster
 from mockbroker.api.plan import MANUAL
 from mockbroker.base.settings import Settings

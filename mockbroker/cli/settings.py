@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 import click
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.documentation import documentation
 from mockbroker.base.kafka_settings import definitions, kafka_settings
 from mockbroker.base.settings import READ_ELSEWHERE, SECRETS, Settings, is_ours

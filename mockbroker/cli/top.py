@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from threading import Event
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
 from mockbroker.cli.ctl.session import Session
 from mockbroker.cli.tables import cell

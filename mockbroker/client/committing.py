@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.offset_commit import OFFSET_COMMIT, OffsetCommitRequest, OffsetCommitResponse
 from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import OutgoingCall

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kwire.lazy_dataclass import dataclass
 from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.committing import Committer
 from mockbroker.client.coordinator import Coordinator

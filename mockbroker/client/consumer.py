@@ -7,11 +7,11 @@ import re
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 import trio
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.client.committing import Commit
 from mockbroker.client.driver import CLOSE_TIMEOUT, Connect, Driver, connect_tcp, driven, new_member_id
 from mockbroker.client.engine import Engine, Lookup, addresses

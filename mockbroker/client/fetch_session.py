@@ -6,9 +6,9 @@ Source: org.apache.kafka.clients.FetchSessionHandler.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.client.metadata import TopicPartition
 
 NO_SESSION, FIRST_EPOCH, FINAL_EPOCH = 0, 0, -1

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from uuid import UUID
 
 from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FETCH, FetchRequest, FetchResponse
 from mockbroker.client.call import OutgoingCall
 from mockbroker.client.components import Components

@@ -7,10 +7,10 @@ again), POLL (when the user polls) or a ListenerCall (when ``listener_returned``
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 from enum import Enum
 from typing import Literal, TypeVar
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.client.metadata import TopicPartition
 
 

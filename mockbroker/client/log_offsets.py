@@ -6,10 +6,10 @@ Source: OffsetFetcher of kafka-clients.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsRequest, ListOffsetsResponse
 from mockbroker.client.components import Components
 from mockbroker.client.leader_lookup import CONSUMER_REPLICA, LeaderLookup, Leaders

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from uuid import UUID
 
 from kwire.assignors import Partition
 from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.metadata import METADATA, MetadataRequest, MetadataResponse
 from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import OutgoingCall

@@ -6,10 +6,10 @@ Source: org.apache.kafka.clients.consumer.internals.SubscriptionState.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.client.errors import NotAssigned
 from mockbroker.client.metadata import TopicPartition
 

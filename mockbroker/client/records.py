@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
 from kwire.errors import CrcError, DecodeError
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchResponse
 from kwire.records import Batch, Record, RecordSet, read
 from kwire.records.control import ControlType, read_control_record

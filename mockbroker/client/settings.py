@@ -6,11 +6,11 @@ Source: org.apache.kafka.clients.consumer.ConsumerConfig.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
 from kwire.assignors import DEFAULT, Assignor
+from kwire.lazy_dataclass import dataclass
 
 EARLIEST, LATEST, NONE = "earliest", "latest", "none"
 CLASSIC, CONSUMER = "classic", "consumer"  # group protocols
@@ -79,7 +79,7 @@ class ConsumerSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         """Check the values of the settings. Raises: ValueError for an invalid value."""
-        super(ConsumerSettings, self).__post_init__()
+        super(ConsumerSettings, self).__post_init__()  # noqa: UP008 - slots
         if not isinstance(self.auto_offset_reset, timedelta) and self.auto_offset_reset not in (EARLIEST, LATEST, NONE):
             raise ValueError(
                 f"auto_offset_reset is {self.auto_offset_reset!r}: use earliest, latest, none or a timedelta"

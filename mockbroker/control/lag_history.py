@@ -6,10 +6,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import islice
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.topics.log import UNKNOWN_END
 from mockbroker.topics.model import Topic

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.requests import Request
 from starlette.responses import Response
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.control.shapes import Object, Shape, Text, Whole
 
 if TYPE_CHECKING:

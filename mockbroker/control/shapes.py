@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.faults.sections import Problem
 
 Schema: TypeAlias = dict[str, Any]

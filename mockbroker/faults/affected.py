@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call, Effects, Pace, Ticket
 from mockbroker.faults.errors import ErrorInjection
 from mockbroker.faults.rules import Fault

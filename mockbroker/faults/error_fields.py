@@ -6,11 +6,11 @@ The error fields are derived from the message declarations.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of
 from mockbroker.faults.identifiers import GROUP, NOT_REQUESTED, PARTITION, TOPIC, Batch, Level, request_level

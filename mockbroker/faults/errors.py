@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import count
 from typing import Any, TypeVar
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchRequest
 from kwire.schema import ZERO_UUID, schema_of
 from mockbroker.faults.error_fields import (

@@ -7,10 +7,10 @@ the other fields are recognized by their names.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from kwire.schema import Field, schema_of
 

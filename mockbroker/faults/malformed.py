@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
+
+from kwire.lazy_dataclass import dataclass
 
 Part: TypeAlias = Literal["frame", "array", "length", "records", "api_versions"]
 

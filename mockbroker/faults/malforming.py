@@ -10,7 +10,6 @@ import re
 import struct
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from uuid import UUID
@@ -23,6 +22,7 @@ from kwire.envelope import decode_response
 from kwire.frames import PREFIX, pack
 from kwire.headers import ResponseHeader, response_header_version
 from kwire.layout import Blob, Fixed, List, Node, Text
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 from mockbroker.faults import malformed_records

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from typing import Any, TypeAlias
@@ -11,6 +10,7 @@ from uuid import UUID
 
 from kwire.apikeys import ApiKey
 from kwire.json.objects import to_json
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import api_named
 from kwire.schema import ALL_VERSIONS, ZERO_UUID, Versions
 from mockbroker.base.effects import Call

@@ -6,9 +6,9 @@ A preset is a named set of fault rules and cluster changes that reproduces a com
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.faults.parsing import ALWAYS, NAME
 from mockbroker.faults.sections import INT32_MAX, InvalidRule, Problem, Section
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
+
+from kwire.lazy_dataclass import dataclass
 
 When: TypeAlias = Literal["before", "after"]
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from mockbroker.base.effects import Call
 from mockbroker.base.errors import ConflictError

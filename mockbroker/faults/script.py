@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.timers import Due, ScriptDue
 from mockbroker.faults.globs import compile_glob

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from difflib import get_close_matches
 from reprlib import repr as shorten
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.errors import FaultRuleError
 from mockbroker.faults.globs import compile_glob
 

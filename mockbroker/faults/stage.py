@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
@@ -13,6 +13,7 @@ from kwire import ErrorCode
 from kwire.apikeys import ApiKey
 from kwire.errors import EncodeError
 from kwire.json.objects import from_json
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from mockbroker.base.effects import (
     Answer,

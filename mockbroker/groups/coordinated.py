@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias, TypeVar
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effect, Note
 from mockbroker.base.event_kinds import EventKind

@@ -6,10 +6,11 @@ Times are in seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Ticket
 
 if TYPE_CHECKING:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Effects
 from mockbroker.base.release import Quirks
 from mockbroker.base.settings import Settings

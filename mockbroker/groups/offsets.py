@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from kwire.schema import ZERO_UUID
 
 

@@ -5,13 +5,14 @@ problems.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from uuid import UUID
 
 from kwire.blobs import decode_record
 from kwire.errors import DecodeError, UnknownApi, UnknownRecordType
 from kwire.json.objects import uuid_text
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.release import KAFKA_4_2
 from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup

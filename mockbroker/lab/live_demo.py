@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from itertools import count, cycle
 
 import trio
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api.cluster import Cluster
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.consumer import open_consumer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Iterable, Mapping
-from ipaddress import ip_address
 
 from mockbroker.base.settings import Settings
 from mockbroker.net.listeners import Advertised, Listener, advertised
@@ -14,6 +13,7 @@ OTHER_NETWORK = {  # loopback address: family, and an address reserved for docum
     "127.0.0.1": (socket.AF_INET, "192.0.2.1"),
     "::1": (socket.AF_INET6, "2001:db8::1"),
 }
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "::1", "localhost"})
 DISCARD = 9  # the discard port; nothing is sent to it
 
 
@@ -71,7 +71,11 @@ def reachable(host: str) -> str:
 
 def is_loopback(host: str) -> bool:
     """Return whether a listener bound to ``host`` can be reached from this machine only."""
+    if host in LOOPBACK_HOSTS:
+        return True
+    from ipaddress import ip_address  # on demand: the default host does not need it
+
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return False

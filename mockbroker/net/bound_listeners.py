@@ -8,11 +8,12 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import trio
 from trio.lowlevel import notify_closing, wait_readable
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.security.listener_sasl import ListenerSasl
 
 log = logging.getLogger("mockbroker")
@@ -218,8 +219,9 @@ def _bound(host: str, port: int) -> socket.socket:
     Raises:
         OSError: The address cannot be bound.
     """
+    name = host.encode() if host.isascii() else host  # Python imports its IDNA codec to encode a text
     family, kind, protocol, _, address = socket.getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:

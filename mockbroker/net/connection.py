@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Generator
-from dataclasses import dataclass
 from typing import Any
 
 from kwire import LocalProtocolError, RemoteProtocolError, codec
 from kwire.apikeys import ApiKey
 from kwire.envelope import decode_request_header, pack_response
 from kwire.frames import FrameBuffer
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call, Client, Reply, Ticket
 from mockbroker.broker.router import Router, Served, UnsupportedVersion
 from mockbroker.security.identity import UNKNOWN, Identity

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import CONTROLLERS, Settings, SettingsError
 
 PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", SASL_PLAINTEXT, "SASL_SSL")
-FORM = re.compile(r"(?P<name>[A-Za-z0-9_.-]+)(?:://(?P<host>[^,/]*):(?P<port>[0-9]{1,5}))?")
+FORM = r"(?P<name>[A-Za-z0-9_.-]+)(?:://(?P<host>[^,/]*):(?P<port>[0-9]{1,5}))?"
 LAST_PORT = 65_535
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - hosts that no client can connect to
 
@@ -94,7 +94,7 @@ def advertised(settings: Settings, listeners: Iterable[Listener]) -> dict[str, A
     known = {listener.name for listener in listeners}
     by_name: dict[str, Advertised] = {}
     for entry in _entries(settings.advertised_listeners, settings):
-        form = FORM.fullmatch(entry)
+        form = re.fullmatch(FORM, entry)
         if form is None or form["port"] is None or form["host"] in WILDCARDS:
             raise SettingsError(f"advertised.listeners: expected NAME://HOST:PORT, got {entry!r}")
         name, port = form["name"].upper(), int(form["port"])
@@ -163,7 +163,7 @@ def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, 
 
 
 def _listener(entry: str, protocols: dict[str, str]) -> Listener:
-    form = FORM.fullmatch(entry)
+    form = re.fullmatch(FORM, entry)
     if form is None:
         raise SettingsError(f"listeners: expected NAME or NAME://:PORT, got {entry!r}")
     name, port = form["name"].upper(), form["port"]

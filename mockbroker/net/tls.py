@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import TYPE_CHECKING, Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.security.ssl_principals import parse_rules
 

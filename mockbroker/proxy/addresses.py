@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from kwire.apikeys import ApiKey
 
-HOST_AND_PORT = re.compile(r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})")
+HOST_AND_PORT = r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})"
 NO_NODE = -1  # node id in a FindCoordinator response with an error
 
 
@@ -33,7 +33,7 @@ class Address(NamedTuple):
 
         The port has up to five digits. The caller must check that it is in range.
         """
-        match = HOST_AND_PORT.fullmatch(text)
+        match = re.fullmatch(HOST_AND_PORT, text)
         return None if match is None else cls(match["ipv6"] or match["host"], int(match["port"]))
 
     def __str__(self) -> str:

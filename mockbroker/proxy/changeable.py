@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.codec import encode, encode_in_slices
@@ -11,6 +11,7 @@ from kwire.envelope import decode_response, decode_response_in_slices
 from kwire.errors import WireError
 from kwire.frames import PREFIX, pack
 from kwire.headers import response_header_version
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from mockbroker.proxy.addresses import ENTRIES, Address, addresses_of, replace_addresses
 from mockbroker.proxy.observer import Exchange, notify_answered

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire.errors import RemoteProtocolError
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_FRAME
 
 SIZE = struct.Struct(">i")

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any
 
@@ -22,6 +22,7 @@ from kwire.envelope import Request, decode_request, decode_request_in_slices, en
 from kwire.errors import WireError
 from kwire.frames import PREFIX, pack
 from kwire.headers import ResponseHeader, response_header_version
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from mockbroker.base.effects import Call, Client, Effects, NoReply, Reply, Ticket
 from mockbroker.base.effects import Close as CloseEffect

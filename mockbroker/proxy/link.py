@@ -8,7 +8,6 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire.apikeys import ApiKey
@@ -17,6 +16,7 @@ from kwire.envelope import produce_acks
 from kwire.errors import RemoteProtocolError, WireError
 from kwire.frames import PREFIX
 from kwire.headers import RequestHeader, request_header_version
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_FRAME
 from kwire.messages import APIS
 from mockbroker.broker.redacted_frames import may_have_secrets

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -19,6 +19,7 @@ from kwire.apikeys import ApiKey
 from kwire.envelope import decode_response, encode_request
 from kwire.errors import WireError
 from kwire.explain.meanings import error_name
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 

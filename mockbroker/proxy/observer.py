@@ -25,12 +25,13 @@ are left out. Frames have no length prefix and can be passed to ``kwire.decode_r
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.codec import decode_at
 from kwire.errors import WireError
 from kwire.headers import RequestHeader, request_header_version
+from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from mockbroker.broker.redacted_frames import redacted_request, redacted_response
 from mockbroker.proxy.addresses import Address

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Pace
 
 

@@ -6,13 +6,13 @@ import logging
 import os
 import ssl
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import trio
 
 from kwire.errors import FrameError
 from kwire.frames import FrameBuffer, pack
+from kwire.lazy_dataclass import dataclass
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.login import Credentials, LoginError, login
 

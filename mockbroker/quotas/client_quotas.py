@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from ipaddress import ip_address
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.quotas.entity import CLIENT_ID, IP, USER, Default, Entity, candidates
 from mockbroker.quotas.rates import TokenBucket, WindowedRate
 
@@ -172,6 +171,8 @@ def _check(entity: Entity, key: str, value: float | None) -> None:
 
 
 def _is_address(text: str) -> bool:
+    from ipaddress import ip_address  # on demand: only quotas of addresses need it
+
     try:
         ip_address(text)
     except ValueError:

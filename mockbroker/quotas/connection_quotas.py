@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.quotas.rates import WindowedRate
 
 UNLIMITED = 2**31 - 1

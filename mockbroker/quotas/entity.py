@@ -6,8 +6,9 @@ A user, client id or address is given by name, or is the default for all names w
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+
+from kwire.lazy_dataclass import dataclass
 
 USER, CLIENT_ID, IP = "user", "client-id", "ip"
 TYPES = (CLIENT_ID, USER, IP)  # in the order of Kafka's responses

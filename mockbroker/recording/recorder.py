@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 
 MAX_WAITING = 64 * 1024 * 1024  # bytes of frames that wait to be written

@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Hashable
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from kwire.apikeys import ApiKey
 from kwire.errors import WireError
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchResponse
 from kwire.records import read
 from mockbroker.replay.script import Answered

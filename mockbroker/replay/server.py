@@ -7,7 +7,6 @@ import math
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from typing import Any
@@ -19,6 +18,7 @@ from kwire.connection import ServerSide
 from kwire.envelope import Request, decode_request, decode_response, encode_response, peek_request
 from kwire.errors import WireError
 from kwire.frames import PREFIX, pack
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_FRAME
 from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.api.cluster import open_cluster

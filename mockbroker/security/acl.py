@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from kwire.lazy_dataclass import dataclass
 
 WILDCARD = "*"  # every resource name, or every host
 WILDCARD_PRINCIPAL = "User:*"

@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import hmac
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from kwire.lazy_dataclass import dataclass
 
 USER = "User"  # the only type of renewers
 

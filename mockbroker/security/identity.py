@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from kwire.lazy_dataclass import dataclass
 
 ANONYMOUS = "User:ANONYMOUS"  # Kafka's principal of a client without authentication
 

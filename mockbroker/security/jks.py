@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from hmac import compare_digest
 from struct import unpack_from
+
+from kwire.lazy_dataclass import dataclass
 
 MAGIC = b"\xfe\xed\xfe\xed"
 PRIVATE_KEY, CERTIFICATE = 1, 2  # tags of entries

@@ -8,11 +8,11 @@ Source: Kafka's SslFactory (CertificateEntries.ensureCompatible), as recorded in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import TYPE_CHECKING
 
 from kwire.java import bucket_order, string_hash
+from kwire.lazy_dataclass import dataclass
 from mockbroker.security.keystores import PEM_ALIAS, Contents
 from mockbroker.security.ssl_principals import name_text
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.security import jks
 
 if TYPE_CHECKING:

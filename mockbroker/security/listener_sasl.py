@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import OF_LISTENER, Settings, SettingsError, listener_prefix
 
 MECHANISMS, JAAS = "sasl.enabled.mechanisms", "sasl.jaas.config"

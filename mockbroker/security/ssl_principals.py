@@ -6,10 +6,10 @@ Source: Kafka's SslPrincipalMapper. The rules apply to the subject name as Java'
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import SettingsError
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 SETTING = "ssl.principal.mapping.rules"
 RULE = r"(?P<default>DEFAULT)|RULE:(?P<pattern>(?:\\.|[^\\/])*)/(?P<replacement>(?:\\.|[^\\/])*)/(?P<case>[LU]?)"
-SEPARATED = re.compile(rf"\s*(?:{RULE}|)\s*(?:[,\n]|\Z)")
-REFERENCE = re.compile(r"\\(.)|\$(\d+)")  # in a replacement: an escaped character, or a group
+SEPARATED = rf"\s*(?:{RULE}|)\s*(?:[,\n]|\Z)"
+REFERENCE = r"\\(.)|\$(\d+)"  # in a replacement: an escaped character, or a group
 ESCAPED = frozenset(',=+<>#;"\\')
 KEYWORDS = {  # RFC 2253; Java writes other attributes as object identifiers
     "2.5.4.3": "CN",
@@ -74,7 +74,7 @@ class Rule:
             number = int(reference[2])
             return match[number] or "" if number <= match.re.groups else reference[0]
 
-        return REFERENCE.sub(group, self.replacement)
+        return re.sub(REFERENCE, group, self.replacement)
 
 
 @cache
@@ -87,7 +87,7 @@ def parse_rules(text: str) -> tuple[Rule, ...]:
     rules, at = [], 0
     text = text.strip()
     while at < len(text):
-        match = SEPARATED.match(text, at)
+        match = re.compile(SEPARATED).match(text, at)
         if match is None:
             raise SettingsError(
                 f"{SETTING}: {text[at:]!r} does not begin with a rule: expected DEFAULT or "

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.security.delegation_tokens import DelegationTokens
 
 SCRAM_HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}

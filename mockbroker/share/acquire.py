@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.share.in_flight import ACQUIRED, AVAILABLE, InFlightBatch, Run
 from mockbroker.share.share_partition import SharePartition
 

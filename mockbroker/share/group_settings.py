@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import Settings
 from mockbroker.topics.group_configs import (
     AUTO_OFFSET_RESET,

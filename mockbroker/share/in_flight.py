@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import IntEnum
+
+from kwire.lazy_dataclass import dataclass
 
 NO_MEMBER = ""
 

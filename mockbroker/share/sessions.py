@@ -6,11 +6,12 @@ Source: Kafka's ShareSession and ShareSessionCache.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, TypeAlias
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 
 INITIAL_EPOCH = 0  # of a request that creates a session
 FINAL_EPOCH = -1  # of a request that ends a session

@@ -8,10 +8,10 @@ Source: Kafka's SharePartition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from math import ceil, inf
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from mockbroker.share.in_flight import (
     ACQUIRED,
     ARCHIVED,

@@ -6,11 +6,12 @@ Source: Kafka's SharePartitionManager.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from uuid import UUID
 
 from kwire import DecodeError, ErrorCode
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.durations import parse_duration_ms
 from mockbroker.base.settings import Settings

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from heapq import heappop, heappush
 from typing import NamedTuple
 from uuid import UUID
 
 from kwire.json.objects import uuid_text
+from kwire.lazy_dataclass import dataclass
 
 UNINITIALIZED = -1  # start offset of a partition that no leader has read yet; delivery complete count when unknown
 

@@ -7,10 +7,10 @@ Source: Kafka's ShareCoordinatorShard.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.base.settings import Settings
 from mockbroker.share.records import replayed, snapshot_record, tombstone, update_record

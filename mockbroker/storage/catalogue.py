@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import astuple, field
 from typing import Any
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.quotas.entity import DEFAULT, Default, Entity, of_names
 from mockbroker.security.acl import Acl
 from mockbroker.security.delegation_tokens import DelegationToken, Principal

@@ -7,10 +7,10 @@ concurrent commits share syncs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.storage.catalogue import TopicEntry, encode_catalogue
 from mockbroker.storage.disk import DataDirError, Disk, replace_file
 from mockbroker.storage.layout import META_PROPERTIES, Place, meta_properties

@@ -6,7 +6,9 @@ Source: Kafka's LogSegment.append, OffsetIndex and TimeIndex.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
+
+from kwire.lazy_dataclass import dataclass
 
 INDEX, TIME_INDEX = ".index", ".timeindex"
 INTERVAL_BYTES = 4_096  # bytes of batches between two entries: index.interval.bytes

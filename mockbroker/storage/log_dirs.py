@@ -9,11 +9,11 @@ import errno
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch
 from mockbroker.storage.file_locks import lock_shared
 from mockbroker.storage.layout import (

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import chain, count
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch
 from mockbroker.storage.catalogue import CATALOGUE, Catalogue, CatalogueError, TopicEntry, decode_catalogue
 from mockbroker.storage.disk import DataDirError, Disk, replace_file

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import NamedTuple
 
+from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_FRAME
 from kwire.records.batch import HEADER, MAGIC_AT, PREFIX, Batch, read_batch
 from mockbroker.topics.log_segments import OFFSETS_IN_A_SEGMENT

@@ -8,8 +8,10 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
+
+from kwire.lazy_dataclass import dataclass
 
 
 def none(_: int) -> int:

@@ -6,10 +6,10 @@ The worker may run in a separate thread.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.storage.catalogue import CATALOGUE
 from mockbroker.storage.disk import Disk, replace_file
 from mockbroker.storage.layout import START_OFFSETS, Place, start_offsets

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from math import inf
 from uuid import UUID
-
-from google_crc32c import value as crc32c
 
 from kwire import ErrorCode
 from kwire.java import bucket_order, string_hash, uuid_hash
 from kwire.json.objects import uuid_text
+from kwire.lazy_dataclass import dataclass
+from kwire.records.checksum import crc32c
 from kwire.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 from mockbroker.topics import client_metrics_configs
 from mockbroker.topics.client_metrics_configs import DEFAULT_INTERVAL_MS

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from kwire import ErrorCode, encode
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchResponse
 from kwire.schema import ZERO_UUID
 from mockbroker.base.effects import Call, Client, Delivery, Effects, NoReply, Reply, Steps, Ticket, Unmute, begin

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.broker_loggers import BrokerLoggers
 from mockbroker.base.live_settings import ALL_BROKERS, BrokerSettings
 from mockbroker.base.release import Release

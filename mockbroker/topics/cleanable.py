@@ -6,8 +6,8 @@ Source: Kafka's LogCleanerManager.
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.topics.log_config import LogConfig
 from mockbroker.topics.log_segments import LogSegment
 from mockbroker.topics.model import Partition

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, Record, build_batch, read_batch
 from kwire.records.control import ControlType, control_records
 from mockbroker.topics.cleanable import CleanableLog

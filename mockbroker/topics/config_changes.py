@@ -7,9 +7,9 @@ Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.texts import shortened
 from mockbroker.topics.configs import LIST, TopicConfig
 

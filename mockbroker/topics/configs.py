@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import isfinite
 from typing import TypeAlias
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.config_sources import DEFAULT, ConfigSource, broker_sources, set_values, synonyms_of
 from mockbroker.base.release import Release
 from mockbroker.base.settings import Settings
@@ -30,10 +31,10 @@ COMPACT = "compact"
 LOG_APPEND_TIME = "LogAppendTime"
 
 JAVA_SPACE = "".join(map(chr, range(0x21)))  # the characters that String.trim removes
-WHOLE = re.compile(r"([+-]?)0*(\d{1,19})")  # no number of 64 bits has more digits
-REAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
-COMMA = re.compile(r"\s*,\s*")
-REPLICA = re.compile(r"(?:[0-9]+:[0-9]+)?")
+WHOLE = r"([+-]?)0*(\d{1,19})"  # no number of 64 bits has more digits
+REAL = r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)"
+COMMA = r"\s*,\s*"
+REPLICA = r"(?:[0-9]+:[0-9]+)?"
 
 Value: TypeAlias = bool | str | int | float | list[str]
 Configs: TypeAlias = Mapping[str, str | None]
@@ -102,7 +103,7 @@ def gzip_level(name: str, value: Value) -> None:
 
 def _throttled(name: str, value: Value) -> None:
     assert isinstance(value, list)
-    if value != ["*"] and not all(map(REPLICA.fullmatch, value)):
+    if value != ["*"] and not all(re.fullmatch(REPLICA, each) for each in value):
         form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
         reason = f"{name} must be the literal '*' or a list of replicas in the following format: {form}"
         raise ConfigError(name, f"[{', '.join(value)}]", reason)
@@ -168,14 +169,14 @@ SINCE_4_0: Mapping[str, TopicConfig] = {
 }
 _BEFORE_4_0: Mapping[str, TopicConfig] = {
     **SINCE_4_0,
-    "cleanup.policy": replace(SINCE_4_0["cleanup.policy"], check=one_of("compact", "delete")),
+    "cleanup.policy": TopicConfig("delete", LIST, one_of("compact", "delete"), "log.cleanup.policy"),
     "message.downconversion.enable": TopicConfig("true", BOOLEAN, None, "log.message.downconversion.enable"),
     "message.format.version": TopicConfig("3.0-IV1", STRING, None, "log.message.format.version"),
-    "message.timestamp.after.max.ms": replace(SINCE_4_0["message.timestamp.after.max.ms"], default=FOREVER),
+    "message.timestamp.after.max.ms": TopicConfig(FOREVER, LONG, _AT_LEAST_0, "log.message.timestamp.after.max.ms"),
     "message.timestamp.difference.max.ms": TopicConfig(
         FOREVER, LONG, _AT_LEAST_0, "log.message.timestamp.difference.max.ms"
     ),
-    "segment.bytes": replace(SINCE_4_0["segment.bytes"], check=value_range(_LEAST_SEGMENT_BEFORE_4_0)),
+    "segment.bytes": TopicConfig("1073741824", INT, value_range(_LEAST_SEGMENT_BEFORE_4_0), "log.segment.bytes"),
 }
 BEFORE_4_0 = dict(sorted(_BEFORE_4_0.items()))
 
@@ -317,14 +318,14 @@ def _typed(name: str, kind: int, text: str) -> Value:
     if kind in TEXTS:
         return trimmed
     if kind == LIST:
-        return COMMA.split(trimmed) if trimmed else []
+        return re.split(COMMA, trimmed) if trimmed else []
     if kind == BOOLEAN:
         if trimmed.lower() not in ("true", "false"):
             raise ConfigError(name, text, "Expected value to be either true or false")
         return trimmed.lower() == "true"
-    if kind == DOUBLE and REAL.fullmatch(trimmed):
+    if kind == DOUBLE and re.fullmatch(REAL, trimmed):
         return float(trimmed.rstrip("fFdD"))
-    if kind in BITS and (match := WHOLE.fullmatch(trimmed)):
+    if kind in BITS and (match := re.fullmatch(WHOLE, trimmed)):
         number, end = int(match[1] + match[2]), 1 << BITS[kind] - 1
         if -end <= number < end:
             return number

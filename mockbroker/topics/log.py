@@ -7,11 +7,11 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from operator import is_
 from typing import Protocol
 
 from kwire import LimitError
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, Record, read_batch, rebase
 from mockbroker.topics.log_segments import DEFAULT_LIMITS, LogSegment
 

@@ -5,8 +5,7 @@ Source: Kafka's LogConfig.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.release import Release
 from mockbroker.base.settings import Settings
 from mockbroker.topics.configs import COMPACT, Configs, Value, effective

@@ -7,7 +7,8 @@ Source: Kafka's LogSegment.shouldRoll and UnifiedLog.deleteOldSegments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from kwire.lazy_dataclass import dataclass
 
 OFFSETS_IN_A_SEGMENT = 2**31  # indexes store int32 offsets relative to the base offset
 SEGMENT_BYTES = 1 << 30  # default of segment.bytes

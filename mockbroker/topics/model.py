@@ -7,13 +7,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from copy import copy
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.java import partition_for
 from kwire.json.objects import uuid_text
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, read_batch
 from kwire.records.control import ControlType, build_marker, control_records
 from mockbroker.base.settings import MAX_PARTITIONS
@@ -40,7 +41,7 @@ OF_LOGS = "log."  # prefix of the broker settings that are defaults of the logs 
 PRODUCER_IDS = 1_000  # ids that Kafka's brokers allocate at a time; those left over after a restart are never used
 SPARE_NAMES = 1_000  # names of deleted topics that ``Cluster.created`` keeps, besides as many as there are topics
 MAX_NAME = 249  # maximum characters of a topic name
-LEGAL_NAME = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_NAME}}}")
+LEGAL_NAME = rf"[a-zA-Z0-9._-]{{1,{MAX_NAME}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -691,7 +692,7 @@ class ClusterState:
 
 def legal_topic_name(name: str) -> bool:
     """Return whether a topic name is valid. Source: org.apache.kafka.common.internals.Topic."""
-    return LEGAL_NAME.fullmatch(name) is not None and name not in (".", "..")
+    return re.fullmatch(LEGAL_NAME, name) is not None and name not in (".", "..")
 
 
 def _metric_name(topic: str) -> str:

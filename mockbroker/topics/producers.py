@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch
 
 REMEMBERED = 5  # batches stored per producer, the maximum that a client sends without waiting for a response

@@ -6,7 +6,8 @@ Source: Kafka's PartitionReassignmentReplicas and PartitionReassignmentRevert.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

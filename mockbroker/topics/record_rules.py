@@ -6,10 +6,10 @@ Source: Kafka's LogValidator and UnifiedLog.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import islice
 
 from kwire import ErrorCode, LimitError
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, Record, recompress
 from kwire.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from mockbroker.base.release import Release

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import NamedTuple
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.topics.producers import LAST_EPOCH
 
 NO_PRODUCER = -1

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.analysis import tables
 from kwire.analysis.columns import Row
+from kwire.lazy_dataclass import dataclass
 
 CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
 SEVERITIES = (CRITICAL, WARNING, NOTICE)  # worst first

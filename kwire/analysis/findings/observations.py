@@ -8,7 +8,7 @@ combines them. All times are microseconds since 1970.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.analysis.topics import topic_key
@@ -16,6 +16,7 @@ from kwire.analysis.transactions import FENCING, producer_of, response_codes
 from kwire.analysis.usage import Refusal
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import KAFKA, Call, Connection
+from kwire.lazy_dataclass import dataclass
 
 WINDOW_US = 10_000_000  # width of the windows in which calls are counted
 IDLE_US = 250_000  # a consumer that sends the next Fetch within this time after a response reads without a pause

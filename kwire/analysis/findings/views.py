@@ -5,12 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TypeVar
 
 from kwire.analysis.columns import Row
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
+from kwire.lazy_dataclass import dataclass
 
 SHORT = 8  # characters of a member id that tell it from others of its client
 Place = tuple[str, int]  # topic and partition

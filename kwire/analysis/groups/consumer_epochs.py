@@ -6,11 +6,12 @@ receives the epoch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.groups.consumer_members import Member, Members
 from kwire.analysis.groups.outcome import BY_BROKER, LEFT, UNKNOWN, Membership, Stop, Trigger
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

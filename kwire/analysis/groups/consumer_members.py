@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from kwire.analysis.columns import MS
 from kwire.analysis.events import SHARE, STREAMS, GroupEvent, split_partition
 from kwire.analysis.groups.outcome import EXPIRED, Membership, Outcome, Trigger
+from kwire.lazy_dataclass import dataclass
 
 SILENT = 2  # heartbeat intervals after which a member without further requests counts as gone
 LATE = 3  # heartbeat intervals between two requests that are a violation

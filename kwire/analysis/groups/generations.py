@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.groups.joins import Join
+from kwire.lazy_dataclass import dataclass
 
 COOPERATIVE_PROTOCOLS = ("cooperative", "stream")  # assignors whose members keep partitions during a rebalance
 

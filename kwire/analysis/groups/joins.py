@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from kwire.analysis.events import GroupEvent
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

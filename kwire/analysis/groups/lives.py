@@ -7,10 +7,10 @@ than a generation that was received before the join request.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from kwire.analysis.events import CLASSIC, GroupEvent
 from kwire.analysis.groups.joins import Join, joins_of
+from kwire.lazy_dataclass import dataclass
 
 # Events with a member's new generation; confirmations count only if the capture begins in the middle of a life.
 NEW_GENERATION = {"join_done", "epoch_change", "assigned"}

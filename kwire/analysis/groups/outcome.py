@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import Any
 
@@ -11,6 +11,7 @@ from kwire.analysis import tables
 from kwire.analysis.columns import MS, Row
 from kwire.analysis.events import CLASSIC, GroupEvent, split_partition
 from kwire.analysis.unread import Blanks
+from kwire.lazy_dataclass import dataclass
 
 # Triggers, in order of precedence if two happened at the same time.
 LEFT, JOINED, RESTART, SUBSCRIPTION, REVOCATION = "left", "joined", "restart", "subscription", "revocation"

@@ -7,7 +7,7 @@ docs/pipeline.md defines the columns, and the assumptions for information that t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.analysis.columns import MS, Row
@@ -18,6 +18,7 @@ from kwire.analysis.what_if.evidence import Evidence
 from kwire.analysis.what_if.replay import Replay, Shares, replay_of
 from kwire.analysis.what_if.rounds import MOST_PARTITIONS, Round, lives_of, rounds_of
 from kwire.assignors import AssignorError, TopicPartition
+from kwire.lazy_dataclass import dataclass
 
 NO_SHARE_SEEN = "no member received an assignment"
 

@@ -9,7 +9,7 @@ from base64 import urlsafe_b64decode
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
 from kwire.analysis.clusters import Clusters
@@ -21,6 +21,7 @@ from kwire.blobs import decode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.capture.calls.model import Call
 from kwire.errors import WireError
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True, frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.analysis.columns import MS, Row
@@ -17,6 +17,7 @@ from kwire.analysis.groups.outcome import REVOCATION
 from kwire.analysis.what_if.evidence import Evidence
 from kwire.assignors import Partition, Subscription, TopicPartition
 from kwire.java import map_order
+from kwire.lazy_dataclass import dataclass
 
 Shares = dict[str, list[TopicPartition]]  # partitions by member id
 Measured = Mapping[tuple[int, TopicPartition], int]  # µs without an owner, by generation and partition

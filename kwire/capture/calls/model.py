@@ -6,8 +6,10 @@ of a frame without its length prefix.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from kwire.lazy_dataclass import dataclass
 
 KAFKA, TLS, OPAQUE, NOT_KAFKA = "kafka", "tls", "sasl_opaque", "not_kafka"  # kinds of connections
 

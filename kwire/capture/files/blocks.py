@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import inf
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from kwire.lazy_dataclass import dataclass
 
 US = 1_000_000
 CUT_RECORD = "the file ends inside a record"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from kwire.capture.files.pcap import HEADER, MAGICS, Pcap, whole
 from kwire.capture.files.pcapng import PCAPNG, Pcapng
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
 from kwire.capture.tls.keylog import KeyLog
+from kwire.lazy_dataclass import dataclass
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files read from a folder; also with .gz
 STDIN = "-"  # path of a capture that arrives on stdin

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from kwire.capture.files.blocks import Damage
 from kwire.capture.limits import MAX_LINE
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ Only the first fragment has a TCP header. Once it is captured, each later fragme
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from kwire.capture.files.blocks import NO_FIRST_FRAGMENT, Skipped
 from kwire.capture.limits import MAX_EARLY_FRAGMENTS, MAX_FRAGMENTED
 from kwire.capture.tcp.headers import Fragment, PacketHeaders, Rows
 from kwire.capture.tcp.segments import ACK, FIN
+from kwire.lazy_dataclass import dataclass
 
 
 class _LaterFragment(NamedTuple):

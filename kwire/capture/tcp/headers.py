@@ -6,7 +6,6 @@ Tunnels are GRE (RFC 2784, 2890), VXLAN (RFC 7348) and Geneve (RFC 8926). Only t
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +13,7 @@ import numpy as np
 from kwire.capture.files.blocks import BAD_HEADERS, CUT_HEADERS, NOT_IP, NOT_TCP, SNAPLEN, UNKNOWN_LINK, Block, Ints
 from kwire.capture.limits import MAX_EXTENSIONS, MAX_LABELS, MAX_TUNNELS, MAX_VLANS
 from kwire.capture.tcp.segments import FIN, MAPPED, RST, SYN, Bools
+from kwire.lazy_dataclass import dataclass
 
 TCP, UDP, GRE = 6, 17, 47
 NULL, ETHERNET, RAW, LOOP, SLL, IPV4_ONLY, IPV6_ONLY, SLL2 = 0, 1, 101, 108, 113, 228, 229, 276

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from kwire.capture.limits import BLOCK
 from kwire.capture.tcp.fragments import Fragments
 from kwire.capture.tcp.headers import PacketHeaders, Rows
 from kwire.capture.tcp.segments import Key, Segments
+from kwire.lazy_dataclass import dataclass
 
 
 @dataclass(slots=True)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import struct
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from kwire.capture.files.blocks import Ints
+from kwire.lazy_dataclass import dataclass
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
 MAPPED = 0xFFFF_0000_0000  # an IPv4 address as the low half of an IPv6 address

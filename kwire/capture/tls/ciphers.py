@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import hmac
 import struct
-from dataclasses import dataclass
 
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM, ChaCha20Poly1305
+
+from kwire.lazy_dataclass import dataclass
 
 TLS_1_2, TLS_1_3 = 0x0303, 0x0304
 TAG = 16  # bytes of the authentication tag

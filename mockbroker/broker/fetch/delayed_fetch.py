@@ -6,10 +6,11 @@ For versions up to v3, record batches are converted to message sets. Source: Kaf
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.records.message_set import FETCH_BATCHES_SINCE
 from mockbroker.base.effects import AuthorizedCall, Call, Effects, Reply, Steps, begin

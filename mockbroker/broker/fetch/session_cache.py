@@ -6,13 +6,13 @@ The cache of a broker has eight shards, each with a part of the slots. Source: K
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from itertools import count
 from math import inf
 from typing import TypeAlias
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchRequest
 from mockbroker.base.effects import Call
 from mockbroker.topics.model import ClusterState, Partition

@@ -13,7 +13,7 @@ from mockbroker.broker.broker import Broker
 
 OPTIONAL_FEATURES_SINCE = 4
 SOFTWARE_SINCE = 3
-CLIENT_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?")  # Source: Kafka's ApiVersionsRequest.isValid
+CLIENT_SOFTWARE = r"[a-zA-Z0-9](?:[a-zA-Z0-9.-]*[a-zA-Z0-9])?"  # Source: Kafka's ApiVersionsRequest.isValid
 
 
 def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -31,7 +31,7 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
     """Return whether the name and version of the client software in an ApiVersions request are valid (KIP-511)."""
     software = (request.client_software_name, request.client_software_version)
-    return version < SOFTWARE_SINCE or all(CLIENT_SOFTWARE.fullmatch(text) for text in software)
+    return version < SOFTWARE_SINCE or all(re.fullmatch(CLIENT_SOFTWARE, text) for text in software)
 
 
 def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind

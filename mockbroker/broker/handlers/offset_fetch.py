@@ -8,11 +8,12 @@ consumer groups (KIP-848) and streams groups.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.response_limit import Room

@@ -5,11 +5,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from scramp import ScramException, ScramMechanism
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.broker.sasl.mechanism import Authenticated, Challenge, Failed, Verdict
 from mockbroker.broker.sasl.plain import OTHER_AUTHORIZATION
 from mockbroker.security.delegation_tokens import DelegationToken

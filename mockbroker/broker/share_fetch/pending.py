@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from mockbroker.base.effects import Call
 from mockbroker.share.acknowledge import AcknowledgeError

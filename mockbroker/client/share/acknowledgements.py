@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TypeAlias
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.client.metadata import TopicPartition
 from mockbroker.client.records import ConsumerRecord
 

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.share_acknowledge import SHARE_ACKNOWLEDGE, ShareAcknowledgeResponse
 from kwire.messages.share_fetch import SHARE_FETCH, ShareFetchResponse
 from mockbroker.client.backoff import Backoff, Clock

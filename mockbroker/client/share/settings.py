@@ -5,9 +5,9 @@ Source: org.apache.kafka.clients.consumer.ShareConsumerConfig.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.client.settings import ClientSettings
 
 IMPLICIT, EXPLICIT = "implicit", "explicit"  # acknowledgement modes
@@ -31,7 +31,7 @@ class ShareSettings(ClientSettings):
 
     def __post_init__(self) -> None:
         """Check the values of the settings. Raises: ValueError for an invalid value."""
-        super(ShareSettings, self).__post_init__()
+        super(ShareSettings, self).__post_init__()  # noqa: UP008 - slots
         if self.share_acknowledgement_mode not in (IMPLICIT, EXPLICIT):
             raise ValueError(
                 f"share_acknowledgement_mode is {self.share_acknowledgement_mode!r}: use implicit or explicit"

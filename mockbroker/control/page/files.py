@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+
+from kwire.lazy_dataclass import dataclass
 
 FOLDER: Traversable = files("mockbroker").joinpath("page", "built")
 MEDIA = {  # content types by extension

@@ -7,9 +7,10 @@ released. Source: Kafka's CurrentAssignmentBuilder (4.2).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.groups.consumer.state import (
     NOT_OWNED,
     ConsumerMember,

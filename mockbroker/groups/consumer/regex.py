@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
+
+from kwire.lazy_dataclass import dataclass
 
 MAX_CACHED_REGEXES = 1_000  # the cache is cleared when it has more
 # Error messages of RE2/J by the message of RE2 for the same error.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from math import inf
 from typing import ClassVar
@@ -17,6 +17,7 @@ from uuid import UUID
 from kwire.assignors import GroupAssignment
 from kwire.assignors.uniform_incremental import UniformTarget
 from kwire.java import map_order
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.groups.consumer.declaration import ASSIGNING, CONSUMER, EMPTY, RECONCILING, STABLE
 from mockbroker.groups.coordinated import Timer
@@ -282,7 +283,7 @@ class ConsumerGroup(SubscribedGroup):
             now: The current time in seconds.
             interval: Maximum time in seconds until the metadata is read again.
         """
-        changed = super(ConsumerGroup, self).refresh_metadata(cluster, now, interval)
+        changed = super(ConsumerGroup, self).refresh_metadata(cluster, now, interval)  # noqa: UP008 - slots
         self.homogeneous = self._is_homogeneous()
         return changed
 

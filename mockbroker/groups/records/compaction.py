@@ -6,8 +6,8 @@ A coordinator reads its whole partition when it loads it, so a partition is comp
 from __future__ import annotations
 
 from collections.abc import Generator
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.topics.cleanable import cleanable_log
 from mockbroker.topics.compaction import compaction
 from mockbroker.topics.model import Partition

@@ -6,11 +6,12 @@ Source: Kafka's GroupCoordinatorShard.replay and GroupMetadataManager.onLoaded.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
 from kwire.errors import UnknownApi
+from kwire.lazy_dataclass import dataclass
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context, GroupTypes
 from mockbroker.groups.offsets import Committed, Offsets, TopicPartition

@@ -6,10 +6,11 @@ Source: Kafka's CoordinatorLoaderImpl and OffsetMetadataManager.replay.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 from kwire.errors import DecodeError
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch
 from kwire.records.control import ControlType, control_records
 

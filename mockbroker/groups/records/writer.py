@@ -6,8 +6,9 @@ Source: Kafka's CoordinatorRuntime and GroupCoordinatorRecordHelpers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import GroupTypes

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 from typing import ClassVar, NamedTuple
 from uuid import UUID
 
 from kwire.assignors import GroupAssignment
 from kwire.java import map_order
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.groups.coordinated import Timer
 from mockbroker.groups.modern_group import SubscribedGroup

@@ -6,10 +6,11 @@ Source: Kafka's InternalTopicManager, RepartitionTopics, ChangelogTopics and Con
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire import ErrorCode
 from kwire.java import map_order, utf16
+from kwire.lazy_dataclass import dataclass
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.streams.copartition import enforce_copartitioning
 from mockbroker.groups.streams.partition_counts import PartitionCounts, decide_changelogs, decide_repartitions

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.groups.group_type import Context
 from mockbroker.groups.streams.target import STANDBY_REPLICAS
 from mockbroker.topics.group_configs import number

@@ -7,10 +7,11 @@ Source: Kafka's GroupMetadataManager (4.2).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kwire import ErrorCode
 from kwire.assignors.sticky_tasks import Tasks
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from mockbroker.base.effects import Effect, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind

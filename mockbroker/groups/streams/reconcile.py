@@ -8,9 +8,10 @@ CurrentAssignmentBuilder (4.2).
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from kwire.assignors.sticky_tasks import Task, Tasks, TaskSet
+from kwire.lazy_dataclass import dataclass
 from mockbroker.groups.streams.state import (
     MemberState,
     Owners,

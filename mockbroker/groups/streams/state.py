@@ -7,7 +7,7 @@ StreamsGroup and StreamsGroupMember (4.2).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from math import inf
 from typing import ClassVar, NamedTuple
@@ -15,6 +15,7 @@ from typing import ClassVar, NamedTuple
 from kwire.assignors.sticky_tasks import Task, Tasks
 from kwire.assignors.sticky_tasks_incremental import BalancedTasks
 from kwire.java import timeline_map_order
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.groups.coordinated import Timer
 from mockbroker.groups.modern_group import EpochGroup

@@ -6,12 +6,13 @@ Source: Kafka's TasksTuple and TasksTupleWithEpochs (4.2).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol, TypeVar
 
 from kwire.assignors.server import numbers_by_key
 from kwire.assignors.sticky_tasks import NO_TASKS, Task, Tasks, TaskSet
 from kwire.java import map_order
+from kwire.lazy_dataclass import dataclass
 
 
 class TaskIds(Protocol):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from kwire.blobs.offsets_topic import StreamsGroupTopologyValue
 from kwire.java import map_order
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest
 
 Subtopology: TypeAlias = StreamsGroupTopologyValue.Subtopology

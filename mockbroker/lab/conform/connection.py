@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import trio
 
 from kwire import FrameBuffer, WireError
+from kwire.lazy_dataclass import dataclass
 
 PARKS = frozenset({"JoinGroup", "SyncGroup"})  # APIs whose response may wait for a request on another connection
 SETTLE = 0.12  # seconds to wait for a response to such a request before the next step

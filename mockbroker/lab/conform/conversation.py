@@ -8,10 +8,12 @@ import json
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+
+from kwire.lazy_dataclass import dataclass
 
 OLD: Mapping[str, Mapping[str, object]] = {  # scenario -> configuration that is missing in earlier recordings
     "sasl_plain": {

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import trio
@@ -17,6 +16,7 @@ import trio
 from kwire import APIS, WireError, decode_response, encode_request
 from kwire.frames import pack
 from kwire.json.objects import from_json, to_json, uuid_text
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from mockbroker.lab.conform.asker import open_asker
 from mockbroker.lab.conform.compare import Bindings, Comparison

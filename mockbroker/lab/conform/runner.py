@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from base64 import urlsafe_b64decode
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from uuid import UUID
 
 import trio
 
 from kwire import APIS, ErrorCode, WireError
+from kwire.lazy_dataclass import dataclass
 from mockbroker.api.cluster import open_cluster
 from mockbroker.api.plan import MANUAL
 from mockbroker.base.release import KAFKA_4_2, RELEASES

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event
 from mockbroker.lab.demo import KINDS, PARTITIONS, SESSION_S, TOPIC

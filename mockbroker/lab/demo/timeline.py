@@ -6,9 +6,9 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Event
 from mockbroker.lab.demo import KINDS, TOPIC

@@ -6,8 +6,8 @@ A scheme is a rebalance protocol; a story is a script of joins, leaves, crashes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.assigning import Assigning
 from mockbroker.lab.history.coordinated import Cooperative, Eager, Next
 from mockbroker.lab.history.drafted import Drafted

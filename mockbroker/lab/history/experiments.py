@@ -5,8 +5,8 @@ slow member.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.comparison import SCHEMES, Run
 from mockbroker.lab.history.ledger import Overlap
 from mockbroker.lab.history.scheme import BROKER

@@ -7,8 +7,9 @@ partitions have two readers or none, and how often they move.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.simulation.queue import Queue
 
 Place = tuple[str, int]  # topic and partition

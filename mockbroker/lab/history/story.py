@@ -6,8 +6,8 @@ The events are joins, leaves, crashes, additional partitions of topics, and lagg
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.simulation.dice import Dice
 
 JOIN, LEAVE, CRASH, GROW, LAG = "join", "leave", "crash", "grow", "lag"

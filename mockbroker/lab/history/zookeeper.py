@@ -12,9 +12,10 @@ Source: ZooKeeper's Programmer's Guide, "Consistency Guarantees", "Sessions" and
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeAlias
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.queue import Queue
 

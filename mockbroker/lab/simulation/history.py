@@ -8,10 +8,11 @@ it, or may apply it later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from math import inf
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.simulation.upkeep_history import Upkeep
 
 Place = tuple[str, int]  # topic name and partition

@@ -8,11 +8,12 @@ possible.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call
 
 Place = tuple[str, int]  # topic name and partition

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Protocol
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.lab.simulation.queue import Queue
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.script import Script
 from mockbroker.lab.simulation.watching import Broken

@@ -6,9 +6,10 @@ All runs of a script are identical. Shrinking removes faults and members from a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.broker.broker import SLICE_SIZE
 
 # Kinds of faults and operations. ``target`` is a member number or a broker id, ``value`` a duration or a choice.

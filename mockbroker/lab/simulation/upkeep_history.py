@@ -7,8 +7,10 @@ checkers of retention, compaction, expiry and quotas in ``checkers`` use this hi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
+
+from kwire.lazy_dataclass import dataclass
 
 Place = tuple[str, int]  # topic name and partition
 NO_LIMIT = -1

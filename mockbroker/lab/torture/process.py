@@ -8,9 +8,10 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import psutil
+
+from kwire.lazy_dataclass import dataclass
 
 OUTPUT = 16_384  # bytes of the client's last output that are kept
 GRACE = 3.0  # seconds between SIGTERM and SIGKILL

@@ -5,8 +5,7 @@ The broker of the coordinator performs the actions in order, and may fail after 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.draft.messages import Offsets, Response
 from mockbroker.lab.history.draft.rules import Cause, Coordinating
 from mockbroker.lab.history.draft.store import GroupRecord

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import inf
 
 from kwire.java import partition_for
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.draft.actions import Actions, Answer
 from mockbroker.lab.history.draft.coordinator import Coordinator
 from mockbroker.lab.history.draft.messages import (

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import count
 from math import inf
 from typing import Any
 from uuid import UUID
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.draft.actions import Action, Actions, Answer, Became, Cut, Keep, Noticed, Watch, Write
 from mockbroker.lab.history.draft.broker import SUBSETS, Broker, subset_of
 from mockbroker.lab.history.draft.consumer import Close, Connect, Consumer, Effects, Options, Read, Send

@@ -8,9 +8,9 @@ are in seconds.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import inf
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.draft.messages import (
     ConsumerMetadataRequest,
     ConsumerMetadataResponse,

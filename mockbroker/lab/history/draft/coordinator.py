@@ -7,9 +7,10 @@ lost when its broker fails: joined members, dead members, unsent responses. All 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.lab.history.draft.actions import Actions, Answer, Became, Cut, Keep, Noticed, Watch, Write
 from mockbroker.lab.history.draft.messages import (

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
+
+from kwire.lazy_dataclass import dataclass
 
 TopicPartition = tuple[str, int]
 Offsets = Mapping[TopicPartition, int]  # partition -> next offset to read

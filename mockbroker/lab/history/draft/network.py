@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.draft.messages import Request
 from mockbroker.lab.simulation.queue import Queue
 

@@ -6,9 +6,10 @@ Writes are atomic. The store never fails.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.draft.messages import Offsets, TopicPartition
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from math import inf
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.draft.messages import Error, TopicPartition
 
 

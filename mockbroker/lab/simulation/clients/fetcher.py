@@ -6,10 +6,11 @@ Source: Kafka's Fetcher, FetchSessionHandler and CompletedFetch.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from kwire import ErrorCode as E
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kwire.records.batch import Batch, batches

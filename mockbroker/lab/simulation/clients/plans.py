@@ -6,10 +6,10 @@ These assignors are simpler than Kafka's. The difference does not matter, becaus
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from kwire.blobs import decode_stored, encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
+from kwire.lazy_dataclass import dataclass
 
 Place = tuple[str, int]  # topic name and partition
 

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from kwire import ErrorCode as E
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import Record, build_batch
 from mockbroker.lab.simulation.clients.client import BACKOFF, Client

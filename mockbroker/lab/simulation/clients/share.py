@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 from uuid import UUID
 
 from kwire.apikeys import ApiKey
 from kwire.json.objects import uuid_text
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse

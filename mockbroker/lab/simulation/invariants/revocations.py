@@ -5,9 +5,9 @@ The coordinator fences such a member exactly at the end of its rebalance timeout
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker

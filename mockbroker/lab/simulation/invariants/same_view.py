@@ -5,10 +5,11 @@ All members of a generation receive the same leader and protocol. The leader rec
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker

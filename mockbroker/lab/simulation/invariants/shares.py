@@ -6,10 +6,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
