@@ -78,7 +78,7 @@ class _LazyClass:
         """Return a method that generates the method with this name, and calls it."""
         generate = self._generate_init if name == "__init__" else self.complete
 
-        def method(instance: Any, *args: Any, **values: Any) -> Any:
+        def method(instance: Any, /, *args: Any, **values: Any) -> Any:
             generate()
             return getattr(self.result, name)(instance, *args, **values)
 

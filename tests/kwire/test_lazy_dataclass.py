@@ -148,6 +148,17 @@ def test_own_methods_are_kept() -> None:
     assert hash(Own(1)) == hash((1,))
 
 
+def test_a_field_may_have_any_name() -> None:
+    @dataclass(slots=True)
+    class Names:
+        instance: int
+        args: int = 0
+        values: int = 0
+        name: int = 0
+
+    assert repr(Names(instance=1, values=2)).endswith("Names(instance=1, args=0, values=2, name=0)")
+
+
 def test_the_constructor_does_not_generate_other_methods(monkeypatch: pytest.MonkeyPatch) -> None:
     cls = declared(dataclass, frozen=True)[0]
     with monkeypatch.context() as context:
