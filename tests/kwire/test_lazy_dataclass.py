@@ -90,7 +90,7 @@ def test_the_first_use_may_be_any(pair: tuple[Any, Any]) -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"frozen": True}], ids=["plain", "frozen"])
-def test_a_pickled_instance_is_read_before_the_first_call(options: dict[str, bool]) -> None:
+def test_a_pickled_instance_is_read_before_any_call(options: dict[str, bool]) -> None:
     data = pickle.dumps(declared(dataclass, **options)[1](name="a"))
     fresh = declared(dataclass, **options)[1]
     assert pickle.loads(data) == fresh(name="a")
@@ -159,7 +159,7 @@ def test_a_field_may_have_any_name() -> None:
     assert repr(Names(instance=1, values=2)).endswith("Names(instance=1, args=0, values=2, name=0)")
 
 
-def test_the_constructor_does_not_generate_other_methods(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_constructor_generates_no_other_method(monkeypatch: pytest.MonkeyPatch) -> None:
     cls = declared(dataclass, frozen=True)[0]
     with monkeypatch.context() as context:
         context.delattr(dataclasses, "dataclass")
@@ -202,7 +202,7 @@ def classes_of_serve() -> Iterator[Any]:
             yield from (value for value in vars(import_module(module)).values() if is_lazy(value, module))
 
 
-def test_constructors_have_the_parameters_of_dataclasses() -> None:
+def test_constructors_are_those_of_dataclasses() -> None:
     count = 0
     for cls in classes_of_serve():
         params = cls.__dataclass_params__
