@@ -5,7 +5,6 @@ Each line on stdin is a command, such as ``advance 5``. The response to each com
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -60,9 +59,11 @@ async def run_commands(clock: CommandedClock, stdin: int = STDIN) -> None:
         clock: The clock to control.
         stdin: File descriptor to read the commands from.
     """
+    from json import dumps  # on demand: a cluster with the real clock does not need it
+
     async for line in read_lines(stdin):
         try:
-            click.echo(json.dumps(await run_command(clock, line)))
+            click.echo(dumps(await run_command(clock, line)))
         except OSError as error:
             log.error("cannot write the response of a clock command to stdout: %s; no further commands are read", error)
             return
