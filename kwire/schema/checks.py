@@ -45,7 +45,7 @@ def check_field(
                 f"{where}: the field is nullable in versions {field.null}, but exists only in {field.versions}"
             )
     elif field.default is None:
-        raise SchemaError(f"{where}: the default is null, but no version allows null")
+        raise SchemaError(f"{where}: the default is null, but no version allows null: set null, or another default")
     if field.tag is not None and flexible is not None and not flexible.covers(field.versions):
         raise SchemaError(
             f"{where}: the field is tagged in versions {field.versions}, but the message is flexible only in {flexible}"

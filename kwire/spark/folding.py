@@ -27,15 +27,17 @@ _values = attrgetter(*Call.__slots__)
 
 @dataclass(slots=True)
 class CallFold:
-    """The results of the calls of one connection that are complete only at its end, or those of a slice of its calls.
+    """The accumulated results of one connection, or of one slice of its calls.
+
+    They are the results that are known only after the last call.
 
     Attributes:
         capture_id: name of the capture.
-        is_first: True if no calls precede; False for a later slice.
+        is_first: True for a whole connection or its first slice; False for a later slice.
         counts: counts for the tables ``clients``, ``api_usage`` and ``errors``.
-        statements: statements about the cluster of the broker, without their times.
+        statements: cluster ids and broker addresses in responses, without times. A repeated one adds no row.
         watch: periods in which calls may be missing.
-        observer: data for findings.
+        observer: collector of the observations from which detectors derive findings.
     """
 
     capture_id: str

@@ -46,12 +46,12 @@ class Goal:
         return group if is_met else None
 
     def timeout_error(self, broker: Broker, events: Iterable[Event], timeout: float) -> WaitTimeoutError:
-        """Return the error to raise after a timeout.
+        """Return the error to raise after a timeout. Its message shows the state of the group and the last events.
 
         Args:
             broker: The state of the cluster.
-            events: All events, the last of which the message shows.
-            timeout: The maximum wait, which has passed, in seconds.
+            events: All events so far, in order; the message shows the last EVENTS_SHOWN of them.
+            timeout: The maximum wait in seconds.
         """
         group = snapshot(broker, self.group_id)
         return WaitTimeoutError(

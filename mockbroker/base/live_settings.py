@@ -110,12 +110,14 @@ class ListenerFiles(Protocol):
     """
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
-        """Return the reason why a broker's listeners cannot use the keystores and truststores in new settings; None if
-        they can.
+        """Return the reason why a broker's listeners cannot use the keystores and truststores of its new settings.
+
+        The result is None if they can.
 
         Args:
             node: Id of the broker.
-            configs: All settings that AlterConfigs would have set on the broker after the change.
+            configs: The dynamic settings that the broker has after the change: the complete set, without cluster-wide
+                settings.
         """
         ...
 

@@ -268,7 +268,11 @@ class Server:
             self.pump.close_after_flush(connection, DISCONNECTED)
 
     def stop_clock(self) -> None:
-        """Stop the broker's clock. ``mockbroker.join.settle.ms`` then no longer delays a join phase."""
+        """Stop the broker's clock; do nothing if it is stopped.
+
+        First the clock advances by ``mockbroker.join.settle.ms``, and the due deadlines are handled. While the clock is
+        stopped, this setting does not delay the end of a join phase.
+        """
         self._timekeeper.stop_clock()
 
     def resume_clock(self) -> None:

@@ -95,7 +95,11 @@ class Timekeeper:
             self._wake.set()
 
     def stop_clock(self) -> None:
-        """Stop the broker's clock. ``mockbroker.join.settle.ms`` then no longer delays a join phase."""
+        """Stop the broker's clock; do nothing if it is stopped.
+
+        First the clock advances by ``mockbroker.join.settle.ms``, and the due deadlines are handled. While the clock is
+        stopped, this setting does not delay the end of a join phase.
+        """
         if self.clock.running:
             self.clock.stop()
             self._pass(self._router.broker.groups.join_settle)

@@ -80,7 +80,9 @@ class Credentials:
             quoted = jaas.get(name)
             value = properties.get(f"sasl.{name}", "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
             if not value:
-                raise LoginError(f"sasl.{name} is missing, and sasl.jaas.config has none")
+                raise LoginError(
+                    f'{name} for {mechanism} is missing: set sasl.{name}, or {name}="..." in sasl.jaas.config'
+                )
             if "\0" in value:
                 raise LoginError(f"sasl.{name} contains a null character, which no SASL mechanism allows")
             given.append(value)

@@ -74,7 +74,7 @@ class Upstream:
                 continue
             await trio.aclose_forcefully(stream)
             if reported:
-                log.warning("the cluster at %s accepts connections", address)
+                log.warning("the cluster at %s now accepts connections: clients are served", address)
             return
 
     async def _first(self, addresses: Sequence[Address]) -> tuple[trio.abc.Stream, Address]:

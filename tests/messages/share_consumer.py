@@ -114,7 +114,7 @@ ROWS = [
     Row("acquire mode", opened(lambda consumer: consumer.poll(), share_acquire_mode="all"), "ValueError: share_acquire_mode is 'all': use batch_optimized or record_limit"),
     Row("share poll without topics", opened(lambda consumer: consumer.poll()), "IllegalUse: nothing to poll: call subscribe() first"),
     Row("acknowledgement in implicit mode", used(acknowledge), "IllegalUse: acknowledge() needs explicit acknowledgement: set share_acknowledgement_mode to explicit"),
-    Row("second acknowledgement", used(acknowledge_twice, **EXPLICIT), "IllegalUse: offset 0 of orders-0 is not an open record of the latest poll"),
+    Row("second acknowledgement", used(acknowledge_twice, **EXPLICIT), "IllegalUse: offset 0 of orders-0 is not a record of the latest poll that is still to be acknowledged: acknowledge each record once, before the next poll"),
     Row("record without acknowledgement", used(poll, **EXPLICIT), "IllegalUse: 1 records of the last poll are not acknowledged: acknowledge each before the next poll"),
     Row("too many acquired records", deliver_too_many, "ConsumerError: orders-0: the response delivers more than 1000000 records at once"),
     Row("share heartbeat that is refused", used(with_error("ShareGroupHeartbeat", "INVALID_REQUEST")), "BrokerError: ShareGroupHeartbeat of g: INVALID_REQUEST"),

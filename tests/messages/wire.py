@@ -184,7 +184,7 @@ ROWS = [
     Row("annotation that is a string", declaration("int", Int32()), "SchemaError: Message.field: annotation is a string: remove `from __future__ import annotations` from modules that declare messages"),
     Row("null integer", declaration(int | None, Int32(null=True)), "SchemaError: Message.field: a field of kind int32 cannot be null: remove null"),
     Row("nullable versions", declaration(str | None, String("5+", null="4+")), "SchemaError: Message.field: the field is nullable in versions 4+, but exists only in 5+"),
-    Row("null default", declaration(str, String(default=None)), "SchemaError: Message.field: the default is null, but no version allows null"),
+    Row("null default", declaration(str, String(default=None)), "SchemaError: Message.field: the default is null, but no version allows null: set null, or another default"),
     Row("versions of a field", declaration(int, Int32("10+")), "SchemaError: Message.field: the versions 10+ of the field exceed the versions 0-9 of the message"),
     Row("tag in versions that are not flexible", declaration(int, Int32("5+", tag=0)), "SchemaError: Message.field: the field is tagged in versions 5+, but the message is flexible only in 6+"),
     Row("number of a tag", declaration(int, Int32("6+", tag=1)), "SchemaError: Message: tags must be 0 to 0, each once, got [1]"),

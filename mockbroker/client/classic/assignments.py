@@ -112,7 +112,7 @@ def decode_assignment(given: bytes) -> Assignment:
     try:
         blob, _ = decode_stored(ConsumerProtocolAssignment, given)
     except DecodeError as error:
-        raise ConsumerError(f"the assignment of the group leader is invalid: {error}") from error
+        raise ConsumerError(f"the assignment in the SyncGroup response cannot be decoded: {error}") from error
     if (partitions := sum(len(topic.partitions) for topic in blob.assigned_partitions)) > MAX_PARTITIONS:
         raise ConsumerError(
             f"the group leader assigned {partitions:,} partitions, more than the maximum of {MAX_PARTITIONS:,}: "

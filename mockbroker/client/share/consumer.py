@@ -129,7 +129,8 @@ class ShareConsumer:
                 delivery.acknowledge([record.offset], kind)
                 return
         raise IllegalUse(
-            f"offset {record.offset} of {record.topic}-{record.partition} is not an open record of the latest poll"
+            f"offset {record.offset} of {record.topic}-{record.partition} is not a record of the latest poll that is "
+            "still to be acknowledged: acknowledge each record once, before the next poll"
         )
 
     async def commit(self, *, timeout: float | None = None) -> dict[TopicPartition, ConsumerError | None]:

@@ -193,11 +193,11 @@ class ClassicType(GroupType[ClassicGroup]):
         wall: WallClock,
         now: float,
     ) -> ClassicGroup | None:
-        """Return a group that is created from its latest record. Sessions restart at ``now``.
+        """Create a group from its latest record, without offsets; never return None. Sessions restart at ``now``.
 
         Args:
             group_id: The group id.
-            entries: Keys and values of the records.
+            entries: Keys and values of the group's records, oldest first, at least one. Only the last is used.
             context: Data and functions shared by all groups.
             wall: The clock of the timestamps in records.
             now: The current time in seconds.

@@ -153,7 +153,7 @@ class StreamsGroup(EpochGroup):
         topology: The topology; None before the first member joins.
         validated_topology_epoch: Epoch of the topology if all its topics exist and are valid; -1 if not.
         metadata_hash: Hash of the metadata of the topology's topics, at the last read.
-        assignment_configs: Settings of the assignor that the group epoch belongs to.
+        assignment_configs: Settings of the assignor for which the group epoch was computed.
         members: Members by member id.
         target: Target assignments by member id.
         balanced_tasks: State for adding a joining member to the target assignment; None if the next target is computed
@@ -164,7 +164,7 @@ class StreamsGroup(EpochGroup):
         endpoint_epoch: Epoch of the endpoint information.
         shutdown_by: Id of the member that requested the shutdown of the application; "" for none.
         metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
-        metadata_refresh_at: Latest time in seconds of the next read of the metadata.
+        metadata_refresh_at: Time in seconds by which the metadata must be read again.
         peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
         timers: Deadlines of the group and its members.
         offsets: Committed offsets.

@@ -367,7 +367,10 @@ ALL_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 
 
 def in_bytes(seed: int, events: int) -> Script:
-    """Return a script of another scheme in which the network transports bytes: TCP segments, TLS records, SASL tokens.
+    """Return a script in which the network transports bytes: TCP segments, TLS records, SASL tokens.
+
+    The script is that of a randomly chosen other scheme. Up to three clients vanish in addition. The security protocol
+    and the limits of queued request and response bytes are chosen at random.
 
     Args:
         seed: seed of all random choices.

@@ -114,7 +114,7 @@ async def test_a_client_logs_in_through_the_proxy(mechanism: str, tmp_path: Path
     [
         ({}, "sasl.mechanism is missing"),
         ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI is not supported: use PLAIN, SCRAM-SHA-256"),
-        ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "sasl.password is missing"),
+        ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "password for PLAIN is missing: set sasl.password"),
         ({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b\0"}, "a null character"),
         ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.token.endpoint.url is missing"),
         (

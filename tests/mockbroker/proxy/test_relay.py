@@ -125,7 +125,7 @@ async def test_the_start_of_a_missing_cluster_is_logged(
         assert line == f"{refused}: trying again every 5 s; clients are refused until then"
         with socket.create_server(missing):
             await trio.sleep(CHECK_INTERVAL)
-    assert caplog.messages[1:] == [f"the cluster at {missing} accepts connections"]
+    assert caplog.messages[1:] == [f"the cluster at {missing} now accepts connections: clients are served"]
 
 
 async def test_clients_wait_if_the_limit_of_open_files_is_reached(caplog: pytest.LogCaptureFixture) -> None:

@@ -82,7 +82,8 @@ class FetchWaits(Watcher):
             longest = call.request.max_wait_ms / 1000
             if not ticket.fault and now - since > longest + stalled + LATE:
                 raise self.broken(
-                    f"a Fetch has had no response for {now - since:.3f} s, with a maximum wait of {longest:g} s"
+                    f"request {ticket.correlation_id} (Fetch) of connection {ticket.connection} has had no response "
+                    f"for {now - since:.3f} s, with a maximum wait of {longest:g} s"
                 )
 
 

@@ -49,7 +49,7 @@ class Statistics(Watcher):
     def _described(self, broker: Broker, reported: Any) -> None:
         group = broker.groups.get(reported.group_id)
         if group is None:
-            raise self.broken(f"group {reported.group_id} is described but does not exist")
+            raise self.broken(f"a response describes group {reported.group_id}, which does not exist")
         self._same(f"the state of group {reported.group_id}", reported.group_state, group.state_name)
         there = {name: member.client_id for name, member in group.members.items()}
         self._same(f"members of {reported.group_id}", {m.member_id: m.client_id for m in reported.members}, there)
