@@ -128,7 +128,7 @@ def about_share(name: str, *key: Any) -> str:
     return f"{name} {zlib.crc32(repr(key).encode()) % SHARES}"
 
 
-def about_error(row: Row) -> str:
+def about_error_row(row: Row) -> str:
     """Return the key by which Spark groups a row of the table ``errors``. It does not depend on the topic."""
     return about_share("errors", *map(row.get, _OF_ERROR))
 
@@ -254,7 +254,7 @@ class Bundler:
         for name in ("connections", "problems"):
             if rows := by_kind.get(name):
                 yield bundle(name, f"{name} {rows[0]['conn_id']}", rows)
-        yield from _by("errors", by_kind.get("errors", []), about_error)
+        yield from _by("errors", by_kind.get("errors", []), about_error_row)
         events = by_kind.get("events", [])
         yield from _by("events", map(_event_values, events), lambda values: about_group(values[_OF_GROUP]))
         yield from _by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))

@@ -127,7 +127,7 @@ def topic_ids(rows: Rows) -> set[tuple[str, int]]:
 
     ``rows``: lists of rows by kind, of which group events and errors may refer to topic ids.
     """
-    found = [(row["topic"], bundles.about_error(row)) for row in rows.get("errors", ())]
+    found = [(row["topic"], bundles.about_error_row(row)) for row in rows.get("errors", ())]
     for event in rows.get("events", ()):
         topics = {event.topic, *(split_partition(partition)[0] for partition in event.partitions or ())}
         found += [(topic, about_group(event.group_id)) for topic in topics]
