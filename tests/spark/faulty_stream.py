@@ -17,7 +17,13 @@ from kwire.spark.output import Output
 from kwire.spark.session import session
 from kwire.spark.stream import Stream
 
-OWNERS = {"write_tables": stages, "_delete_stale": parts, "put": Output}
+OWNERS = {
+    "write_tables": stages,
+    "_delete_stale": parts,
+    "put": Output,
+    "_save_summary": Stream,
+    "_renew": Stream,
+}
 
 
 def main() -> None:

@@ -21,7 +21,9 @@ from kwire.analysis.tables import TABLES
 HERE = Path(__file__).parent
 LIMIT = 600  # seconds
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(traces.ROOT)}
-FAULTS = [
+FAULTS = [  # in the order of the phases
+    ("_renew", "before", 2),
+    ("_save_summary", "after", 2),
     ("write_tables", "after", 2),
     ("_delete_stale", "after", len(TABLES) + 5),  # some tables have the files of this batch, one has none
     ("put", "after", 2),
