@@ -1,9 +1,9 @@
-"""What the analysis of a stream keeps from one part for the next, so that groups continue and memory stays bounded.
+"""The state that the analysis of a stream keeps from one part to the next, so that groups continue in bounded memory.
 
-Of each current member the calls with its latest join, assignment and owned partitions are kept, and of each group all
-events of the last OVERLAP_US and of a rebalance that is not finished. Without further traffic they say what the group
-was at the end of the part. Events of older calls are moved to just before the overlap, because the heartbeats between
-them and the overlap are not kept: a member would seem to have expired. ``joined_ts`` of members has the true time.
+Of each current member, the calls with its latest join, assignment and owned partitions are kept. Of each group, all
+events of the last OVERLAP_US and of an unfinished rebalance are kept. These events define the state of the group at the
+end of the part. The times of older events are changed to just before the overlap: the heartbeats between them and the
+overlap are not kept, so that a member would seem to have expired. ``joined_ts`` of members has the true time.
 """
 
 from __future__ import annotations
@@ -11,12 +11,16 @@ from __future__ import annotations
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from kwire.analysis.clusters import ClusterStatement
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.observations import Observer
 from kwire.analysis.topics import Watermark
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 OVERLAP_US = 5_000_000  # all events of this time, and of an unfinished rebalance, are kept
 MAX_OVERLAP_US = 600_000_000  # of a rebalance that is not finished
@@ -186,7 +190,7 @@ def _is_old_join(call: Iterable[GroupEvent], latest: int) -> bool:
     )
 
 
-def _keep(kept: OrderedDict, new: Mapping, most: int) -> None:  # type: ignore[type-arg]
+def _keep(kept: OrderedDict[K, V], new: Mapping[K, V], most: int) -> None:
     """Add entries as the latest, and remove the oldest above ``most``."""
     for key, value in new.items():
         kept[key] = value

@@ -1,4 +1,4 @@
-"""What generated readers and writers share: their options, struct codes, and the globals of their source."""
+"""Common parts of generated readers and writers: options, struct codes, and the globals of their source."""
 
 from __future__ import annotations
 

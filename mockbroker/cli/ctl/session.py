@@ -1,4 +1,4 @@
-"""What the subcommands of ``mockbroker ctl`` share: the client of the control API, the output format and
+"""Common parts of the subcommands of ``mockbroker ctl``: the client of the control API, the output format and
 click classes.
 """
 

@@ -159,7 +159,7 @@ class Result:
 
     @property
     def outcome(self) -> str:
-        """What the client did, as the end of a sentence that begins with "The client"."""
+        """The behaviour of the client, as the end of a sentence that begins with "The client"."""
         match self.verdict:
             case Verdict.SURVIVED if self.exit_code == 0:
                 return "ends with exit code 0"
