@@ -59,7 +59,7 @@ def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
     """
     if data is None:
         return iter(())
-    content = data if data.__class__ is bytes else bytes(data)
+    content = data if isinstance(data, bytes) else bytes(data)
     return _read(content, 0) if NATIVE is None else cast("Iterator[RecordSet]", NATIVE.read(content, _read))
 
 
