@@ -98,7 +98,7 @@ class Authentication:
         """Check a request of a connection to a SASL listener.
 
         Args:
-            call: Request with its sender and its ticket.
+            call: The request, its client, and its ticket (the object that identifies the request).
             now: The client time in seconds.
             wall_ms: The client time in milliseconds since 1970, for tokens that expire.
 
@@ -116,7 +116,7 @@ class Authentication:
         """Check a request of an authenticated client. A SaslHandshake begins a re-authentication.
 
         Args:
-            call: Request with its sender and its ticket.
+            call: The request, its client, and its ticket (the object that identifies the request).
             now: The client time in seconds.
 
         Returns: None to pass the request to its handler, else the response, or an outcome that closes the connection.

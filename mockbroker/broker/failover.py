@@ -30,13 +30,15 @@ class UnknownBrokerError(FailoverError, NotFoundError):
 
 
 def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
-    """Make an in-sync replica the leader of a partition, and return the effects.
+    """Make an in-sync replica the leader of a partition.
 
     Args:
         broker: The state of the cluster.
         partition: The partition.
         node: Broker id of the new leader.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
 
     Raises: FailoverError if the broker is not an in-sync replica.
     """
@@ -48,12 +50,14 @@ def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> 
 
 
 def stop_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Shut a broker down: other replicas take over its partitions. Return the effects.
+    """Shut a broker down: other replicas take over its partitions.
 
     Args:
         broker: The state of the cluster.
         node: Id of the broker.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
 
     Raises: FailoverError if the broker is not running.
     """
@@ -81,12 +85,14 @@ def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> 
 
 
 def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
-    """Elect the first live replica as leader of each partition that a lost broker led, and return the effects.
+    """Elect the first live replica as leader of each partition that a lost broker led.
 
     Args:
         broker: The state of the cluster.
         node: Id of the lost broker.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
 
     Raises: FailoverError if the broker is not running.
     """
@@ -107,12 +113,14 @@ def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
 
 
 def elect_leaderless(broker: Broker, topics: Iterable[Topic], now: float) -> Effects:
-    """Run an unclean election for each leaderless partition of topics that allow it, and return the effects.
+    """Run an unclean election for each leaderless partition of topics that allow it.
 
     Args:
         broker: The state of the cluster.
         topics: Topics whose configurations have changed.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     return [
         effect
@@ -130,7 +138,7 @@ def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Ef
         partition: The partition.
         now: The broker's time in seconds.
 
-    Returns: the effects.
+    Returns: the effects, such as responses and journal events.
     """
     configs = broker.cluster.topics[partition.topic].configs
     if not effective(configs, "unclean.leader.election.enable", broker.settings, broker.release):
@@ -139,7 +147,7 @@ def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Ef
 
 
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
-    """Start a stopped broker, and return the effects.
+    """Start a stopped broker.
 
     The replicas of the broker are in sync immediately. The broker becomes the leader of its leaderless partitions.
 
@@ -147,6 +155,8 @@ def start_broker(broker: Broker, node: int, now: float) -> Effects:
         broker: The state of the cluster.
         node: Id of the broker.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
 
     Raises: FailoverError if the broker is running.
     """
@@ -188,7 +198,7 @@ def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: floa
 
 
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
-    """Load the groups of a partition of ``__consumer_offsets`` from its records. Return the effects.
+    """Load the groups of a partition of ``__consumer_offsets`` from its records.
 
     The broker calls this function at the end of the simulated loading time.
 
@@ -196,6 +206,8 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
         broker: The state of the cluster.
         index: Index of the partition.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     groups = broker.load_groups(index, now)
     effects: Effects = [
@@ -216,11 +228,13 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
 
 
 def recover(broker: Broker, now: float) -> Effects:
-    """Load all transactions, share states and groups from the logs of a cluster that was stopped. Return the effects.
+    """Load all transactions, share states and groups from the logs of a cluster that was stopped.
 
     Args:
         broker: The state of the cluster.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     broker.load_transactions(now)
     broker.load_share_states()
@@ -266,7 +280,7 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 
 
 def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
-    """Elect a leader that lacks the last records of a partition. Return the effects.
+    """Elect a leader that lacks the last records of a partition.
 
     The new leader is another live replica, or the old leader if there is no other live replica. The offsets of lost
     records are assigned again to new records. Committed offsets are not changed, so they may be after the end of the
@@ -277,6 +291,8 @@ def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -
         partition: The partition.
         lost: Number of lost records.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     partition.truncate(max(partition.log.end - lost, partition.log.start))
     return lead(broker, partition, other_replica(broker, partition), now)
@@ -329,13 +345,15 @@ def _not_running(broker: Broker, node: int) -> FailoverError:
 
 
 def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
-    """Make a broker the leader of a partition, with a new leader epoch. Return the effects.
+    """Make a broker the leader of a partition, with a new leader epoch.
 
     Args:
         broker: The state of the cluster.
         partition: The partition.
         node: Broker id of the leader, which may already be the leader; NO_LEADER to leave the partition without one.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     effects: Effects = []
     if partition.topic == OFFSETS_TOPIC:

@@ -20,7 +20,7 @@ def describe_groups(
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         response: Class of the response, such as ShareGroupDescribeResponse.
         group_type: Name of the group type, such as ``share``.
         size: Function that returns the approximate size in bytes of a described group.

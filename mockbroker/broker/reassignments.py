@@ -22,13 +22,15 @@ def current_replicas(partition: Partition) -> Sequence[int]:
 
 
 def begin(broker: Broker, partition: Partition, target: Sequence[int], now: float) -> Effects:
-    """Begin a reassignment, which replaces one in progress. Return the effects.
+    """Begin a reassignment, which replaces one in progress.
 
     Args:
         broker: The state of the cluster.
         partition: The partition.
         target: Broker ids of the replicas after the reassignment, each of them once.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     replicas, reassignment = merged(current_replicas(partition), target)
     in_sync = broker.cluster.in_sync(partition)
@@ -55,12 +57,14 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
 
 
 def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
-    """Add a new replica to the in-sync replicas, and continue the reassignment. Return the effects.
+    """Add a new replica to the in-sync replicas, and continue the reassignment.
 
     Args:
         broker: The state of the cluster.
         due: Key of the deadline, which names the partition and the replica.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     cluster, topic = broker.cluster, broker.cluster.by_id.get(due.topic_id)
     partition = None if topic is None else topic.partition(due.partition)

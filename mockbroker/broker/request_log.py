@@ -104,7 +104,7 @@ class RequestLog:
         """Append a request to the log. ``now``: the broker's time in seconds at which it was received.
 
         Args:
-            call: Request with its sender and its ticket.
+            call: The request, its client, and its ticket (the object that identifies the request).
             now: The broker's time in seconds.
         """
         ticket, frame = call.ticket, call.frame

@@ -220,7 +220,7 @@ class Router:
         Return the outcomes of this request and of all requests that it completes.
 
         Args:
-            call: Request with its sender and its ticket.
+            call: The request, its client, and its ticket (the object that identifies the request).
             now: The broker's time in seconds.
             own: The stages of the request's connection, which run between ``outer_stages`` and ``stages``.
         """
@@ -255,13 +255,15 @@ class Router:
         return (*outer, *own, *authorizing, *self.stages) if outer or own or authorizing else self.stages
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
-        """Pass a request through the next stages, and return the effects.
+        """Pass a request through the next stages.
 
         If no stage answers or holds the request, call its handler.
 
         Args:
             passage: The progress of the request through its stages.
             now: The broker's time in seconds.
+
+        Returns: the effects, such as responses and journal events.
         """
         effects = passage.pass_on(now)
         if effects is None and passage.only_processes_answer:

@@ -47,8 +47,9 @@ def _handle_slices(
 ) -> Steps:
     """Handle the slices of a request one by one, and merge their responses. Respond after the last slice.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     Args:
         handle: Handler of one slice.

@@ -56,13 +56,13 @@ class Stage:
         """Process a request before later stages and its handler.
 
         Args:
-            call: Request with its sender and its ticket.
+            call: The request, its client, and its ticket (the object that identifies the request).
             now: The broker's time in seconds.
 
         Returns:
             None to pass the request on. A call to pass on that call instead, and to receive the effects that answer it
-                in ``after``. Effects to skip the later stages and the handler; if they do not answer the request, the
-                stage holds it, and later continues it with a ``Proceed`` or answers it.
+            in ``after``. Effects to skip the later stages and the handler; if they do not answer the request, the stage
+            holds it, and later continues it with a ``Proceed`` or answers it.
         """
         return None
 
@@ -80,11 +80,13 @@ class Stage:
         return effects
 
     def due(self, ticket: Ticket, now: float) -> Effects:  # noqa: ARG002
-        """Handle the deadline ``StageDue`` that this stage has set for a request, and return the effects.
+        """Handle the deadline ``StageDue`` that this stage has set for a request.
 
         Args:
             ticket: Identity of the request.
             now: The broker's time in seconds.
+
+        Returns: the effects, such as responses and journal events.
         """
         return []
 

@@ -105,11 +105,13 @@ def complete_transaction(broker: Broker, end: Ended) -> Effects:
 
 
 def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
-    """Answer a delayed fetch whose maximum wait has expired with the available records. Return the effects.
+    """Answer a delayed fetch whose maximum wait has expired with the available records.
 
     Args:
         broker: The state of the cluster.
         due: The deadline of the fetch.
+
+    Returns: the effects, such as responses and journal events.
     """
     delayed = broker.fetch_purgatory.remove(due.ticket)
     if delayed is None:
@@ -124,8 +126,9 @@ def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
 def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Steps:
     """Read the partitions of a large Fetch, then respond to the fetch or delay it.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     While the slices are read, the fetch is not in the purgatory, so an append does not complete it. Therefore the fetch
     is delayed only if no partition has changed since it was read. If a partition has changed, all partitions are read
@@ -203,8 +206,9 @@ def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, resul
 def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Steps:
     """Build the response of a fetch with many partitions, and update the session.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     If another request uses the session before the last slice, the response is INVALID_FETCH_SESSION_EPOCH. The next
     response of the session then contains the partitions of the finished slices again, because the client has not

@@ -60,7 +60,7 @@ def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: fl
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
     """
     combined: dict[tuple[str, Identity], list[tuple[str, int]]] = {}
@@ -89,7 +89,7 @@ def _add(
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         transactional_id: The transactional id.
         producer: Producer id and epoch.
         topics: The topics and partitions to add.

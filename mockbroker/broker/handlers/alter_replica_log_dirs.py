@@ -23,12 +23,13 @@ def handle(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -
 def _alter(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -> Steps:
     """Move the replicas. If the request names several directories for a replica, the last one is used.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
     """
     paths = {

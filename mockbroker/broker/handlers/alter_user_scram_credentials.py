@@ -25,12 +25,12 @@ CredentialError = tuple[ErrorCode, str]
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete or set one credential of each user. A user may occur only once. In the response, errors come first.
 
-    Return the effects.
-
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     alterations: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
     counts = Counter(alteration.name for alteration in alterations)

@@ -30,8 +30,9 @@ def handle(broker: Broker, call: Call[CreateAclsRequest], now: float) -> Effects
 def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
     """Create the valid ACLs.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     If a field of an ACL has a value that is allowed only in filters, the whole request gets an error.
     """

@@ -30,8 +30,9 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     """Create the topics. A name that occurs twice gets one error.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
     """
     many = len(call.request.topics) > broker.slice_size
     if many:

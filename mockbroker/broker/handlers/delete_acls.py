@@ -34,8 +34,9 @@ def _refused(call: Call[DeleteAclsRequest], code: ErrorCode, text: str) -> Delet
 def _delete(broker: Broker, call: Call[DeleteAclsRequest]) -> Steps:
     """Find the ACLs of all filters, then delete the ACLs. If two filters match an ACL, it is in the results of both.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
     """
     filters = [acl_requests.filter_of(each) for each in call.request.filters]
     if acl_requests.has_unknown(filters):

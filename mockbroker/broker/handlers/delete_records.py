@@ -17,12 +17,12 @@ UNKNOWN = -1
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete the records before the requested offsets. If a request lists a partition twice, its last offset counts.
 
-    Return the effects.
-
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     requested: dict[str, dict[int, int]] = {}
     for topic in call.request.topics:

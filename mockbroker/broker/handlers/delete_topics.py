@@ -24,12 +24,12 @@ DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete topics. A topic that occurs twice, even once by name and once by id, gets one error instead.
 
-    Return the effects.
-
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     request = call.request
     requested_topics = (

@@ -33,12 +33,14 @@ WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # erro
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each resource in the request, duplicates included, as Kafka does. Return the effects.
+    """Describe each resource in the request, duplicates included, as Kafka does.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     return begin(call.ticket, _describe_all(broker, call))
 
@@ -94,7 +96,7 @@ def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> s
     error.
 
     Args:
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         requested: The resource.
     """
     name = requested.resource_name
@@ -125,7 +127,7 @@ def _adapt(config: Config, call: Call[DescribeConfigsRequest]) -> Config:
 
     Args:
         config: The configuration, which may be changed.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
     """
     if not call.request.include_synonyms:
         config.synonyms = []

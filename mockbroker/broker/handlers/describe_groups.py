@@ -14,12 +14,14 @@ MEMBER = 100  # approximate size in bytes of a member in a response, without met
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each group in the request, duplicates included, as Kafka does. Return the effects.
+    """Describe each group in the request, duplicates included, as Kafka does.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     room = broker.response_room()
     groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
@@ -51,7 +53,7 @@ def _not_found(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str,
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         group_id: The group id.
         text: Error message since v6.
     """

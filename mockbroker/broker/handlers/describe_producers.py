@@ -16,12 +16,14 @@ PRODUCER = 40  # approximate bytes of a producer in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each partition in the request, duplicates included, as Kafka does. Return the effects.
+    """Describe each partition in the request, duplicates included, as Kafka does.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     room = broker.response_room()
     partitions = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]

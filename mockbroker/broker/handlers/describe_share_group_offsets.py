@@ -35,8 +35,9 @@ def handle(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], now: fl
 def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest]) -> Steps:
     """Describe each group in the request, including duplicates.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
     """
     room, groups, handled = broker.response_room(), [], 0
     for requested in call.request.groups:
@@ -68,7 +69,7 @@ def _error(
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         requested: The group in the request.
     """
     if not broker.serves_share_groups:

@@ -13,12 +13,14 @@ TRANSACTION = 50  # approximate bytes of a transaction in a response, without na
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each transactional id in the request, duplicates included, as Kafka does. Return the effects.
+    """Describe each transactional id in the request, duplicates included, as Kafka does.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     room = broker.response_room()
     ids = call.request.transactional_ids

@@ -55,7 +55,7 @@ def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
     """
     request, settings = call.request, broker.settings
     if not request.group_id:

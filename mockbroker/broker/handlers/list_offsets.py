@@ -29,12 +29,13 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
     """List the offset of each partition. A duplicate partition is rejected, with one result.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
     """
     remaining = broker.slice_size

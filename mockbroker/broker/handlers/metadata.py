@@ -37,7 +37,7 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
     """
     request, epoch = call.request, broker.cluster.epoch
@@ -65,12 +65,13 @@ def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hasha
 
     Cache the response, unless the cluster metadata changed before the response was complete.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         epoch: Epoch of the cluster metadata at the start.
         key: Key of the request in the cache.
     """
@@ -206,7 +207,7 @@ def _creates_topics(
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         metadata: The cluster metadata that the broker reports.
         names: Names of the topics in the request.
     """

@@ -104,7 +104,7 @@ def _admit(
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         partitions: Topic and partition index of each offset.
         now: The broker's time in seconds.
     """

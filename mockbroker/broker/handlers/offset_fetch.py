@@ -102,7 +102,7 @@ class _VisibleOffsets:
 
         Args:
             broker: The state of the cluster.
-            call: Request with its sender and its ticket.
+            call: The request, its client, and its ticket (the object that identifies the request).
             group_id: Group id; a group that does not exist has no offsets.
             requested: Topics in the request; None for all topics.
             room: Counter of the size of the response.
@@ -130,8 +130,9 @@ def handle(broker: Broker, call: Call[OffsetFetchRequest], now: float) -> Effect
 def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
     """Handle a request for several groups (v8+).
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
     """
     room, slice_ = broker.response_room(), _Slice(broker.slice_size)
     # Results of requests for all topics, and their sizes.
@@ -157,8 +158,9 @@ def _fetch_groups(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
 def _fetch_one_group(broker: Broker, call: Call[OffsetFetchRequest]) -> Steps:
     """Handle a request for one group, with topic names (v0-7).
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
     """
     request = call.request
     requested = request.topics

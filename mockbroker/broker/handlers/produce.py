@@ -72,14 +72,15 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
 def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
     """Append to many partitions, in slices by number of partitions and size of records.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     Delayed fetches are completed once, at the end, because a fetch may wait for many of the partitions.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
     """
     response = ProduceResponse()
@@ -128,7 +129,7 @@ def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactiona
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         transactional_id: The transactional id.
         now: The broker's time in seconds.
     """
@@ -312,7 +313,7 @@ def _transaction_error(
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         partition: The partition.
         batch: The batch.
         now: The broker's time in seconds.

@@ -24,7 +24,7 @@ def _renew(broker: Broker, call: Call[RenewDelegationTokenRequest], now: float) 
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
 
     Returns: the error code, and the new expiry time in milliseconds since 1970; 0 after an error.

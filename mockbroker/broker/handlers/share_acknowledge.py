@@ -52,7 +52,7 @@ def _use_session(broker: Broker, call: Call[ShareAcknowledgeRequest], member: Se
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         member: Group id and member id.
     """
     epoch = call.request.share_session_epoch

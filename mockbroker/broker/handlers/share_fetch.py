@@ -73,8 +73,9 @@ def _handle_slices(
 ) -> Steps:
     """Look up and read the many partitions of a ShareFetch, then respond to the ShareFetch or delay it.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     Args:
         broker: The state of the cluster.

@@ -22,7 +22,7 @@ ResponseTopic = TxnOffsetCommitResponse.Topic
 
 
 def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> Effects:
-    """Commit the offsets of a request in the transaction of the producer. Return the effects.
+    """Commit the offsets of a request in the transaction of the producer.
 
     A large request is handled in slices (parts of limited size), and this function is called for each slice. If the
     transaction ends between two slices, the partitions of the later slices get an error. The response contains each
@@ -30,8 +30,10 @@ def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> E
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     partitions = [(topic.name, partition) for topic in call.request.topics for partition in topic.partitions]
     existing, missing = list[tuple[str, RequestPartition]](), list[tuple[str, RequestPartition]]()
@@ -62,7 +64,7 @@ def _admit(
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         partitions: Topic and entry of each partition in the request.
         now: The broker's time in seconds.
     """

@@ -22,12 +22,12 @@ RequestMarker = WriteTxnMarkersRequest.Marker
 def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Effects:
     """Write each marker once to each of its partitions. The response contains each producer id once.
 
-    Return the effects.
-
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     effects: Effects = []
     appended: list[Partition] = []

@@ -46,12 +46,12 @@ class _Acquirable(NamedTuple):
 def complete_delayed_share_fetches(broker: Broker, partitions: Iterable[Partition], now: float) -> Effects:
     """Complete the delayed share fetches for which a change of partitions, such as an append, provides records.
 
-    Return the effects.
-
     Args:
         broker: The state of the cluster.
         partitions: The changed partitions.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     if not broker.share_fetch_purgatory.pending:
         return []
@@ -63,12 +63,12 @@ def complete_delayed_share_fetches(broker: Broker, partitions: Iterable[Partitio
 def complete_for_share_partitions(broker: Broker, keys: Iterable[StateKey], now: float) -> Effects:
     """Complete the delayed share fetches for which a change of share partitions, such as a release, provides records.
 
-    Return the effects.
-
     Args:
         broker: The state of the cluster.
         keys: The changed share partitions, of one group.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     changed = list(keys)
     pending = broker.share_fetch_purgatory.watching((key.topic_id, key.partition) for key in changed)
@@ -76,12 +76,14 @@ def complete_for_share_partitions(broker: Broker, keys: Iterable[StateKey], now:
 
 
 def handle_due(broker: Broker, due: ShareLockDue | ShareFetchDue | ShareDisconnectDue, now: float) -> Effects:
-    """Handle a due deadline, and return the effects.
+    """Handle a due deadline.
 
     Args:
         broker: The state of the cluster.
         due: Key of the deadline.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     match due:
         case ShareLockDue(key):
@@ -93,12 +95,14 @@ def handle_due(broker: Broker, due: ShareLockDue | ShareFetchDue | ShareDisconne
 
 
 def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float) -> Effects:
-    """Answer a share fetch whose maximum wait has expired, with the available records. Return the effects.
+    """Answer a share fetch whose maximum wait has expired, with the available records.
 
     Args:
         broker: The state of the cluster.
         due: Key of the deadline, which names the request.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     fetch = broker.share_fetch_purgatory.remove(due.ticket)
     if fetch is None:
@@ -112,7 +116,7 @@ def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float)
 
 
 def expire_locks(broker: Broker, key: StateKey, now: float) -> Effects:
-    """Release the records of a share partition whose acquisition locks have expired. Return the effects.
+    """Release the records of a share partition whose acquisition locks have expired.
 
     The share fetches that wait for these records are completed.
 
@@ -120,6 +124,8 @@ def expire_locks(broker: Broker, key: StateKey, now: float) -> Effects:
         broker: The state of the cluster.
         key: The share partition.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     ended = broker.share_partitions.expire_locks(key, now)
     return [*expired_note(broker, key, ended), *complete_for_share_partitions(broker, [key], now)] if ended else []
@@ -137,7 +143,7 @@ def disconnect(broker: Broker, connection: int, now: float) -> Effects:
         connection: Number of the connection.
         now: The broker's time in seconds.
 
-    Returns: the effects.
+    Returns: the effects, such as responses and journal events.
     """
     effects: Effects = []
     for node, sessions in broker.all_share_sessions():
@@ -153,12 +159,14 @@ def disconnect(broker: Broker, connection: int, now: float) -> Effects:
 
 
 def begin_fetch(broker: Broker, fetch: PendingShareFetch, now: float) -> Effects:
-    """Respond to a ShareFetch, or delay it until records are available. Return the effects.
+    """Respond to a ShareFetch, or delay it until records are available.
 
     Args:
         broker: The state of the cluster.
         fetch: The ShareFetch.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     request = fetch.call.request
     if not fetch.partitions or not request.max_records or not _max_bytes(broker, fetch):
@@ -175,8 +183,9 @@ def begin_fetch(broker: Broker, fetch: PendingShareFetch, now: float) -> Effects
 def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, expired: bool) -> Steps:
     """Acquire records for a large ShareFetch, then respond or delay the request.
 
-    The work is done in slices (parts of limited size), and other requests are handled in between: the generator yields
-    the effects of each slice, and returns the last effects, which include the response.
+    The generator handles the request in slices (parts of limited size); the router handles other requests between two
+    slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
+    slice, which include the response.
 
     To detect records that are appended in between, the log end offsets are compared at the end.
 
@@ -300,7 +309,7 @@ def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence
 
 
 def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable], now: float) -> Effects:
-    """Acquire records, and respond to a ShareFetch. Return the effects.
+    """Acquire records, and respond to a ShareFetch.
 
     If the start offset of a share partition has moved, delayed share fetches that can now be answered are completed
     too.
@@ -310,6 +319,8 @@ def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Ac
         fetch: The request.
         acquirable: Partitions from which records may be acquired.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as responses and journal events.
     """
     responses: dict[PartitionKey, PartitionResponse] = {}
     moved: list[StateKey] = []

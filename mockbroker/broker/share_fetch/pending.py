@@ -22,7 +22,7 @@ class PendingShareFetch:
     """A ShareFetch request that may wait for records.
 
     Attributes:
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         settings: Settings of the group.
         session: The session, if it existed before the request; None for a request that creates or ends a session.
         opened: The session, also if this request created it; None without a session.

@@ -21,16 +21,18 @@ Operation = Callable[[StateKey, Any], Any]  # returns the result of a partition,
 def respond(
     broker: Broker, call: Call[Any], response: Callable[..., Any], operation: Operation, uninitialized: str = ""
 ) -> Effects:
-    """Apply an operation to each partition of a request to the share coordinator, and respond. Return the effects.
+    """Apply an operation to each partition of a request to the share coordinator, and respond.
 
     A request without a group, without topics, or with a topic without partitions gets no results, as in Kafka.
 
     Args:
         broker: The state of the cluster.
-        call: Request with its sender and its ticket.
+        call: The request, its client, and its ticket (the object that identifies the request).
         response: Class of the response.
         operation: Function that does the operation on a partition.
         uninitialized: Error message of an uninitialized share partition, whose error is INVALID_REQUEST.
+
+    Returns: the effects, such as responses and journal events.
     """
     request = call.request
     topics: list[Any] = []
