@@ -45,7 +45,7 @@ ALL_TOPICS: Container[str] = _AllTopics()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupView:
-    """Those fields of a group snapshot that each group type computes in its own way.
+    """The fields of a group snapshot that each group type computes in its own way.
 
     Attributes:
         protocol: The selected assignment strategy; None if none is selected.
@@ -249,7 +249,7 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def new(self, group_id: str, context: Context, now: float) -> G:
-        """Return a new group without members. ``now``: the current time in seconds.
+        """Return a new group without members.
 
         Args:
             group_id: The group id.
@@ -293,7 +293,7 @@ class GroupType(ABC, Generic[G]):
     def administer(self, group: G, event: AdminEvent, context: Context, now: float) -> GroupEffects:
         """Evict a member or start a rebalance, as the control API requests, and return the effects.
 
-        An eviction of an unknown member has no effects, and neither has a rebalance of a group without members.
+        If the member is unknown, or the group of a rebalance has no members, nothing changes, and the result is empty.
 
         Args:
             group: The group.
@@ -348,7 +348,7 @@ class GroupType(ABC, Generic[G]):
         return []
 
     def load(self, group: G, now: float) -> Effects:  # noqa: ARG002
-        """Start what follows the loading of a group from its records, such as a rebalance. Return the effects.
+        """Update a group after it was loaded from its records, for example by a rebalance. Return the effects.
 
         Args:
             group: The group.
@@ -523,16 +523,17 @@ class GroupTypes:
 
     Args:
         types: The group types. The first type is used for groups that have only offsets. If the log contains records of
-            several types for one group id, the last matching type of the table is loaded.
-        cross_type_handlers: Handlers for an event of one type in a group of another type, by the names of both types.
-            Without a handler, the event is handled as if the group did not exist.
+            several types for one group id, the group is loaded as the type that comes last in ``types``.
+        cross_type_handlers: Handlers for an event of one type in a group of another type. The key is (name of the
+            group's type, name of the event's type). Without a handler, the event is handled as if the group did not
+            exist.
         conversions: By group type name, the function that may convert a group to another type when members leave.
 
     Attributes:
         default: The first type.
         types: All group types of the coordinator.
-        conversions: Functions that may convert a group to another type, by name of its type.
-        by_event: Types by the class of the event.
+        conversions: By group type name, the function that may convert a group to another type when members leave.
+        by_event: By class of an event, the group type that handles the event.
     """
 
     def __init__(
@@ -561,8 +562,9 @@ class GroupTypes:
         return self._by_record.get(type(key))
 
     def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
-        """Return the handler for an event in a group of another type, such as a JoinGroup in a consumer group, or None
-        if there is none.
+        """Return the handler for an event of one group type in a group of another type, or None without a handler.
+
+        An example is a JoinGroup in a consumer group.
 
         Args:
             group: The group.

@@ -59,8 +59,8 @@ def topic_metadata(names: Iterable[str], cluster: ClusterState) -> dict[str, tup
 def metadata_hash(metadata: Mapping[str, tuple[UUID, int]]) -> int:
     """Return a hash of topic names, ids and partition counts, or 0 without topics.
 
-    The hash differs from Kafka's. Hashes are only compared: a coordinator that computes another hash reads the topic
-    metadata again.
+    The hash function differs from Kafka's. This is allowed, because a coordinator only compares the stored hash with
+    its own hash. If they differ, the coordinator reads the topic metadata again.
     """
     if not metadata:
         return 0

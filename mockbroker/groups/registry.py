@@ -30,10 +30,10 @@ class Groups(dict[str, CoordinatedGroup]):
         types: The group types that the coordinator serves.
         context: The cluster, settings and other data that groups use.
         dirty: Ids of groups that were created, changed or deleted since their records were written.
-        quiet_until: Time in seconds until which no request can arrive, because a manual clock is advancing; until then,
-            checks that cannot find an expired offset are skipped.
-        watched: Ids of groups that may have changed since the reader last replaced this set, including loaded and
-            deleted groups; None without a reader.
+        quiet_until: Time in seconds. No request arrives before this time, because a manual clock is being advanced.
+            Checks for expired offsets before this time are skipped if no offset can have expired.
+        watched: Ids of groups that may have changed since the control page last read this set and replaced it with an
+            empty set, including loaded and deleted groups; None if there is no control page.
     """
 
     def __init__(self, types: GroupTypes, context: Context, deadlines: Deadlines[Due]) -> None:
@@ -246,7 +246,7 @@ class Groups(dict[str, CoordinatedGroup]):
     def schedule_offset_expiration(self, now: float) -> None:
         """Schedule the next check for expired offsets.
 
-        Until ``quiet_until``, checks that cannot find an expired offset are skipped.
+        If no offset can expire before ``quiet_until``, the checks before that time are skipped.
 
         ``now``: the current time in seconds.
         """

@@ -50,7 +50,7 @@ async def run_demo(cluster: Cluster, servers: str, partitions: int = PARTITIONS,
     The demo alternates between two events, one every ``pace.period``:
 
     - A member crashes, is evicted by its session timeout, and returns.
-    - The slow member leaves, so that the others catch up, and returns.
+    - The slow member leaves, so that the other two members can read the remaining records, and returns.
 
     Args:
         cluster: The cluster.

@@ -79,8 +79,8 @@ class ClassicType(GroupType[ClassicGroup]):
     ) -> GroupEffects:
         """Create the group for a JoinGroup without member id, and reject other requests. Return the effects.
 
-        An empty group of another type is replaced, and its committed offsets are kept. If the other group cannot be
-        replaced, the JoinGroup gets INCONSISTENT_GROUP_PROTOCOL.
+        The new group replaces ``other`` if ``other`` is empty and its type allows this (``is_replaced_by``). Then the
+        new group keeps the committed offsets. Else the JoinGroup gets the error INCONSISTENT_GROUP_PROTOCOL.
 
         Args:
             group_id: The group id.

@@ -126,8 +126,9 @@ def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now
 def _rejoin_without_rebalance(group: ClassicGroup, member: Member, event: Join, was_leader: str) -> Reply:
     """Return the response to a static member that rejoins without a rebalance.
 
-    For a leader that supports skip_assignment (v9), the response contains the list of members. For an older client, the
-    response names ``was_leader`` as the leader, so that a former leader acts as a follower.
+    If the member is the leader and its client supports skip_assignment (v9), the response contains the list of members.
+    An older client would compute a new assignment as leader. To prevent this, its response names ``was_leader``, the
+    old member id, as the leader.
 
     Args:
         group: The group.

@@ -211,7 +211,10 @@ def member_of_instance(group: ConsumerGroup, instance_id: str) -> ConsumerMember
 def _get_or_create_member(
     group: ConsumerGroup, event: ConsumerHeartbeat
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Return the member that the heartbeat replaces (None for a new one), and the member's state before the heartbeat.
+    """Return two members: the member in the group that the heartbeat replaces, and the member before the heartbeat.
+
+    The first is None if a new member joins. If a static member returns with a new member id, the first has the old
+    member id, and the second already has the new one.
 
     Args:
         group: The group.
@@ -236,7 +239,10 @@ def _get_or_create_member(
 def join_static(
     group: ConsumerGroup, member_id: str, instance_id: str, *, uses_classic_protocol: bool
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Find the predecessor of a static member that joins: the member with the same instance id, if there is one.
+    """Return the predecessor and the initial state of a static member that joins.
+
+    The predecessor is the member with the same instance id. If no member has the instance id, it is the member with the
+    same member id.
 
     Args:
         group: The group.
@@ -245,10 +251,12 @@ def join_static(
         uses_classic_protocol: Whether the joining member uses the classic protocol.
 
     Returns:
-        The replaced member or None, and the state from which the joining member starts.
+        The predecessor, which the joining member replaces, or None if there is none; the joining member before its
+        request is applied: a copy of the predecessor, or a member without subscription and partitions.
 
     Raises:
-        Refused: The instance id belongs to a member that has not left temporarily.
+        Refused: The instance id belongs to a member of the consumer protocol that has not left, and the joining member
+            uses the consumer protocol too.
     """
     if instance_id not in group.static_members:
         existing = group.members.get(member_id)
@@ -351,8 +359,10 @@ def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, memb
 
 
 def _update_target(group: ConsumerGroup, context: Context, now: float, reason: str, *, homogeneous: bool) -> Effects:
-    """Start a new epoch if there is a reason or subscribed topics changed, compute the target assignment, return the
-    effects.
+    """Start a new group epoch and compute the target assignment, if necessary. Return the effects.
+
+    A new epoch starts if ``reason`` is not empty or if the metadata of subscribed topics has changed. The target
+    assignment is computed if it belongs to an older epoch than the group epoch.
 
     Args:
         group: The group.

@@ -66,8 +66,9 @@ class _CachedMatches:
     Attributes:
         created: Names of all topics ever created, in order.
         count: Number of names in ``created`` that were checked.
-        topics: The matching topics among the checked names, at the last call of ``TopicMatches.matching_topics``.
-        found: The names that ``TopicMatches.match_next`` has found since that call.
+        topics: The matching topics that existed at the last call of ``TopicMatches.matching_topics``.
+        found: The matching topics that ``TopicMatches.match_next`` has found since the last call of
+            ``TopicMatches.matching_topics``.
     """
 
     created: Sequence[str]

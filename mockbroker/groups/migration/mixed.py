@@ -115,15 +115,15 @@ def _causes_downgrade(group: ConsumerGroup, replaced: ConsumerMember, context: C
 def _get_or_create_member(
     group: ConsumerGroup, event: Join, member_id: str
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
-    """Return the predecessor of a member that joins, and the state of the joining member before the request.
+    """Return two members: the member in the group that a JoinGroup replaces, and the joining member before the request.
 
-    The predecessor is the static member that the JoinGroup replaces; None if there is none. An unknown member id is
-    accepted.
+    The first is None if a new member joins. For a dynamic member that rejoins, both are the same. An unknown member id
+    of a dynamic member is accepted: the member joins as a new member.
 
     Args:
         group: The group.
         event: The JoinGroup.
-        member_id: The member id.
+        member_id: Member id of the joining member: the id in the request, or a new id if the request has none.
 
     Raises: Refused if the request gets an error response.
     """

@@ -48,8 +48,8 @@ def begin(group: ShareGroup, context: Context, now: float) -> None:
 def finish(group: ShareGroup, context: Context, now: float) -> None:
     """Create the state of the initializing partitions at the share coordinator, and record them as initialized.
 
-    At most AT_ONCE partitions are initialized; if others remain, the timer is due again immediately. If the share
-    coordinator of a partition is not available, the timer is due after RETRY_INTERVAL.
+    One call initializes at most AT_ONCE partitions. If more partitions are initializing, the timer for the next call is
+    due immediately. If the share coordinator of a partition is not available, the timer is due after RETRY_INTERVAL.
 
     Args:
         group: The group.
@@ -112,7 +112,7 @@ def remove_topics(group: ShareGroup, topics: Iterable[Topic]) -> None:
 def delete_states(group: ShareGroup, context: Context, now: float) -> ErrorCode:
     """Delete the share state of all partitions of a group, before the group is deleted.
 
-    Topics whose state cannot be deleted are recorded as being deleted.
+    If the state of one partition cannot be deleted, all topics of the group are moved to ``group.deleting``.
 
     Args:
         group: The group.

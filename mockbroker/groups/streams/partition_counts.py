@@ -80,7 +80,7 @@ def _largest(subtopology: Subtopology, decided: Mapping[str, int], counts: Parti
     Args:
         subtopology: The subtopology.
         decided: Partition counts of repartition topics that are already decided, by topic name.
-        counts: The known partition counts of other topics.
+        counts: The known partition counts of the topics that are not in ``decided``.
     """
     known = [count for topic in subtopology.repartition_source_topics if (count := decided.get(topic.name)) is not None]
     known += [count for name in subtopology.source_topics if (count := counts.get(name)) is not None]

@@ -125,7 +125,14 @@ class Owners:
                 table.setdefault(task, set()).add(process_id)
 
     def remove(self, tasks: AssignedTasks, process_id: str) -> None:
-        """Record that a process no longer owns tasks. An active task that another process owns now keeps that owner."""
+        """Record that a process no longer owns tasks.
+
+        If another process has become the owner of an active task, the task remains with that process.
+
+        Args:
+            tasks: The tasks.
+            process_id: Id of the process that no longer owns the tasks.
+        """
         for task in tasks.active:
             if self.active.get(task) == process_id:
                 del self.active[task]

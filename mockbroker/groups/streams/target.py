@@ -31,8 +31,8 @@ def compute_target(
         group: The group.
         configured: The configured topology; if it is not ready, no tasks are assigned.
         configs: Settings of the task assignor.
-        joined: Id of the member that joins with this heartbeat, which is the last one in Kafka's map; None if no member
-            joins.
+        joined: Id of the member that joins with this heartbeat; None if no member joins. As in Kafka, the assignor
+            handles this member last.
     """
     if configured.subtopologies is not None and configured.is_ready:
         subtopologies = {
@@ -50,9 +50,9 @@ def compute_target(
 
 
 def _update(group: StreamsGroup, subtopologies: Mapping[str, SubtopologyTasks], joined: str | None) -> bool:
-    """Add one new member to the target assignment without recomputing it for all members.
+    """Add one new member to the target assignment without computing the targets of all members again.
 
-    Return whether this was possible.
+    Return True, or False if this is not possible; in this case, the target assignment is unchanged.
 
     Args:
         group: The group.
@@ -94,7 +94,7 @@ def _in_map_order(group: StreamsGroup, member_ids: Iterable[str], joined: str | 
     Args:
         group: The group.
         member_ids: Ids of members, in the order in which they joined.
-        joined: Id of the member that joins, which is the last one in Kafka's map; None if no member joins.
+        joined: Id of the member that joins, which is last in the result; None if no member joins.
     """
     listed = timeline_map_order((each for each in member_ids if each != joined), group.peak_member_count)
     return map_order(listed if joined is None else [*listed, joined], len(group.members))

@@ -4,8 +4,8 @@ Some values differ in every run: ids of members, topics, producers and sessions.
 time, it is bound to the id in the same field of this run. After that, the recorded id and the bound id must always
 occur together.
 
-The tables below list three kinds of fields: those that are compared as sets, those of which only null or not null is
-compared, and those that are not compared.
+Most fields must be equal to the recorded ones. The tables below list the exceptions: fields that are not compared,
+error messages, numbers of which only the sign must agree, and arrays that are compared as sets.
 """
 
 from __future__ import annotations
@@ -222,9 +222,9 @@ class Bindings:
     def number_fits(self, name: str, recorded: int, ours: object) -> bool:
         """Return whether a number in this run corresponds to a recorded number.
 
-        If the recorded number is not bound, bind both.
+        If the recorded number is not bound yet, bind it to the number in this run, and return True.
 
-        Negative numbers and the session id 0 are never bound; they must be equal.
+        Negative numbers and the session id 0 are never bound: return whether both numbers are equal.
 
         Args:
             name: name of the field, such as ``producer_id``.
@@ -265,8 +265,8 @@ class Bindings:
     def sort_key(self, item: Any, *, recorded: bool) -> str:
         """Return the sort key of an element in an array that is compared as a set.
 
-        The key consists of the element's identifying fields, followed by its remaining fields. All ids without a
-        binding get the same key.
+        The key consists of the element's identifying fields, followed by its remaining fields. Inside the key, the same
+        text replaces every id that is not bound.
 
         Args:
             item: the element.

@@ -57,12 +57,14 @@ class Pace(Protocol):
         ...
 
     async def settle(self, connection: PlayedConnection, holds: Callable[[], bool], seconds: float) -> None:
-        """Wait until the broker has handled a request that gets no immediate response.
+        """Wait for the effects of a request that gets no immediate response.
+
+        The wait ends when ``holds()`` returns True, or after ``seconds`` of this clock.
 
         Args:
             connection: connection to the broker under test.
             holds: function that returns True to end the wait.
-            seconds: maximum wait.
+            seconds: maximum wait, seconds.
         """
         ...
 

@@ -104,7 +104,10 @@ async def run(
 async def play_file(
     file: Path, address: tuple[str, int] | None = None, sasl_port: int | None = None, max_runs: int = MAX_RUNS
 ) -> Outcome:
-    """Play a conversation, repeat it while it differs and the player is late, and return the last outcome.
+    """Play a conversation, and return the outcome of the last run.
+
+    The conversation is repeated as long as a run differs from the recording and the player was too slow
+    (``Outcome.is_hurried``), up to ``max_runs`` runs.
 
     Args:
         file: conversation file.

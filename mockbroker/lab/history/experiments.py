@@ -23,7 +23,7 @@ def settled(scheme: str, members: int, partitions: int) -> Run:
     """Return a simulation whose group is stable under a scheme: the consumers ``c01``, ``c02``, ... read the topic
     ``t``.
 
-    Another consumer, ``c00``, exists but is not started; it sorts before the others.
+    The story also has a consumer ``c00``, which is not started. Its name sorts before the names of the group members.
 
     Args:
         scheme: name of the scheme.

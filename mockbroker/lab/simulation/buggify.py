@@ -53,10 +53,12 @@ class Buggify:
     def change_pump(self, pump: Pump, alive: Callable[[], bool]) -> None:
         """Apply the point ``respond-late`` to a pump, if the point is active: some responses are sent after a delay.
 
+        A pump is the loop of a broker process that handles received requests and sends responses.
+
         Args:
-            pump: the pump.
-            alive: function that returns False once the process of the pump has crashed; delayed responses are then not
-                sent.
+            pump: the pump, whose method ``flush`` is replaced.
+            alive: function that returns whether the process of the pump is still running. If the process has crashed,
+                its delayed responses are not sent.
         """
         if "respond-late" not in self._points:
             return
@@ -76,9 +78,9 @@ class Buggify:
         pump.flush = flush_late  # type: ignore[method-assign]
 
     def postpones_turn(self) -> float:
-        """Return the time in seconds by which a turn of the pump is postponed, or 0 if the turn is not postponed.
+        """Return the time in seconds by which the handling of received requests is postponed; 0 if it is not postponed.
 
-        The time is positive only if the point ``batch-differently`` is active.
+        If the point ``batch-differently`` is active, the method decides at random; else it always returns 0.
         """
         if "batch-differently" not in self._points or not self._dice.chance(OFTEN):
             return 0.0
@@ -113,8 +115,11 @@ class Buggify:
         data.next_work = next_part  # type: ignore[method-assign]
 
     def change_broker(self, broker: Broker) -> None:
-        """Apply the point ``wake-early`` to a broker, if the point is active: some fetches are completed before their
-        deadline.
+        """Apply the point ``wake-early`` to a broker, if the point is active.
+
+        Then the broker completes some Fetch and ShareFetch requests before their maximum wait has passed.
+
+        ``broker``: the broker, whose method for setting deadlines is replaced.
         """
         if "wake-early" not in self._points:
             return

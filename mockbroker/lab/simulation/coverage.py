@@ -105,7 +105,7 @@ class Coverage(Watcher):
     def steer(self, scripts: Iterable[Script]) -> Script:
         """Return the script that may reach the most new cells (see ``novelty``).
 
-        If several scripts are equal, return the first.
+        Of several scripts with the same number of new cells, return the first.
         """
         return max(scripts, key=self.novelty)
 

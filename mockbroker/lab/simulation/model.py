@@ -201,10 +201,10 @@ class Model:
                 self._end(producer_id, done)
 
     def _decide(self, held: dict[Key, Stored], group: str, committed: Mapping[Place, int]) -> dict[Key, Stored]:
-        """Remove the pending offsets that a transaction has for a group, and return them: key (group with partition) ->
-        offset.
+        """Remove the pending offsets that a transaction has for a group, and return the removed offsets by key.
 
-        If all of them are in ``committed``, the transaction was committed, and they become committed offsets.
+        If all removed offsets are in ``committed``, the transaction was committed. In this case, the removed offsets
+        become committed offsets of the model. A key is a group with a partition.
 
         Args:
             held: key -> pending offset of the transaction.

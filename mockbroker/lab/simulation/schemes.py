@@ -260,8 +260,10 @@ def _refusals(seed: int) -> tuple[Mapping[str, Any], ...]:
     """Return the fault rules of a script of ``data``: in 30 % of the seeds, some Produce requests get a retriable
     error.
 
-    The next batches of the producer are already in flight when the error occurs. The broker must reject these batches
-    because their sequence numbers leave a gap.
+    When an idempotent producer receives the error, its next batches may already be in flight. The broker must reject
+    these batches, because their sequence numbers leave a gap.
+
+    ``seed``: seed of the script. For the remaining seeds, the result is ().
     """
     dice = Dice("refusals", seed)
     if not dice.chance(0.3):
@@ -310,8 +312,9 @@ def _data_members(dice: Dice, release: str, topics: list[str], groups: list[str]
 
 
 def mix(seed: int, events: int) -> Script:
-    """Return a script as from ``data``, with additional clients of other schemes, and with fault rules in 20 % of the
-    seeds.
+    """Return a script as from ``data``, with some clients of the schemes ``swarm``, ``shares`` and ``streams`` added.
+
+    In 20 % of the seeds, the broker also has the fault rules of the scheme ``rules``.
 
     Args:
         seed: seed of all random choices.
@@ -369,8 +372,9 @@ ALL_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 def in_bytes(seed: int, events: int) -> Script:
     """Return a script in which the network transports bytes: TCP segments, TLS records, SASL tokens.
 
-    The script is that of a randomly chosen other scheme. Up to three clients vanish in addition. The security protocol
-    and the limits of queued request and response bytes are chosen at random.
+    The clients and faults are those of a scheme that is chosen at random: swarm, rules, data, mix, shares or streams.
+    Up to three faults are added, in which the machine of a client vanishes without closing its connections. The
+    security protocol, the idle timeout and the limits of queued request and response bytes are chosen at random.
 
     Args:
         seed: seed of all random choices.
@@ -489,7 +493,8 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
 def _slice_size(seed: int) -> int:
     """Return the slice size for a seed, in elements: SLICE_SIZE, or 1 to 3 for 30 % of the seeds.
 
-    With small slices, other requests are handled in the middle of nearly every request.
+    A slice is the part of a request that is handled before other requests get a turn. With a small slice size, the
+    broker divides most requests into several slices, and handles other requests between the slices.
     """
     dice = Dice("slices", seed)
     return dice.pick([1, 2, 3]) if dice.chance(0.3) else SLICE_SIZE

@@ -55,7 +55,8 @@ class Inbox:
 
     Attributes:
         node: broker id.
-        ticket: ticket of the request that is being handled, or None.
+        ticket: ticket (identity) of the request that was taken from ``calls`` and has no response yet; None if there is
+            none.
         calls: received requests that are not handled yet, in order.
     """
 
@@ -377,15 +378,16 @@ class Shell:
 
     @property
     def busy(self) -> bool:
-        """Whether the process handles nothing now, because it is down or its event loop is stalled."""
+        """Whether the process handles no requests and timers now: it is down, or its event loop is stalled."""
         return self.down or self.queue.now < self.stalled
 
     def turn(self) -> bool:
-        """Handle waiting requests, then sync, set the timer and call the invariant checkers.
+        """Handle waiting requests, then sync the disk, set the timer and call the invariant checkers.
 
-        Nothing is done while the event loop is stalled or the process is down.
+        Do nothing while the event loop is stalled or the process is down. If requests remain, the method schedules its
+        next call.
 
-        Returns: False, because requests that remain are handled by a later event.
+        Returns: always False.
         """
         if self.busy or self.queue.now < self._collects_until:
             return False
@@ -433,9 +435,14 @@ class Shell:
             self.waiting.pop(call.ticket, None)
 
     def begin_request(self, call: Call[Any], now: float) -> None:
-        """Add a received request to the trace, and call ``proceed`` unless a fault stage handles the request first.
+        """Add a received request to the trace, and notify the invariant checkers with ``proceed``.
 
-        ``now``: broker time, seconds.
+        If fault rules apply to the API of the request, ``proceed`` is not called here, because a rule may prevent the
+        request from being handled.
+
+        Args:
+            call: the request.
+            now: broker time, seconds.
         """
         self.trace.add(
             now, f"{call.client.client_id}>{call.client.node} {describe_request(call.ticket.api_key, call.request)}"

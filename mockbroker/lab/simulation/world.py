@@ -386,9 +386,9 @@ class World:
         self.shell.broker.frozen_metadata.pop(node, None)
 
     def _swizzle(self, fault: Fault) -> None:
-        """Clog the links of random clients one by one, and unclog them in another order (swizzle-clog).
+        """Clog the network links of random clients one by one, and unclog them in another random order (swizzle-clog).
 
-        ``fault``: the fault; its value is the duration in seconds.
+        While a link is clogged, its messages are held. ``fault``: the fault; its value is the duration in seconds.
         """
         some = self._chance.some(self.clients) if self.clients else []
         for client in some:

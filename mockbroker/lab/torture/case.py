@@ -24,7 +24,7 @@ class Turn:
     """The context in which a case changes a response.
 
     Attributes:
-        number: number of earlier responses of this step.
+        number: number of responses that the case has processed before this one.
         random: random number generator of the run.
         kept: frame that was stored to be used in a later response; b"" at the start.
         api_key: key of the response's API.

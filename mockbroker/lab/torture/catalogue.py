@@ -1,6 +1,7 @@
 """The catalogue of all torture cases: the named cases, and the cases with malformed responses.
 
-Each form of malformed response is combined with each step of a client that it fits.
+There is one case with malformed responses for each combination of a kind of malformation, such as an array that is too
+long, and an API whose responses can contain it.
 """
 
 from __future__ import annotations

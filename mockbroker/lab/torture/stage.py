@@ -22,7 +22,7 @@ SHOWN = 1 << 16  # bytes of the last changed frame that are kept for the report
 
 
 class HostileStage(Stage):
-    """A stage that changes each response of the case's step, until ``on`` is False.
+    """A stage that changes each response of the API that the case names (``Case.step``), until ``on`` is False.
 
     Args:
         case: case with ``change`` or ``frames``.
@@ -32,7 +32,8 @@ class HostileStage(Stage):
     Attributes:
         on: whether responses are changed.
         changed: number of responses that were changed.
-        last: the last changed frame without its length prefix, with API key and version; None before the first change.
+        last: at most SHOWN bytes of the last changed response frame, without length prefix; API key; API version. None
+            before the first change.
     """
 
     def __init__(self, case: Case, seed: int, brokers: Sequence[tuple[int, str, int]] = ()) -> None:
@@ -91,11 +92,14 @@ class HostileStage(Stage):
 
 
 class WatchingStage(Stage):
-    """A stage that stores the last response that a fault rule has changed. It must run before the stage of the rules,
-    because stages process responses in the opposite order.
+    """A stage that stores the last response that a fault rule has changed.
+
+    This stage must get requests before the stage of the fault rules does. Stages process responses in the opposite
+    order, so this stage then gets the responses after the fault rules have changed them.
 
     Attributes:
-        last: the frame without its length prefix, with API key and version; None before the first one.
+        last: at most SHOWN bytes of the changed response frame, without length prefix; API key; API version. None
+            before the first changed response.
     """
 
     def __init__(self) -> None:

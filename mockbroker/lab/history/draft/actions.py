@@ -43,7 +43,12 @@ class Became:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The action of sending the response to the pending request of a connection. ``connection``: connection number."""
+    """The action of sending the response to the pending request of a connection.
+
+    Attributes:
+        connection: connection number.
+        response: the response.
+    """
 
     connection: int
     response: Response
@@ -77,14 +82,20 @@ class Keep:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The action of closing the connection to a consumer, because its session has expired."""
+    """The action of closing the connection to a consumer, because the consumer's session has expired.
+
+    ``connection``: connection number.
+    """
 
     connection: int
 
 
 @dataclass(frozen=True, slots=True)
 class Watch:
-    """The action of watching a topic: the broker is notified when the topic is created or gets more partitions."""
+    """The action of watching a topic: the broker is notified when the topic is created or gets more partitions.
+
+    ``topic``: topic name.
+    """
 
     topic: str
 

@@ -1,7 +1,7 @@
 """The checker of invariant I43, which is about compaction.
 
-Compaction keeps the last record of each key, the end of the log, young records, and tombstones for their retention
-time. It keeps no other records.
+Compaction must keep four kinds of records: the last record of each key, the records at the end of the log, records
+younger than min.compaction.lag.ms, and tombstones younger than delete.retention.ms. All other records must be removed.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _is_followed(log: FinalLog, scan: Scan, offset: int) -> bool:
 
     Args:
         log: the records at the end of the run.
-        scan: the scan of the partition.
+        scan: a scan: the records of the partition as one client read them, from the start to the end of the log.
         offset: the offset.
     """
     batches = (each for each in log.history.upkeep.batches if each.place == scan.place)
@@ -92,7 +92,7 @@ def _may_be_superseded(log: FinalLog, scan: Scan, key: bytes, offset: int) -> bo
 
     Args:
         log: the records at the end of the run.
-        scan: the scan.
+        scan: a scan: the records of a partition as one client read them, from the start to the end of the log.
         key: the key.
         offset: offset of a record of the key.
     """
@@ -106,7 +106,7 @@ def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offs
 
     Args:
         log: the records at the end of the run.
-        scan: the scan.
+        scan: a scan: the records of a partition as one client read them, from the start to the end of the log.
         policy: cleanup policy of the topic.
         key: key of the record.
         offset: offset of the record.
@@ -124,11 +124,11 @@ def _wrongly_removed(log: FinalLog, scan: Scan, policy: Policy, key: bytes, offs
 def _is_brief(log: FinalLog, scan: Scan, policy: Policy) -> bool:
     """Return whether a scan took less time than tombstones are retained.
 
-    Such a scan must not find a superseded record without the tombstone that supersedes it.
+    In such a scan, a superseded record must be followed by the tombstone that supersedes the record.
 
     Args:
         log: the records at the end of the run.
-        scan: the scan.
+        scan: a scan: the records of a partition as one client read them, from the start to the end of the log.
         policy: cleanup policy of the topic.
     """
     seconds = log.history.broker_time(scan.done_at) - log.history.broker_time(scan.sent_at)

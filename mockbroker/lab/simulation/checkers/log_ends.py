@@ -94,7 +94,9 @@ class _Steps:
     def until(self, time: float) -> float:
         """Return the maximum or minimum of the values with times up to ``time``.
 
-        ``time``: virtual time in seconds, or the negated one if the object was created with negated times.
+        Without such a value, return 0 for a maximum and inf for a minimum.
+
+        ``time``: virtual time in seconds. If the object was created with negated times, the negated virtual time.
         """
         at = bisect_right(self._times, time)
         return self._values[at - 1] if at else self._none

@@ -9,7 +9,10 @@ from mockbroker.lab.simulation.history import EARLIEST
 
 
 def find_wrong_start(log: FinalLog) -> str:
-    """Return a description of a log start that no DeleteRecords explains, or ""."""
+    """Return a description of a log start to which no DeleteRecords request moved the log; "" if there is none.
+
+    ``log``: the records at the end of the run.
+    """
     for each in log.history.deletions:
         if each.low_watermark >= 0 and each.low_watermark < each.offset:
             return (

@@ -54,7 +54,9 @@ class _Check:
         return self._log.history.broker_time(end) - self._log.history.broker_time(begin)
 
     def rates(self, uses: list[QuotaUse]) -> str:
-        """Return a description of a byte rate that was exceeded; "" if there is none.
+        """Return a description of a byte rate that was exceeded, or of a throttle time that the broker did not apply.
+
+        The result is "" if there is neither.
 
         ``uses``: requests of one connection, in order.
         """
@@ -112,9 +114,10 @@ class _Check:
         return possible | ({NO_QUOTA} if sure == -inf else set())
 
     def mutations(self, uses: list[QuotaUse]) -> str:
-        """Return a description of a mutation quota that was exceeded; "" if there is none.
+        """Return a description of a controller_mutation_rate quota that was exceeded; "" if there is none.
 
-        An AlterClientQuotas request gives all clients new tokens.
+        Requests from before and after an AlterClientQuotas request are not added up, because this request gives all
+        clients new tokens.
 
         ``uses``: requests of one connection, in order.
         """

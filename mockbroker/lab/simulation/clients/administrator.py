@@ -202,7 +202,7 @@ class Administrator(Client):
     # --- records and replicas ---
 
     def _truncate(self) -> None:
-        """Delete the records of a partition before a random offset within the range that ListOffsets returns."""
+        """Delete the records of a random partition before a random offset, up to the end offset from ListOffsets."""
         if places := [place for place in self.leaders.known() if place[0] in self.topics]:
             self.fetcher.list_offsets([self.dice.pick(places)], LATEST, self._delete_records)
 
@@ -225,7 +225,7 @@ class Administrator(Client):
         self.send(self.leaders.wire(node), ApiKey.DELETE_RECORDS, 2, request, deleted)
 
     def _reassign(self) -> None:
-        """Move a partition to other brokers, or cancel its reassignment."""
+        """Move a random partition to random brokers, or cancel the reassignment of the partition."""
         nodes, places = sorted(self.cluster().nodes), self.leaders.known()
         if not nodes or not places:
             return
@@ -249,12 +249,12 @@ class Administrator(Client):
 
 
 class Prober(Client):
-    """A producer that writes to a topic with a changing access rule.
+    """A producer that writes to a topic for which an administrator adds and removes a denying access rule (ACL).
 
-    An accepted or rejected record shows the state of the access rule, as a read of a register does.
+    Each response shows whether the rule exists: the producer adds it to the history as a read of a register.
 
     Attributes:
-        leaders: leader of the topic with the changing access rule.
+        leaders: connections to the brokers, and the leader of the topic.
     """
 
     def begin(self) -> None:

@@ -234,7 +234,12 @@ class Client:
             self.later(REQUEST_TIMEOUT, self._on_request_timeouts, to)
 
     def _on_request_timeouts(self, to: Wire) -> None:
-        """Close a connection if its oldest request with the default timeout is due; else wait for the oldest one."""
+        """Close a connection if the oldest request without a response has timed out; else check again at its timeout.
+
+        Only requests with the default timeout (REQUEST_TIMEOUT) are considered.
+
+        ``to``: the connection.
+        """
         deadlines, waiting = to.deadlines, to.waiting
         while deadlines and (not waiting or waiting[0][0].ticket.correlation_id > deadlines[0][1]):
             deadlines.popleft()  # there is a response

@@ -182,15 +182,16 @@ class Fetcher:
         self.fetch_all()
 
     def _take(self, session: NodeSession, place: Place, asked: int, response: ResponsePartition) -> bool:
-        """Read the records of one partition in a response, and return whether the partition has an error.
+        """Handle one partition of a Fetch response, and return whether the partition has an error.
 
-        A response is ignored if the position has changed since the request.
+        Without an error, advance the position of the client, and pass the records to ``on_read``. If the position has
+        changed since the request, the records are ignored.
 
         Args:
             session: the fetch session.
             place: the partition.
-            asked: fetch offset of the request.
-            response: the partition in the response.
+            asked: fetch offset in the request.
+            response: the part of the response about the partition.
         """
         positions = self._positions()
         if response.error_code:

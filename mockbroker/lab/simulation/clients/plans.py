@@ -85,7 +85,7 @@ def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, in
 def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
     """Assign partitions cooperatively: a partition that moves is unassigned until its owner has revoked it.
 
-    A member keeps its partitions, up to its equal share of all partitions.
+    A member keeps its partitions, but at most as many as an equal division of all partitions gives a member.
 
     Args:
         members: member -> subscription.

@@ -109,8 +109,9 @@ class StreamsClient(EpochMember[StreamsGroupHeartbeatResponse, tuple[Tasks, Task
         return frozenset(places)
 
     def polled(self) -> None:
-        """Own the partitions that were added to the topics of active tasks since the last poll, then poll as other
-        readers do.
+        """Read also the partitions that were added to the topics of active tasks since the last poll.
+
+        Then advance and commit the positions, as ``Reader.polled`` does.
         """
         if (places := self._places()) != self.owned:
             self.own(places)

@@ -90,9 +90,13 @@ class Answered(Watcher):
                 )
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """Return whether a JoinGroup request (``call``) is pending in its group, or a newer one of the same member is.
+        """Return whether a JoinGroup request is pending in its group.
 
-        ``broker``: the cluster.
+        Return True also if a newer JoinGroup of the same member is pending, and False if there is no classic group.
+
+        Args:
+            broker: the cluster.
+            call: the JoinGroup request.
         """
         group = broker.groups.get_as(call.request.group_id, ClassicGroup)
         if group is None:

@@ -28,8 +28,9 @@ OF_TRANSACTIONS = (
 class OthersUntouched(Watcher):
     """The checker of invariant I15: a request for one group changes no other group.
 
-    The checker compares fingerprints of all other groups from before and after each request. A fingerprint from after a
-    request is also that from before the next one, unless the broker's clock or a restart has changed groups meanwhile.
+    Before and after each request, the checker computes fingerprints of all groups that the request is not for, and
+    compares them. The fingerprints after a request are used again as the fingerprints before the next request, unless a
+    timer, a crash or a restart came between the two requests.
     """
 
     name = "I15"

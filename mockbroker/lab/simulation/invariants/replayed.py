@@ -34,7 +34,7 @@ class LastReplay:
 
     Attributes:
         batches: batches of the log.
-        replay: their replay.
+        replay: result of replaying the batches.
         groups: groups that the replay produces, by id.
     """
 
