@@ -1,8 +1,8 @@
 """The cluster of each broker, derived from the responses in the whole capture.
 
-Metadata and DescribeCluster responses contain the cluster id and the brokers. A FindCoordinator response contains one
-other broker of the same cluster. An address may belong to different clusters at different times; at any time, the
-latest response so far decides.
+Metadata and DescribeCluster responses contain the cluster id and the brokers. A FindCoordinator response contains the
+coordinator, which is a broker of the same cluster as the broker that responds. An address may belong to different
+clusters at different times. At any time, the cluster of an address is that in the latest response before this time.
 """
 
 from __future__ import annotations
@@ -36,12 +36,18 @@ class ClusterStatement:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """All attributes except the time. Of several statements with equal content, only the earliest is needed."""
+        """All attributes except the time.
+
+        Only the earliest of several ``ClusterStatement`` objects with equal content is needed.
+        """
         return self.conn_id, self.broker, self.cluster, self.nodes
 
 
 def statement_of(call: Call) -> ClusterStatement | None:
-    """Return the cluster id and the brokers in the response of a call; None if the response contains neither."""
+    """Return the cluster id and the brokers in the response of a call.
+
+    The result is None if the response was not captured, or contains neither a cluster id nor a broker.
+    """
     response = call.response
     if response is None or call.response_us is None:
         return None
@@ -74,7 +80,7 @@ class Clusters:
     """The cluster ids of each broker address over time.
 
     Args:
-        statements: all statements of a capture, in any order.
+        statements: cluster ids and brokers in all responses of a capture, from ``statement_of``, in any order.
     """
 
     def __init__(self, statements: Iterable[ClusterStatement] = ()) -> None:
@@ -112,10 +118,10 @@ class Clusters:
     __hash__ = None  # type: ignore[assignment]
 
     def id_of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
-        """Return the cluster id of a broker; None if no response shows it.
+        """Return the cluster id of a broker; None if no response shows the cluster id.
 
-        If the address belonged to several clusters, a cluster id received on this connection takes precedence, then the
-        latest one up to ``ts``, then the first one after ``ts``.
+        If the address belonged to several clusters, the result is the first of these that exists: the cluster id in a
+        response on the connection, the latest cluster id up to the time, the first cluster id after the time.
 
         Args:
             conn_id: id of the connection; None if unknown.
@@ -129,8 +135,8 @@ class Clusters:
     def of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
         """Return a name for the cluster of a broker; None without a broker.
 
-        The name is the cluster id. If no response shows the cluster id, the name is an address: the first address of
-        all brokers that appear in the same responses as this broker.
+        The name is the cluster id. If no response shows the cluster id, the name is the address of a broker: the
+        alphabetically first address among the brokers that are in the same responses as this broker.
 
         Args:
             conn_id: id of the connection; None if unknown.
@@ -143,7 +149,7 @@ class Clusters:
         """Return the node id of a broker; None if no response lists its address.
 
         Args:
-            conn_id: id of the connection.
+            conn_id: id of the connection; None if unknown.
             broker: ``host:port`` of the broker.
             ts: time, in microseconds since 1970.
         """
@@ -169,9 +175,10 @@ class Clusters:
             self._beside[second] = first
 
     def _shared_cluster_ids(self) -> dict[str, str]:
-        """Return the cluster id of each set of brokers that appear in the same responses.
+        """Return the cluster id of each set of brokers that appear together in responses without a cluster id.
 
-        The key is the first address of these brokers. Brokers for which several cluster ids are known have no entry.
+        The key is the alphabetically first address of the set. A set has no entry if its brokers have no known cluster
+        id, or more than one.
         """
         ids: dict[str, set[str]] = defaultdict(set)
         for broker in {*self._beside, *self._beside.values()}:
@@ -190,7 +197,7 @@ def _parse_nodes(nodes: Iterable[str]) -> Iterator[tuple[int, str]]:
 def _changes(times: Sequence[tuple[int, str]]) -> Changes:
     """Return the times at which the cluster of an address changed, in order, each with the new cluster id.
 
-    ``times``: times of statements in microseconds since 1970, each with the cluster id.
+    ``times``: pairs of the time of a response, in microseconds since 1970, and the cluster id of the address.
     """
     ordered = sorted(times)
     return [one for n, one in enumerate(ordered) if not n or one[1] != ordered[n - 1][1]]

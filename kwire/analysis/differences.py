@@ -53,10 +53,11 @@ class Difference:
         name: group id, name of the API, names of an API and an error, or detector and the subject of its finding.
         measure: name of the measure, such as ``rebalances``.
         unit: unit of the values; "" for counts.
-        before: value in the first capture; None if it has none.
-        after: value in the second capture; None if it has none.
-        rate_before: ``before`` per hour of capture, or per thousand calls for errors; None if ``before`` is compared.
-        rate_after: the same rate for ``after``.
+        before: value in the first capture; None if the capture has no such value.
+        after: value in the second capture; None if the capture has no such value.
+        rate_before: ``before`` per hour of capture, or per thousand calls for errors. None if the values themselves are
+            compared, as for latencies and lags.
+        rate_after: rate of ``after``, computed as ``rate_before``.
     """
 
     verdict: str | None
@@ -76,10 +77,10 @@ class _Measures:
 
     Attributes:
         hours: length of the capture.
-        groups: member ids by group.
+        groups: member ids by group id.
         counts: number of occurrences, by kind, name and measure.
-        sums: durations that add up, in ms, by group and measure.
-        largest: largest values, by group, measure and unit.
+        sums: durations that add up over the capture, such as stops, in ms, by group and measure.
+        largest: largest value of each measure of which only the maximum is compared, by group, measure and unit.
         calls: requests by API.
         latency: histogram by API: number of calls in each bucket; the key is the exponent n of the bucket [2**n,
             2**(n+1)) µs.
@@ -101,11 +102,13 @@ class _Measures:
 
 
 def differences(before: Tables, after: Tables) -> list[Difference]:
-    """Return all measures of two captures, ordered by kind and name. A group of one capture only is not judged.
+    """Return all measures of two captures, ordered by kind and name.
+
+    The measures of a group that is in one capture only have no verdict.
 
     Args:
         before: rows of the first capture by table name, of the tables NEEDED.
-        after: rows of the second capture.
+        after: rows of the second capture by table name, of the same tables.
     """
     one, two = _measures(before), _measures(after)
     made = [*_members(one, two), *_counted(one, two), *_summed(one, two), *_largest(one, two), *_latencies(one, two)]
@@ -234,13 +237,15 @@ def _per(value: float, size: float) -> float | None:
 
 
 def _judged_count(first: int, second: int, before: float, after: float) -> str | None:
-    """Return the verdict about counts in two captures; None if one of the captures has nothing to count.
+    """Return the verdict about a count in two captures of different size; a smaller count per size is better.
+
+    The verdict is SAME if chance can explain the difference. It is None if the size of a capture is 0.
 
     Args:
-        first: count before.
-        second: count after.
-        before: size of the first capture: hours, or thousands of calls.
-        after: size of the second capture.
+        first: count in the first capture.
+        second: count in the second capture.
+        before: size of the first capture, in hours or thousands of calls.
+        after: size of the second capture, in the same unit.
     """
     if not before or not after:
         return None
@@ -253,9 +258,14 @@ def _judged_count(first: int, second: int, before: float, after: float) -> str |
 
 
 def _judged(first: float | None, second: float | None, least: float) -> str | None:
-    """Return the verdict about two values, the smaller being better; None if one of them is unknown.
+    """Return the verdict about two values; a smaller value is better.
 
-    ``least``: difference up to which the values are the same.
+    The verdict is SAME if the larger value is less than RATIO times the smaller value.
+
+    Args:
+        first: value in the first capture; None if unknown, which makes the verdict None.
+        second: value in the second capture; None if unknown, which makes the verdict None.
+        least: difference up to which the verdict is SAME, in the unit of the values.
     """
     if first is None or second is None:
         return None

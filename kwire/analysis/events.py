@@ -1,8 +1,9 @@
 """Group events: the rows of ``group_events``, and the names of the kinds of events.
 
-An event depends on one call only. Facts that depend on several calls, such as owners of partitions and triggers of
-rebalances, are computed in ``groups.history``. If a call contains a topic id without the topic name, the topic of the
-event is ``id:...`` until ``name_topics`` sets the topic name from another call.
+An event depends on one call only (a request with its response). Facts that depend on several calls, such as owners of
+partitions and triggers of rebalances, are computed in ``groups.history``. If a call contains a topic id without the
+topic name, the topic of the event is the text ``id:`` followed by the topic id. ``name_topics`` replaces this text by
+the topic name.
 """
 
 from __future__ import annotations
@@ -159,17 +160,15 @@ class GroupEvent:
         Args:
             capture_id: id of the capture.
             cluster: cluster of the broker; None if unknown.
-            life: number of the life of the group, from 1 (a new life begins after the group was deleted, expired or
-                lost its state); None if unknown.
+            life: number of the life of the group, from 1; None if unknown. A life ends when the group is deleted,
+                expires or loses its state. A later group with the same id is the next life.
         """
         ts, group_id, *rest = _values(self)
         return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
 
     @property
     def key(self) -> tuple[int, str, int, int]:
-        """The sort key of an event: its time, then connection id, number of the call, and index of the event in the
-        call.
-        """
+        """The sort key of an event: time, connection id, number of the call, and index of the event in the call."""
         return self.ts, self.conn_id or "", self.number, self.part
 
 
@@ -212,7 +211,7 @@ def split_partition(name: str) -> tuple[str, int]:
 
 
 def name_topics(event: GroupEvent, names: Mapping[str, str]) -> GroupEvent:
-    """Return the event with topic names in place of topic ids; a topic id without a known name remains.
+    """Return the event with topic names in place of topic ids. A topic id whose name is unknown is not replaced.
 
     ``names``: topic names; a key is the text ``id:`` followed by the topic id.
     """

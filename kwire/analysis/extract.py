@@ -385,7 +385,7 @@ def _share_acknowledge(call_events: _CallEvents) -> Iterator[GroupEvent]:
 def _acknowledgements(call_events: _CallEvents, error_field: str) -> Iterator[GroupEvent]:
     """Yield an event for each partition and each type of acknowledgement in a request.
 
-    ``error_field``: name of the field in the response with the error of the acknowledgements of a partition.
+    ``error_field``: name of the field, in each partition of the response, with the error code of the acknowledgements.
     """
     request, response = call_events.request, call_events.response
     codes = {
@@ -411,7 +411,12 @@ def _acknowledgements(call_events: _CallEvents, error_field: str) -> Iterator[Gr
 
 
 def _by_type(batches: Iterable[Any]) -> dict[str, tuple[int, int]]:
-    """Return, by type of acknowledgement, the first offset and the number of offsets; unknown types are ignored."""
+    """Return the first offset and the number of offsets of each type of acknowledgement. Unknown types are ignored.
+
+    The key is the kind of event, such as ``accepted``.
+
+    ``batches``: acknowledgement batches of one partition, from the request.
+    """
     ranges: dict[str, tuple[int, int]] = {}
     for batch in batches:
         types = batch.acknowledge_types

@@ -40,15 +40,18 @@ class Unread:
 
 @dataclass(slots=True)
 class Watch:
-    """The collector of the periods in which calls of one connection, or of a slice of its calls, may be missing.
+    """A collector of the periods in which calls of one connection may be missing.
+
+    Several collectors can process one connection, each a slice: a number of consecutive calls. ``merge`` combines them.
 
     Attributes:
-        is_first: True if no calls precede. A later slice keeps the period of each call for ``merge``, because earlier
-            periods decide which periods are merged.
+        is_first: True for a whole connection or its first slice; False for a later slice. A later slice only stores its
+            periods in ``waiting``, because ``merge`` must join periods that are close together across slices.
         groups: ids of the groups in calls of the connection.
-        times: periods by group id, in microseconds; the key None is for all groups of the broker.
-        count: number of periods.
-        waiting: group, begin and end of the period of each call, if ``is_first`` is False.
+        times: begin and end of the periods in microseconds since 1970, by group id. The periods with the key None are
+            for all groups of the broker.
+        count: number of periods in ``times``.
+        waiting: group id, begin and end of each period of a later slice; empty if ``is_first`` is True.
     """
 
     is_first: bool = True
@@ -58,7 +61,10 @@ class Watch:
     waiting: list[tuple[str | None, int, int]] = field(default_factory=list)
 
     def note(self, call: Call, events: Iterable[GroupEvent]) -> None:
-        """Record the groups in the events of a call. If the call was not decoded, record a period at its time."""
+        """Record the groups in the events of a call. If the call was not decoded, record a period at its time.
+
+        Calls of APIs that are not about members of one group are ignored.
+        """
         if call.api_key not in GROUP_APIS:
             return
         self.groups.update(event.group_id for event in events)
@@ -68,7 +74,10 @@ class Watch:
             self._add(group, min(times), max(times))
 
     def merge(self, later: Watch) -> None:
-        """Add the periods of the slice that follows. The result is the same as that of one Watch for both slices."""
+        """Add the periods of the next slice of the connection, ``later``.
+
+        Afterwards this object is the same as if it had processed the calls of both slices.
+        """
         self.groups |= later.groups
         for group, begin, end in later.waiting:
             self._add(group, begin, end)
@@ -109,7 +118,10 @@ class Blanks:
 
 
 def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:
-    """Return the periods of one group id, in every cluster, together with the periods for all groups of a broker."""
+    """Return the periods in which calls of a group id may be missing, in every cluster.
+
+    They include the periods in which calls of any group of a broker may be missing.
+    """
     return [one for one in periods if one.group_id in (None, group_id)]
 
 
@@ -119,7 +131,7 @@ def in_cluster(periods: Iterable[Unread], cluster: str | None, clusters: Cluster
     Args:
         periods: periods of one group id, in every cluster.
         cluster: cluster of the group; None to return all periods.
-        clusters: clusters of the brokers; periods of brokers of unknown cluster are included.
+        clusters: clusters of the brokers. A period is also returned if the cluster of its broker is unknown.
     """
     located = ((clusters.id_of(one.conn_id, one.broker, one.begin), one) for one in periods)
     return Blanks(one for where, one in located if where is None or cluster is None or where == cluster)

@@ -63,7 +63,7 @@ def about_group(name: str) -> str:
 def about_slice(about: str, number: int) -> str:
     """Return the key by which Spark groups the events of one slice of a large consumer group.
 
-    ``analysis.groups.slices`` describes slices.
+    A slice is a part of the group's events that one task processes; ``analysis.groups.slices`` describes slices.
 
     Args:
         about: key of the consumer group, from ``about_group``.
@@ -73,7 +73,9 @@ def about_slice(about: str, number: int) -> str:
 
 
 def group_of_slice(about: str) -> tuple[str, bool]:
-    """Return the key of the consumer group to which a slice belongs, and True if the slice is the group's first.
+    """Return the key of the consumer group to which a slice of events belongs.
+
+    The second value is True if the slice is the first of the group. It is False for all later slices.
 
     ``about``: key of the slice, from ``about_slice``.
     """
@@ -83,6 +85,8 @@ def group_of_slice(about: str) -> tuple[str, bool]:
 
 def about_calls(conn_id: str, number: int) -> str:
     """Return the key by which Spark groups the calls of one slice of a connection.
+
+    A slice is a number of consecutive calls that one task decodes. Only connections with very many calls are divided.
 
     Args:
         conn_id: id of the connection.
@@ -102,7 +106,7 @@ def about_client(client_id: str | None, host: str) -> str:
 
 
 def about_transactions(transactional_id: str) -> str:
-    """Return the key by which Spark groups the transaction steps (``Step``) of a transactional id."""
+    """Return the key by which Spark groups the calls of transactional producers (``Step``), by transactional id."""
     return str(printable(f"transactions {transactional_id}"))
 
 
@@ -110,38 +114,44 @@ def about_minute(minute: int, broker: str) -> str:
     """Return the key by which Spark groups the latencies of a broker in one minute.
 
     Args:
-        minute: start of the minute in microseconds.
+        minute: start of the minute in microseconds since 1970.
         broker: ``host:port`` of the broker.
     """
     return str(printable(f"minute {minute} {broker}"))
 
 
 def about_share(name: str, *key: Any) -> str:
-    """Return the key by which Spark groups the rows of one share of a count table.
+    """Return the key by which Spark groups the rows of one part of a count table.
 
-    Each count table is divided into SHARES shares, and each share is summed by one task.
+    A count table has rows that are sums over connections. Each count table is divided into SHARES parts, and each part
+    is summed by one task.
 
     Args:
         name: name of the count table, such as ``api_usage``.
-        key: column values that rows must have in common to be summed. They select the share.
+        key: values that select the part. Rows that are summed must have the same values here.
     """
     return f"{name} {zlib.crc32(repr(key).encode()) % SHARES}"
 
 
 def about_error_row(row: Row) -> str:
-    """Return the key by which Spark groups a row of the table ``errors``. It does not depend on the topic."""
+    """Return the key by which Spark groups a row of the table ``errors``. The key does not depend on the topic."""
     return about_share("errors", *map(row.get, _OF_ERROR))
 
 
 def mark_of(about: str) -> str:
-    """Return the first word of a key. A key from ``stream`` begins with the file mark of its rows."""
+    """Return the first word of a key.
+
+    In the streaming job, the first word of a connection's key is the file mark of the rows: a text in the names of the
+    files to which the rows are written.
+    """
     return about.partition(" ")[0]
 
 
 def bucket_of(about: str) -> int:
     """Return the bucket of a key: ``crc32`` of the key, modulo BUCKETS.
 
-    Spark's function ``crc32`` computes the same value.
+    The streaming job writes each bucket of consumer groups and count tables to separate files, so that it can replace
+    the files of one bucket. Spark's function ``crc32`` computes the same value.
     """
     return zlib.crc32(about.encode()) % BUCKETS
 
@@ -203,11 +213,12 @@ def bundles_of(record_batch: pa.RecordBatch) -> Iterator[Bundle]:
 class Bundler:
     """A collector that combines the rows of one Spark task into bundles.
 
-    For the summary of the capture, it emits each topic name once, and each pair of a consumer group and a partition
-    with commits once.
+    Each topic name is in the bundles once, although many responses may contain the name. Each pair of a consumer group
+    and a partition for which the group commits offsets is in the bundles once, too.
 
     Args:
-        slice_size: bytes of the events in one slice of a large consumer group.
+        slice_size: bytes of the events in one slice of a large consumer group. The collector uses the size to decide
+            which groups it reports as large.
     """
 
     def __init__(self, slice_size: int = SLICE) -> None:
@@ -220,7 +231,8 @@ class Bundler:
     def add(self, rows: Rows) -> Iterator[Bundle]:
         """Yield bundles of rows, and remove all rows from ``rows``.
 
-        Rows of count tables are only summed; ``finish`` yields the sums.
+        Rows of count tables are added to sums. The sums of a table are yielded when there are more than MANY of them;
+        ``finish`` yields the remaining sums.
 
         Args:
             rows: lists of rows by kind, see ``Bundle``.
@@ -234,10 +246,11 @@ class Bundler:
         yield from complete
 
     def finish(self) -> Iterator[Bundle]:
-        """Yield the remaining bundles: the sums of the count tables, and the sizes of the bundles.
+        """Yield the remaining bundles: the sums of the count tables, and the sizes of the earlier bundles.
 
-        A bundle of the kind ``size`` has the bytes of all rows so far. A bundle of the kind ``large`` has the bytes of
-        the events of each large consumer group.
+        The bundle of the kind ``size`` has the number of bytes in the bundles that ``add`` has yielded. The bundle of
+        the kind ``large`` has the number of bytes of the events of each consumer group that may be large. It is left
+        out if there is no such group.
         """
         for name, counts in self.counts.items():
             if counts:
@@ -297,7 +310,7 @@ def _shares(name: str, counts: Counts) -> Iterator[Bundle]:
 
 
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
-    """Encode high watermarks of partitions as a bundle.
+    """Encode high watermarks of partitions as a bundle of the kind ``marks``.
 
     Args:
         about: key by which Spark groups the bundles.
@@ -307,7 +320,7 @@ def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
 
 
 def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
-    """Encode commits and aborts of transactions as a bundle.
+    """Encode commits and aborts of transactions as a bundle of the kind ``endings``.
 
     Args:
         about: key by which Spark groups the bundles.
@@ -327,8 +340,8 @@ def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[B
 class Counts:
     """A collector that sums the rows of a count table, such as ``api_usage``.
 
-    Rows with the same key are combined into one row, which has the sum of their counts, the earliest first time and the
-    latest last time.
+    The key of a row consists of all columns except the count and the two times. Rows with the same key are combined
+    into one row. This row has the sum of their counts, the earliest first time and the latest last time.
     """
 
     def __init__(self, name: str) -> None:
@@ -371,7 +384,7 @@ _event_values, _mark_values, _ending_values = (
 
 
 def bundle_of_slice(about: str, events: Iterable[GroupEvent]) -> Bundle:
-    """Encode events of one slice of a large consumer group as a bundle.
+    """Encode events of one slice of a large consumer group as a bundle of the kind ``sliced``.
 
     Args:
         about: key of the slice, from ``about_slice``.

@@ -1,7 +1,8 @@
-"""The conversion of decoded calls to rows, for one connection or for a slice of its calls.
+"""Conversion of decoded calls to rows, for one connection or for a slice of its calls.
 
-The calls of a connection with very many calls are cut into slices, which different tasks decode and convert. The folds
-of the slices are then merged, in order, into the fold of the whole connection. This module does not depend on Spark.
+A slice is a number of consecutive calls of a connection with very many calls. Different tasks decode and convert the
+slices. Each task also returns a ``CallFold`` for its slice: counts and states that need the rest of the connection. One
+task merges the folds of a connection, in order of the slices. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -27,17 +28,18 @@ _values = attrgetter(*Call.__slots__)
 
 @dataclass(slots=True)
 class CallFold:
-    """The accumulated results of one connection, or of one slice of its calls.
+    """A converter of calls to rows, which keeps all results that are incomplete before the last call.
 
-    They are the results that are known only after the last call.
+    It processes the calls of one connection, or of one slice of a connection: a number of consecutive calls.
 
     Attributes:
         capture_id: name of the capture.
         is_first: True for a whole connection or its first slice; False for a later slice.
         counts: counts for the tables ``clients``, ``api_usage`` and ``errors``.
-        statements: cluster ids and broker addresses in responses, without times. A repeated one adds no row.
+        statements: cluster ids and broker addresses in the responses so far, without times. A response with a cluster
+            id and addresses that are already in this set adds no row.
         watch: periods in which calls may be missing.
-        observer: collector of the observations from which detectors derive findings.
+        observer: collector of the data that detectors need: call counts, transactions, and fetched partitions.
     """
 
     capture_id: str
@@ -71,14 +73,18 @@ class CallFold:
         return events
 
     def drain(self, rows: Rows) -> None:
-        """Move latencies and counts of the last calls, which need no merge, to ``rows``."""
+        """Move latencies and call counts to ``rows``, from the calls since the previous ``drain``."""
         rows["waits"] += self.counts.drain_waits()
         rows["tallies"] += self.observer.drain()
 
     def merge(self, later: CallFold, rows: Rows) -> None:
-        """Add the results of the slice that follows, which must be drained; add rows that depend on both to ``rows``.
+        """Add the results of the next slice of the connection to this object.
 
-        ``later`` must not be used again.
+        Rows that depend on both slices are added to ``rows``.
+
+        Args:
+            later: results of the next slice, after its ``drain``. The object must not be used again.
+            rows: lists of rows by kind.
         """
         self.counts.merge(later.counts)
         self.statements |= later.statements
@@ -86,7 +92,7 @@ class CallFold:
         rows["steps"] += self.observer.merge(later.observer)
 
     def finish(self, connection: Connection, rows: Rows) -> None:
-        """Add the remaining rows of a connection that has ended to ``rows``."""
+        """Add the remaining rows to ``rows``. The connection must have ended, and all its slices must be merged."""
         rows["connections"].append(connection_row(connection, self.capture_id))
         if (remark := connection.remark) is not None:
             rows["problems"].append(problem_row(connection, self.capture_id))
@@ -105,13 +111,16 @@ class CallFold:
 
 @dataclass(slots=True)
 class Slicer:
-    """The division of the calls of one connection into slices.
+    """A converter that divides the calls of one connection into slices, which different tasks decode.
+
+    Slice 0 has the first calls of the connection. They are decoded before the division begins, and are not counted in
+    the attributes.
 
     Attributes:
-        size: number of calls in a slice.
-        number: number of the current slice, from 1; slice 0 are the calls before the first one that is sliced.
-        calls: calls in the current slice.
-        count: calls in all slices.
+        size: maximum number of calls in a slice.
+        number: number of the current slice, from 1.
+        calls: number of calls in the current slice so far.
+        count: number of calls in all slices so far.
         held: bytes of the frames in the current slice.
         bytes: bytes of the frames in all slices.
     """
@@ -124,7 +133,11 @@ class Slicer:
     bytes: int = 0
 
     def row(self, call: Call) -> tuple[str, int, int, tuple[Any, ...]]:
-        """Return the row of the kind ``calls`` for the next call: connection id, slice, place of the call, values."""
+        """Return the row of the kind ``calls`` for the next call, and begin a new slice if the current one is full.
+
+        Returns: connection id, number of the slice, number of the call in all slices (from 1), and the values of the
+            attributes of the call.
+        """
         if self.calls >= self.size or self.held >= SLICE_BYTES:
             self.number, self.calls, self.held = self.number + 1, 0, 0
         self.calls, self.count = self.calls + 1, self.count + 1
@@ -134,7 +147,12 @@ class Slicer:
 
 
 def call_of(values: Sequence[Any], reader: BodyReader) -> Call:
-    """Return the call with the values of a row of the kind ``calls``. ``reader`` decodes its bodies."""
+    """Return the call of a row of the kind ``calls``, with decoded bodies.
+
+    Args:
+        values: values of the call's attributes, which are the last element of the row.
+        reader: decoder of the request body and the response body.
+    """
     call = Call(**dict(zip(Call.__slots__, values, strict=True)))
     reader.decode(call)
     return call

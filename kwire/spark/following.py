@@ -1,4 +1,4 @@
-"""The conversion of the TCP segments of one connection to table rows, for Spark tasks of batch and streaming jobs.
+"""Conversion of the TCP segments of one connection to table rows, for Spark tasks of batch and streaming jobs.
 
 Payload does not pass through Spark: the task that decodes a connection reads its payload from the capture file. Unused
 payload is never read. This module does not depend on Spark.
@@ -57,7 +57,8 @@ def unpacked_at(folder: str, path: str) -> str:
 class Spool:
     """A writer of the decompressed content of a gzip file.
 
-    It writes a temporary file and renames it when it is complete. So several tasks can decompress the same gzip file.
+    It writes a temporary file, and ``close`` renames this file. So several tasks can decompress the same gzip file at
+    the same time.
     """
 
     def __init__(self, folder: str, path: str) -> None:
@@ -72,7 +73,7 @@ class Spool:
 
         Args:
             data: bytes to write. Bytes at offsets that were already written are ignored.
-            base: offset of the first byte.
+            base: offset of the first byte of ``data``, from the beginning of the decompressed content.
         """
         if base > self._size:
             self._stream.write(bytes(base - self._size))
@@ -87,11 +88,11 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return for each segment of a connection the file position up to which its payload is read ahead.
+    """Return a file position for each segment of a connection: the end of the range that is read at once.
 
-    Segments that are close together are read as one range. A range ends where a segment ends, and may include headers
-    and a few packets of other connections. All connections together read each byte of a file once, plus at most
-    1/FOREIGN of the bytes again.
+    Segments that are close together in the file are read as one range. A range ends where a segment ends. A range may
+    include headers, and a few packets of other connections. So some bytes are read for several connections: at most
+    1/FOREIGN of a range belongs to no segment of this connection.
 
     Args:
         files: file number of each segment.
@@ -118,7 +119,8 @@ def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int
 class Payloads:
     """A reader of payload bytes from capture files.
 
-    ``payloads.of(file)[start:stop]`` returns the bytes between two positions of a file.
+    ``payloads.of(file)[start:stop]`` returns the bytes between two positions of a file. A position in a gzip file
+    counts decompressed bytes.
 
     Args:
         paths: paths of the files. The index of a path is its file number.
@@ -179,11 +181,17 @@ class Payloads:
 class ConnectionFollower:
     """A converter of the TCP segments between two endpoints to table rows, one connection after the other.
 
-    A follower can be pickled between two segments.
+    The state of a follower can be encoded by ``plain`` between two segments.
 
     Attributes:
-        slice_calls: number of calls after which the calls of a connection are not decoded, but divided into slices of
-            this size: rows of the kind ``calls``. 0 to decode all calls.
+        key: bytes that identify both endpoints, or one connection of a frame log.
+        capture_id: name of the capture.
+        slice_calls: number of calls that are decoded at the beginning of a connection. All later calls become rows of
+            the kind ``calls``, in slices of this size, and another task decodes each slice. 0 to decode all calls.
+        conversation: current connection; None before its first segment or frame.
+        fold: results of the current connection that are incomplete before its last call.
+        calls: number of decoded calls of the current connection.
+        slicer: converter of the later calls; None while calls are decoded.
     """
 
     key: bytes
@@ -198,15 +206,16 @@ class ConnectionFollower:
         self.fold = CallFold(self.capture_id)
 
     def segments(self, segments: Sequence[Parts], source: Sliced, base: int, path: str, rows: Rows) -> None:
-        """Process the next TCP segments between the two endpoints. A segment that opens another connection ends the
-        previous one.
+        """Process the next TCP segments between the two endpoints.
+
+        If a segment opens a new connection, the current connection is finished first.
 
         Args:
             segments: TCP segments, as tuples with the values of a ``Row``.
             source: object that contains the payloads; the payload of a segment begins at its ``start`` minus ``base``.
             base: position in the file at which ``source`` begins.
             path: path of the file.
-            rows: lists of rows by kind. If the previous connection ends, its remaining rows are added.
+            rows: lists of rows by kind. The remaining rows of each finished connection are added.
         """
         at = 0
         while at < len(segments):
@@ -217,14 +226,17 @@ class ConnectionFollower:
             at = conversation.segments(segments, source, base, path, at)
 
     def frame(self, logged: FrameOfLog) -> None:
-        """Process the next frame of a connection in a frame log."""
+        """Process the next frame of a connection in a frame log. The first frame begins the connection."""
         if self.conversation is None:
             name, client, broker = json.loads(self.key)
             self.conversation = Conversation.logged(name, client, broker, logged.time_us)
         self.conversation.frame(logged)
 
     def collect(self, rows: Rows) -> None:
-        """Add the rows of calls (requests with their responses) that are complete to ``rows``."""
+        """Add the rows of all calls that have become complete since the previous ``collect`` to ``rows``.
+
+        A call is a request with its response.
+        """
         if self.conversation is None:
             return
         calls = self.conversation.taken()
@@ -240,7 +252,7 @@ class ConnectionFollower:
             self.conversation.defer_bodies()
 
     def notice(self, call: Call, events: Sequence[GroupEvent], rows: Rows) -> None:
-        """Add the rows of a call that only a subclass produces; this class adds none.
+        """Add further rows of a call, in a subclass. The method of this class does nothing.
 
         Args:
             call: completed call: a request with its response.
@@ -249,7 +261,7 @@ class ConnectionFollower:
         """
 
     def finish(self, rows: Rows) -> None:
-        """End the connection, and add its remaining rows to ``rows``."""
+        """End the current connection, and add its remaining rows to ``rows``. Do nothing without a connection."""
         if self.conversation is None:
             return
         connection = self.conversation.finish()
@@ -265,8 +277,10 @@ class ConnectionFollower:
 
 @dataclass(slots=True)
 class ReplayFollower(ConnectionFollower):
-    """A follower that collects two more kinds of data for the replay of groups: subscriptions, and partition counts of
-    topics.
+    """A converter of TCP segments to rows that also collects what a replay of consumer groups needs.
+
+    The additional rows are subscriptions of members (kind ``subscribed``), partitions of topics in Metadata responses
+    (kind ``sizes``), and pairs of a group and a subscribed topic (kind ``wanted``).
     """
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)

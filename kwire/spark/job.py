@@ -32,14 +32,15 @@ class Job:
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
         split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
-        guess: files for which each task guesses at which packet record its part of the file begins; None for all files.
-            A file with a wrong guess is read again by one task, so the rows are the same.
+        guess: files that several tasks may read, each of which guesses the position of the first packet record in its
+            part of the file. None for all files. If a guess is wrong, the whole job runs again, and one task reads this
+            file. So the rows do not depend on guesses.
         assignor: name of the assignor with which groups are replayed. The replay adds the tables ``what_if`` and
             ``what_if_assignments``. None for no replay.
-        settings: thresholds of detectors that differ from their defaults, by name.
-        slice_size: bytes of the events in one slice of a large consumer group.
-        slice_calls: number of calls in one slice of a connection. Connections with more calls are divided, unless
-            groups are replayed.
+        settings: changed thresholds of detectors, by ``detector.threshold``; None for all defaults.
+        slice_size: bytes of events that one task processes if a consumer group is so large that several tasks share it.
+        slice_calls: number of calls that one task decodes if a connection has more calls than this number. If groups
+            are replayed, one task decodes all calls of a connection.
     """
 
     paths: Sequence[str]
@@ -53,7 +54,10 @@ class Job:
     slice_calls: int = SLICE_CALLS
 
     def run(self, spark: SparkSession) -> stages.CaptureSummary:
-        """Write the tables to the output folder; return the summary, which lists the damaged files."""
+        """Write the tables to the output folder, and return the summary, which lists the damaged files.
+
+        The files of the same capture from an earlier run are replaced.
+        """
         guess = set(self.paths if self.guess is None else self.guess)
         while True:
             with self.output.staging() as staging:
@@ -69,10 +73,12 @@ class Job:
     ) -> tuple[stages.CaptureSummary, list[str]]:
         """Write the tables to the staging folder; return the summary and the paths of the written files.
 
+        The list of paths is empty, and the tables are incomplete, if a task has reported a wrong guess.
+
         Args:
             spark: session that runs the stages.
             staging: temporary folder for incomplete tables.
-            guess: files whose parts begin at guessed positions of packet records.
+            guess: files that several tasks may read, each from a guessed position. One task reads each remaining file.
         """
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
         folders = stages.unpacked_in(staging), stages.wrong_in(staging)
@@ -121,9 +127,10 @@ def ordered_references(
         paths: paths of the files.
         split_size: bytes of a file per task; None for the default.
         unpacked: folder to which gzip files are decompressed; None to put their payload into the rows.
-        wrong: folder in which tasks report wrong guesses, see the option ``wrong`` of ``CaptureSource``.
-        guess: files whose parts begin at guessed positions of packet records. Each other file is read by one task. None
-            to divide all files at exact positions, for which the driver reads their record headers.
+        wrong: folder in which tasks report wrong guesses, see the option ``wrong`` of ``CaptureSource``; None to report
+            none.
+        guess: files that several tasks read, each from a guessed position of a packet record. One task reads each
+            remaining file. None to divide all files at exact positions, for which the driver reads all record headers.
     """
     if is_topic(paths[0]):
         return stages.by_connection(topic.references(spark, paths[0]), None)
@@ -147,7 +154,7 @@ def read_frames(
         spark: session that runs the query.
         inputs: capture files, folders and glob patterns.
         capture_id: value of the column ``capture_id``; None for the name of the input.
-        split_size: bytes of a file per task; None for the default.
+        split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
 
     Raises: OSError for a path that does not exist.
     """

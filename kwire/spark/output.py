@@ -73,9 +73,10 @@ class Output:
             staging: folder with the written files.
             capture_id: name of the capture.
             written: paths of the files in ``staging``.
-            stale: file marks, such as ``k07``: only files with one of them in their names are replaced. None to replace
-                all.
-            kept: folder in which the Parquet files are kept if ``form`` is another format; required with ``stale``.
+            stale: file marks, which are texts in file names, such as ``k07``: only old files with one of these marks
+                are deleted. None to delete all old files.
+            kept: folder in which the Parquet files stay if ``form`` is not Parquet. All files of this folder are
+                converted again, so the folder is required with ``stale``. None for a temporary folder.
         """
         place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
         parts.put(staging, place, capture_id, written, stale, self.names)
@@ -85,11 +86,11 @@ class Output:
             self._convert(spark, place, capture_id)
 
     def _delete_additional_tables(self, capture_id: str, names: Iterable[str]) -> None:
-        """Delete the rows of a capture from additional tables that an earlier run has written.
+        """Delete the rows of a capture from tables that only an earlier run has written.
 
         Args:
             capture_id: name of the capture.
-            names: names of the additional tables.
+            names: names of the tables. A table without a folder for the capture is ignored.
         """
         for name in names:
             files, inside = file_system(below(self.folder, name, parts.folder_of(capture_id)))

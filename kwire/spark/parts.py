@@ -44,7 +44,7 @@ def day_of(table: Table) -> str | None:
 def schema_of(table: Table) -> Any:
     """Return the Arrow schema of the files of a table.
 
-    The schema lacks the column ``capture_id``, whose value is in the folder name.
+    The schema does not have the column ``capture_id``: the value of this column is in the folder name.
     """
     schema = arrow_schema(table)
     return schema.remove(schema.get_field_index(CAPTURE))
@@ -84,7 +84,7 @@ class _Part:
 
 
 class Parts:
-    """The Parquet files that one task writes, by table and day.
+    """A writer of the Parquet files of one task: one or more files for each table and day.
 
     Args:
         folder: folder of the files: a path, or an address such as ``s3://...``.
@@ -101,14 +101,14 @@ class Parts:
         Args:
             name: name of the table.
             rows: rows with values for the columns of the table.
-            mark: text in the file name, by which ``put`` finds the file when it replaces files.
+            mark: text in the names of the files. When ``put`` replaces old files, it finds them by this text.
         """
         table = EVERY[name]
         for day, some in _by_day(table, rows).items():
             self._part(name, day, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))
 
     def close(self) -> list[str]:
-        """Write the buffered rows; return the paths of all written files relative to the folder."""
+        """Write the buffered rows and close all files. Return the paths of all files, relative to the folder."""
         while self._open:
             self._open.popitem()[1].close()
         return self.written
@@ -158,8 +158,9 @@ def put(
         folder: output folder.
         capture_id: name of the capture.
         written: paths of the files in ``staging``.
-        stale: file marks, such as ``k07``: old files with one of them in their names are deleted. None to delete all.
-        names: names of the tables. A table without rows gets an empty file.
+        stale: file marks, which are texts in file names, such as ``k07``: only old files with one of these marks are
+            deleted. None to delete all old files.
+        names: names of the tables. A table that has no file afterwards gets a file with columns and no rows.
     """
     files, begin = file_system(staging)
     _, target = file_system(folder)
@@ -184,7 +185,8 @@ def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int
     Args:
         files: file system.
         folder: folder of the capture in a table.
-        stale: file marks: files with one of them in their names are deleted, and empty files. None to delete all.
+        stale: file marks, which are texts in file names. Files with one of these marks, and files without rows, are
+            deleted. None to delete all files.
     """
     if stale is None:
         files.delete_dir_contents(folder)
@@ -204,8 +206,8 @@ def _no_rows(files: Any, begin: str, table: Table) -> str:
 
     Args:
         files: file system.
-        begin: staging folder.
-        table: table that gives the columns.
+        begin: path of the staging folder in the file system.
+        table: table whose columns the file has.
 
     Returns: the path of the file in the staging folder.
     """

@@ -1,9 +1,9 @@
-"""Encoding of values as bytes whose decoding cannot run code.
+"""Encoding of values as bytes whose decoding cannot run code from the bytes.
 
-The streaming job encodes the state of connections this way, because other users may be able to write to its work
-folder. The bytes are a pickle in which ``MADE`` is the only allowed name of a function or class. ``MADE`` is called
-with the name of a class in ``MODULES`` and the values of its fields. It creates the object without running code of the
-class. A value of an unknown type is not encoded.
+The streaming job encodes the state of connections this way, because other users may be able to write to the work folder
+of the job. The bytes are a pickle in which ``MADE`` is the only allowed name of a function or class. ``MADE`` is called
+with the name of a class in ``MODULES`` and the values of the fields. ``MADE`` creates the object without running code
+of the class. A value of an unknown type is not encoded.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     A local session listens only on the loopback interface and has no web UI.
 
     Args:
-        master: Spark's master; None for the master that spark-submit has set, or else this machine.
+        master: Spark's master URL. None for the master that spark-submit has set; without spark-submit, all cores of
+            this machine are used.
         app: name of the application.
 
     Raises: RuntimeError if Spark does not start.

@@ -1,10 +1,10 @@
 """The data source ``spark.read.format("kafka_pcap").load(path)``: references to the TCP segments of captures.
 
 A row contains the file position of the payload instead of the payload itself, so payload does not pass through Spark.
-Two kinds of row contain the payload: rows of some IP fragments, and rows of a gzip file without the option
-``unpacked``. With this option, a gzip file is decompressed to another file, and the rows contain positions in that
-file. Large files are read in parts, one per task. A part begins at a packet record. The position of this record is
-found by one pass over the record headers of the file, or it is guessed and verified later.
+Rows of some IP fragments, of remote files (such as ``s3://...``) and of gzip files do contain the payload. With the
+option ``unpacked``, a gzip file is decompressed to a second file, and the rows contain positions in the second file.
+Large files are read in parts, one per task. A part begins at a packet record. The position of this record is found by
+one pass over the record headers of the file, or it is guessed and verified later.
 """
 
 from __future__ import annotations
@@ -82,8 +82,9 @@ class Part(InputPartition):
         split: byte range of the part.
         unpacked: folder for decompressed content; None to put the content of a gzip file into the rows.
         guess: True if the start of the part is guessed.
-        then: next part of the file if the starts of parts are guessed, to verify where this part ends; None otherwise.
-        carried: True if rows contain the payload instead of its position.
+        then: next part of the file, whose start is guessed: the task verifies that this part ends there. None if there
+            is no next part, or its start is exact.
+        carried: True if rows contain the payload instead of its position, as for remote files.
     """
 
     file: int
@@ -96,8 +97,9 @@ class Part(InputPartition):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A byte range of a capture file. The task, not the driver, opens the file and finds the part that begins in the
-    range.
+    """A byte range of a capture file, in which a task finds the part to read.
+
+    A part begins at the first packet record in the range. The driver only computes ranges and opens no file.
 
     Attributes:
         file: number of the file, in reading order.
@@ -140,7 +142,7 @@ def register(spark: SparkSession) -> None:
 
 
 def files(inputs: Sequence[str]) -> list[str]:
-    """Return the capture files that paths, folders and glob patterns select, ordered by their first packets.
+    """Return the capture files that paths, folders and glob patterns select, ordered by time of the first packet.
 
     Raises: OSError if a file or a folder cannot be read.
     """
@@ -148,9 +150,9 @@ def files(inputs: Sequence[str]) -> list[str]:
 
 
 def _globbed(pattern: str) -> list[str]:
-    """Return the paths that match a glob pattern.
+    """Return the paths that match a glob pattern; empty if no path matches.
 
-    An address, such as ``s3://...``, is returned unchanged, because its file system resolves patterns.
+    A pattern with an address, such as ``s3://...``, is returned unchanged: the remote file system resolves the pattern.
     """
     return [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
 
@@ -168,16 +170,16 @@ class CaptureSource(DataSource):
 
     - ``splitSize``: bytes of a part of a file, which one task reads.
     - ``unpacked``: folder for the content of gzip files, see ``Payloads``.
-    - ``guess``: JSON list of the files whose parts begin at guessed positions of packet records. Each other file is
-      read by one task. A row with the problem NOT_PROVEN reports a wrong guess. Without this option the driver reads
-      the record headers of large files.
-    - ``wrong``: folder in which a task reports a wrong guess: it writes an empty file whose name is the file number.
+    - ``guess``: JSON list of files that several tasks may read, each from a guessed position of a packet record. One
+      task reads each remaining file. A row with the problem NOT_PROVEN reports a wrong guess. Without this option, the
+      driver reads the record headers of large files, and all positions are exact.
+    - ``wrong``: folder in which tasks report wrong guesses: a task writes an empty file whose name is the file number.
 
     Options of a stream:
 
     - ``settle``: seconds without growth after which the newest file is complete.
-    - ``maxFilesPerTrigger``: maximum number of files per batch.
-    - ``idle``: seconds without a new file after which an empty batch advances Spark's timers.
+    - ``maxFilesPerTrigger``: maximum number of files per micro-batch.
+    - ``idle``: seconds without a new file after which an empty micro-batch is run, so that Spark's timers advance.
     """
 
     @classmethod
@@ -236,7 +238,7 @@ class CaptureReader(DataSourceReader):
     def _ranges(self, guess: Collection[str]) -> Iterator[Ranges]:
         """Yield the input of each task: a range of a large file, or several small files together. No file is opened.
 
-        ``guess``: files whose parts begin at guessed positions of packet records. Each other file is one range.
+        ``guess``: files that are divided into ranges. A file that is not in this collection is one range.
         """
         small: list[Range] = []
         together = 0
@@ -263,12 +265,12 @@ class CaptureReader(DataSourceReader):
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The reader for a streaming query: it reads the complete files of a rotating capture, in the order of their first
-    packets.
+    """The reader for a streaming query: it reads the complete files of a rotating capture, ordered by first timestamp.
 
-    An offset of the stream has three fields: the first timestamp of a file, the path of this file, and ``calls``. The
-    counter ``calls`` is increased when no file has arrived for ``idle`` seconds. A file that is compressed later
-    (``tcpdump -z gzip``) keeps its offset.
+    An offset of the stream has three fields: the first timestamp of the last file that was read, the path of this file
+    without ``.gz``, and ``calls``. The counter ``calls`` is increased when no file has arrived for ``idle`` seconds,
+    because Spark runs a micro-batch only for a new offset. A file that is compressed later (``tcpdump -z gzip``) is not
+    read again.
     """
 
     def __init__(
@@ -305,9 +307,9 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return start
 
     def _timers_are_due(self, start: dict[str, Any]) -> bool:
-        """Return whether no file has arrived for ``idle`` seconds, so that an empty batch must advance Spark's timers.
+        """Return whether an empty micro-batch must be run so that Spark's timers advance.
 
-        The result is True at most once after each file.
+        This is so if no file has arrived for ``idle`` seconds. The result is True at most once after each file.
 
         Args:
             start: current offset of the stream.
@@ -345,10 +347,10 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return complete
 
     def _paths_by_position(self) -> dict[Place, str]:
-        """Return the paths of the existing files, by their first timestamp and path without ``.gz``.
+        """Return the paths of the existing files, by first timestamp and path without ``.gz``.
 
-        While a file is being compressed, its compressed and its uncompressed version exist. Only the uncompressed file
-        is returned.
+        While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
+        is returned. Empty files are left out.
         """
         matches = [path for one in self.inputs for path in _globbed(one)]
         paths = [path for path in dict.fromkeys(each(matches)) if size_of(path)]
@@ -366,7 +368,10 @@ def _place(offset: dict[str, Any]) -> Place:
 
 
 def parts(path: str, size: int) -> list[Split]:
-    """Divide a capture file into parts of about ``size`` bytes. Small files and gzip files are one part."""
+    """Divide a capture file into parts of about ``size`` bytes, which begin at exact positions of packet records.
+
+    Small files, gzip files and frame logs are one part. The function reads all record headers of a larger file.
+    """
     file = CaptureFile(path, block=65_536)
     if file.is_log:
         return [_whole_file(path)]
@@ -376,7 +381,7 @@ def parts(path: str, size: int) -> list[Split]:
 
 
 def _whole_file(path: str) -> Split:
-    """Return a part with all bytes of a file, which is a frame log or not a capture."""
+    """Return one part with all bytes of a file that is a frame log, or that is not a capture."""
     return Split(path, 0, None, "", (), pcapng=False)
 
 
@@ -385,7 +390,8 @@ def references(part: Part, wrong: str | None = None) -> Iterator[pa.RecordBatch]
 
     Args:
         part: part of a capture file, or a whole frame log.
-        wrong: folder in which an empty file is written if the start of the part was guessed wrongly; None for no file.
+        wrong: folder in which a wrong guess of the start of a part is reported: by an empty file whose name is the file
+            number. None for no report.
     """
     if not part.split.order:
         yield from _frames_of_log(part)
@@ -454,8 +460,9 @@ def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
 
 
 def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
-    """Yield the frames of a frame log, including their bytes. For a file that is not a capture, yield one row with the
-    problem.
+    """Yield the frames of a frame log, including their bytes.
+
+    For a file that is not a capture, yield one row with the problem.
     """
     file = CaptureFile(part.split.path)
     frames = file.frames() if file.is_log else iter(())

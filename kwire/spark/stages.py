@@ -56,7 +56,11 @@ A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 def by_connection(references: DataFrame, partitions: int | None) -> DataFrame:
     """Return the references to TCP segments, ordered by connection. The payload stays in the files.
 
-    ``partitions``: number of Spark partitions; None for Spark's own choice.
+    All segments of a connection are in one Spark partition.
+
+    Args:
+        references: rows of the data source ``kafka_pcap``.
+        partitions: number of Spark partitions; None for Spark's own choice.
     """
     rows = references.drop("path")
     rows = rows.repartition(partitions, "connection") if partitions else rows.repartition("connection")
@@ -74,17 +78,18 @@ def connection_bundles(
 ) -> DataFrame:
     """Return the rows of all connections as bundles, except the rows of the table ``frames``.
 
-    The tasks write the table ``frames`` and decompressed gzip files to ``staging``. The bundles of a connection with
-    more than ``slice_calls`` calls contain undecoded calls, see ``with_slices``.
+    The tasks write the rows of ``frames`` to ``staging``. They report these files in bundles of the kind ``written``.
 
     Args:
         ordered: references to TCP segments, ordered by connection.
         paths: paths of the files. The index of a path is its file number.
         capture_id: name of the capture.
-        staging: folder for the written files.
+        staging: folder for the written files. It also contains the decompressed gzip files, and the reports of wrong
+            guesses. After such a report, the result has no rows.
         follow: class that converts the segments of a connection; ReplayFollower if groups are replayed.
-        slice_size: bytes of the events in one slice of a large consumer group.
-        slice_calls: number of calls in one slice of a connection; 0 to divide no connection.
+        slice_size: bytes of events that one task processes if a consumer group is so large that several tasks share it.
+        slice_calls: number of calls that are decoded at the beginning of a connection. The bundles contain all later
+            calls undecoded, and ``with_slices`` decodes them. 0 to decode all calls.
     """
     convert = partial(_connection_bundles, paths, capture_id, staging, follow, slice_size, slice_calls)
     return ordered.mapInArrow(convert, bundles.SPARK)
@@ -146,7 +151,8 @@ def followed(
 ) -> Iterator[Rows]:
     """Yield the rows of calls and connections in portions, from references to TCP segments.
 
-    Each portion is the same dictionary of rows by kind. The caller must empty it before it continues the iteration.
+    A portion is a dictionary with lists of rows by kind. The same dictionary is used for all portions, so the caller
+    must remove the rows from the dictionary before the next portion.
 
     Args:
         paths: paths of the files. The index of a path is its file number.
@@ -154,7 +160,8 @@ def followed(
         batches: references, ordered by connection.
         unpacked: folder with the decompressed content of gzip files; None if the rows contain the payload.
         follow: class that converts the segments of a connection.
-        slice_calls: number of calls in one slice of a connection; 0 to divide no connection.
+        slice_calls: number of calls that are decoded at the beginning of a connection. All later calls are rows of the
+            kind ``calls``, undecoded. 0 to decode all calls.
     """
     payloads = Payloads(paths, unpacked)
     follower: ConnectionFollower | None = None
@@ -192,8 +199,12 @@ def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
 def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads: Payloads, collected: Rows) -> None:
     """Process the segments of a connection, and add the rows of completed calls to ``collected``.
 
+    References about damage and skipped packets of files belong to no connection. Their rows are added to ``collected``,
+    too.
+
     Args:
-        follower: follower of the connection. Its key is empty for rows about damage and skipped packets of files.
+        follower: converter of the connection's segments to rows. The key of the follower is empty if the references
+            belong to no connection.
         rows: references to the segments.
         payloads: reader of the payload of the segments.
         collected: lists of rows by kind.
@@ -239,7 +250,7 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
 
 @dataclass(slots=True)
 class CaptureSummary:
-    """The results of the first stage for the Spark driver: names of topics and groups, file problems, and sizes."""
+    """The results of the first stage that the Spark driver needs: names of topics and groups, file problems, sizes."""
 
     names: dict[str, str] = field(default_factory=dict)  # topic names by id
     commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
@@ -300,7 +311,10 @@ class CaptureSummary:
         return summary
 
     def __or__(self, other: CaptureSummary) -> CaptureSummary:
-        """Return a summary of two sets of files. File problems are not included."""
+        """Return a summary of the files of both summaries.
+
+        File problems, written files and the data of replays are not included.
+        """
         return CaptureSummary(
             self.names | other.names,
             self.commits | other.commits,
@@ -312,9 +326,9 @@ class CaptureSummary:
         )
 
     def slices(self, size: int) -> dict[str, int]:
-        """Return the number of slices of each large consumer group, by its key from ``about_group``.
+        """Return the number of slices of each large consumer group, by the key of the group from ``about_group``.
 
-        ``size``: bytes of the events in one slice.
+        A group is large if its events have more than twice ``size`` bytes. ``size``: bytes of the events in one slice.
         """
         return {
             about: min(-(-events // size), bundles.MOST_SLICES)
@@ -334,7 +348,7 @@ class CaptureSummary:
 
     @property
     def damaged(self) -> list[Problem | Skipped]:
-        """The damaged positions in files, and the files whose packets are truncated."""
+        """The damaged positions in files, and the files with packets that were truncated or lost at an interface."""
         return damage(self.problems, self.skipped)
 
     @property
@@ -345,9 +359,9 @@ class CaptureSummary:
     def name(self, topic: str) -> str:
         """Return the name of a topic.
 
-        ``topic``: name of the topic, which is returned unchanged, or ``id:`` and the topic id. If the name of a topic
-        id is
-        unknown, this text is returned unchanged, too.
+        Args:
+            topic: name of the topic, or the text ``id:`` followed by the topic id. A name is returned unchanged, and so
+                is a topic id whose name is unknown.
         """
         return self.names.get(topic, topic)
 
@@ -361,7 +375,7 @@ class CaptureSummary:
 
     @property
     def by_producer(self) -> dict[str, list[str]]:
-        """The ids of the consumer groups to which a transactional producer commits offsets, by its transactional id."""
+        """The ids of the consumer groups for which a producer commits offsets in transactions, by transactional id."""
         groups_by_key: dict[str, set[str]] = defaultdict(set)
         for group, transactional_id in self.producers:
             groups_by_key[transactional_id].add(group)
@@ -379,19 +393,21 @@ class CaptureSummary:
 def with_slices(
     extracted: DataFrame, known: CaptureSummary, capture_id: str, staging: str, slice_size: int = bundles.SLICE
 ) -> tuple[DataFrame, list[DataFrame]]:
-    """Decode the slices of connections in tasks of their own, and merge their results for each connection.
+    """Decode the calls that the first stage has left undecoded.
 
-    The tasks write the table ``frames`` to ``staging``.
+    These are the later calls of connections with very many calls. They are divided into slices: numbers of consecutive
+    calls. One task decodes the calls of a slice and writes their rows of ``frames`` to ``staging``. Then one task for
+    each connection merges the results of the slices.
 
     Args:
         extracted: bundles of the first stage.
-        known: their summary.
+        known: summary of these bundles, from ``summary_of``.
         capture_id: name of the capture.
         staging: folder for the written files.
-        slice_size: bytes of the events in one slice of a large consumer group.
+        slice_size: bytes of events that one task processes if a consumer group is so large that several tasks share it.
 
-    Returns: the bundles of the first stage with the rows of all slices, and the persisted DataFrames that the caller
-        must release.
+    Returns: the bundles of the first stage, in which the undecoded calls are replaced by the rows of the decoded calls;
+        and the DataFrames that this function has persisted and the caller must unpersist.
     """
     kind = sql.col("kind")
     decode = partial(_decode_slices, capture_id, staging, slice_size)
@@ -406,13 +422,16 @@ def with_slices(
 def _decode_slices(
     capture_id: str, staging: str, slice_size: int, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """Decode the calls of slices, and write them to the table ``frames``; yield the bundles of their rows.
+    """Decode undecoded calls. Write their rows of ``frames``, and yield bundles with all other rows.
 
     Args:
         capture_id: name of the capture.
         staging: folder for the written files.
-        slice_size: bytes of the events in one slice of a large consumer group.
-        batches: bundles of the kind ``calls``.
+        slice_size: bytes of events that one task processes if a consumer group is so large that several tasks share it.
+        batches: bundles of the kind ``calls``. The bundles of one key are the calls of one slice of a connection.
+
+    Yields: bundles of the rows; a bundle of the kind ``folds`` for each slice, with the results that must be merged;
+        and a bundle of the kind ``written`` with the paths of the written files.
     """
     bundler, parts = Bundler(slice_size), Parts(staging)
     reader = BodyReader(Connection(id="", client="", broker="", first_us=0, last_us=0), None, False, True)
@@ -435,11 +454,14 @@ def _decode_slices(
 
 
 def _merge_folds(slice_size: int, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Merge the results of the slices of each connection; yield the bundles of its last rows.
+    """Merge the results of the slices of each connection.
 
     Args:
-        slice_size: bytes of the events in one slice of a large consumer group.
-        batches: bundles of the kind ``folds``.
+        slice_size: bytes of events that one task processes if a consumer group is so large that several tasks share it.
+        batches: bundles of the kind ``folds``, which contain the results of slices. All results of a connection have
+            the same key.
+
+    Yields: bundles of the rows of each connection that depend on all its calls, such as counts.
     """
     bundler = Bundler(slice_size)
     for met in _runs_of_keys(batches):
@@ -455,7 +477,8 @@ def _merge_folds(slice_size: int, batches: Iterator[pa.RecordBatch]) -> Iterator
 def summary_of(extracted: DataFrame) -> CaptureSummary:
     """Return the summary of the first stage's bundles.
 
-    This runs the first stage, so the caller should persist ``extracted`` first.
+    The call runs the first stage, so the caller should persist ``extracted`` before. Otherwise Spark runs the first
+    stage again for the next use of ``extracted``.
 
     Args:
         extracted: bundles of the first stage, as a DataFrame.
@@ -476,18 +499,19 @@ def write_tables(
 ) -> list[str]:
     """Convert bundles to tables in ``staging``; return the paths of the files relative to this folder.
 
-    The events of a large consumer group are divided into slices, see ``analysis.groups.slices``. Another stage derives
-    the findings of the group from the rows of all slices. A stream does not divide groups. Groups that are replayed are
-    not divided either.
+    The events of a large consumer group are divided into slices, see ``analysis.groups.slices``. An additional stage
+    derives the findings of the group from the rows of all slices. Groups are not divided if ``buckets`` or ``assignor``
+    is set.
 
     Args:
         extracted: bundles of the first stage.
         known: summary of the first stage.
         capture_id: name of the capture.
         staging: folder for the written files.
-        buckets: buckets of groups and counts to write, each to its own files; None to write all rows to common files.
+        buckets: only for a stream: numbers of the buckets (``bundles.bucket_of``) that are written, with separate files
+            for each bucket. None to write all rows, without separate files.
         assignor: name of the assignor with which groups are replayed; None for no replay.
-        settings: thresholds of detectors that differ from their defaults, by name; None for all defaults.
+        settings: changed thresholds of detectors, by ``detector.threshold``; None for all defaults.
         slice_size: bytes of the events in one slice of a large consumer group.
     """
     groups, by_producer = known.groups, known.by_producer
@@ -540,14 +564,15 @@ def _written(parts: DataFrame) -> list[str]:
 
 
 def write_problems(known: CaptureSummary, capture_id: str, staging: str, mark: str = "") -> list[str]:
-    """Write damage and skipped packets to the table ``problems``; return the paths of the files relative to
-    ``staging``.
+    """Write damage and skipped packets to the table ``problems``.
+
+    Returns: the paths of the files, relative to ``staging``; empty if there are no problems.
 
     Args:
         known: summary of the first stage, which contains the problems.
         capture_id: name of the capture.
         staging: folder for the written files.
-        mark: text in the names of the files, by which ``Output.put`` finds the files when it replaces them.
+        mark: text in the names of the files. When ``Output.put`` replaces old files, it finds them by this text.
     """
     parts = Parts(staging)
     remarks: list[Problem | Skipped] = [*known.problems, *known.skipped]
@@ -568,24 +593,26 @@ def _send_to_groups(
     sliced: Mapping[str, int],
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    """Send facts about topics and transactions to the consumer groups that need them.
+    """Copy data about topics and transactions into bundles of the consumer groups that need the data.
 
-    Then one task has all data of a group:
+    Spark groups bundles by key. So one task gets the events of a group together with this data:
 
-    - Groups that commit offsets of a partition get its end offsets and the periods in which it was fetched.
-    - Groups that subscribe to a topic get its partition count.
-    - Groups to which a producer commits offsets get the ends of the producer's transactions.
+    - For a partition whose offsets the group commits: the end offsets, and the periods in which the partition was
+      fetched.
+    - For a topic to which a replayed group subscribes: the partitions.
+    - For a producer that commits offsets for the group: the ends of the producer's transactions.
 
     Args:
-        names: topic names, by the text ``id:`` and the topic id.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
         groups: ids of the groups that commit offsets, by topic and partition.
         replayed: ids of the groups that subscribe to a topic, by topic; empty if groups are not replayed.
-        by_producer: ids of the groups to which a producer commits offsets, by transactional id.
-        sliced: number of slices of each large group, by its key. End offsets are sent to the slice of the partition,
-            and to the task that derives findings from all slices. Ends of transactions are sent to all slices.
-        batches: bundles of the first stage.
+        by_producer: ids of the groups for which a producer commits offsets, by transactional id.
+        sliced: number of slices of each large group, by the key of the group. A slice is a part of the group's events
+            that one task processes. The end offsets of a partition are sent to the slice with the partition, and to the
+            task that derives the findings of the group. Ends of transactions are sent to all slices.
+        batches: bundles of the kinds MET, from the first stage. Their key is empty.
 
-    Yields: bundles whose key is the key of a group or of a slice, instead of the empty key.
+    Yields: bundles whose key is the key of a group or of a slice.
     """
     for batch in batches:
         marks_by_group: Rows = defaultdict(list)
@@ -632,7 +659,7 @@ def _slices_of(about: str, sliced: Mapping[str, int]) -> list[str]:
 
     Args:
         about: key of the group, from ``about_group``.
-        sliced: number of slices of each large group, by its key.
+        sliced: number of slices of each large group, by the key of the group.
     """
     return [bundles.about_slice(about, n) for n in range(sliced[about])] if about in sliced else [about]
 
@@ -640,15 +667,16 @@ def _slices_of(about: str, sliced: Mapping[str, int]) -> list[str]:
 def _by_slice(
     about: str, marks: list[Watermark], names: Mapping[str, str], sliced: Mapping[str, int]
 ) -> Iterator[tuple[str, list[Watermark]]]:
-    """Yield a key and end offsets: first all end offsets of a consumer group, then the end offsets of each slice.
+    """Yield pairs of a key and end offsets.
 
-    A group that is not large has no slices.
+    The first pair has the key of the consumer group and all end offsets. For a large group, a pair follows for each
+    slice: the key of the slice, and the end offsets of the partitions in the slice.
 
     Args:
         about: key of the group, from ``about_group``.
-        marks: end offsets of partitions.
-        names: topic names, by the text ``id:`` and the topic id.
-        sliced: number of slices of each large group, by its key.
+        marks: end offsets of partitions that the group commits.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        sliced: number of slices of each large group, by the key of the group.
     """
     yield about, marks
     if about in sliced:
@@ -666,12 +694,12 @@ def _divide(
     """Divide the events of large consumer groups into slices.
 
     Args:
-        names: topic names, by the text ``id:`` and the topic id.
-        sliced: number of slices of each large group, by its key.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        sliced: number of slices of each large group, by the key of the group.
         batches: bundles with the events of large groups.
 
-    Yields: bundles of the kind ``sliced``, whose key is the key of a slice. Their events have topic names instead of
-    ids.
+    Yields: bundles of the kind ``sliced``, whose key is the key of a slice. In their events, known topic names replace
+        topic ids.
     """
     for batch in batches:
         for one in bundles.bundles_of(batch):
@@ -692,7 +720,8 @@ def _find(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]
     Args:
         builder: builder that derives the findings.
         staging: folder for the written files.
-        batches: rows of all slices of large groups, with end offsets and fetches of their partitions.
+        batches: bundles of large groups: rows of all slices, end offsets of partitions, and periods in which partitions
+            were fetched. Bundles with the same key are consecutive.
     """
     parts = Parts(staging)
     for met in _runs_of_keys(batches):
@@ -753,11 +782,11 @@ class TableBuilder:
 
     Attributes:
         capture_id: name of the capture.
-        names: topic names, by the text ``id:`` and the topic id.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
         clusters: the cluster of each broker.
         unread: periods of connections in which calls may be missing.
         assignor: name of the assignor with which groups are replayed; None for no replay.
-        settings: thresholds of detectors that differ from their defaults, by name.
+        settings: changed thresholds of detectors, by ``detector.threshold``; empty for all defaults.
     """
 
     capture_id: str
@@ -768,7 +797,10 @@ class TableBuilder:
     settings: Mapping[str, float] = field(default_factory=dict)
 
     def each(self, kind: str, rows: list[Row]) -> list[Row]:
-        """Return rows that need no aggregation. Rows of the table ``connections`` get the column ``cluster``.
+        """Return rows that depend on one connection only, ready to be written.
+
+        Rows of the table ``connections`` get values in the columns ``cluster`` and ``node_id``; all other rows are
+        returned unchanged.
 
         Args:
             kind: name of the table, one of EACH.
@@ -777,13 +809,13 @@ class TableBuilder:
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
     def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
-        """Return the rows of all tables for one key: a consumer group, a share of a count table, or a minute of
-        latencies.
+        """Return the rows of tables for one key, by table name.
+
+        The key is a consumer group, a client, a transactional id, a minute of latencies, a group of errors, or a part
+        of a count table.
 
         Args:
             met: decoded rows of the bundles with this key, by kind.
-
-        Returns: rows by table name.
         """
         if "events" in met:
             ends, spans = self._ends(met), met.get("spans", [])
@@ -827,7 +859,8 @@ class TableBuilder:
         """Return the findings of a large consumer group.
 
         Args:
-            met: rows of all slices of the group, and end offsets and fetches of its partitions, by kind.
+            met: data of the group by kind: the rows of all slices, the end offsets of the partitions that the group
+                commits, and the periods in which these partitions were fetched.
         """
         of_slices: dict[str, list[dict[str, list[Row]]]] = defaultdict(list)
         for group, tables in met.get("rows", []):

@@ -1,12 +1,13 @@
-"""The streaming job: it adds the files of a rotating capture to the same tables, one by one.
+"""The streaming job: it adds the files of a rotating capture to the same tables, while the capture is written.
 
-Spark keeps the state of each connection between files. After each batch, the tables look as if the capture ended there.
-For this, the job finishes a copy of the state of each open connection, and replaces the resulting rows after the next
-batch. Rows of frames and of finished connections are final.
+Spark processes new files in micro-batches ("batch" in this module), and keeps the state of each connection between
+batches. After each batch, the tables look as if the capture ended there. For this, the job finishes a copy of the state
+of each open connection. The rows of this copy are replaced when the connection has new segments. Rows of frames and of
+finished connections are final.
 
-The tables of groups and counts are divided into buckets, each with its own files. A batch recomputes the buckets that
-it changes: also those with rows about a topic whose name becomes known. If it changes the cluster of a broker, it
-recomputes all buckets.
+The tables of groups and counts are divided into buckets by a hash of the group or count, and each bucket has separate
+files. After a batch, the job recomputes the buckets whose rows change. A row can also change because the name of a
+topic becomes known. If the cluster of a broker changes, the job recomputes all buckets.
 """
 
 from __future__ import annotations
@@ -62,7 +63,15 @@ EVERY = "5 seconds"  # interval between listings of the folder
 
 
 class Follower(StatefulProcessor):
-    """A stateful Spark processor that keeps a ``ConnectionFollower`` for each pair of endpoints across batches."""
+    """A stateful Spark processor that converts TCP segments to bundles of rows.
+
+    For each pair of endpoints, Spark's state store keeps a ``ConnectionFollower`` between micro-batches.
+
+    Args:
+        capture_id: name of the capture.
+        idle: milliseconds without segments after which a connection is finished and its state is removed.
+        unpacked: folder with the decompressed content of gzip files; None if no file is compressed.
+    """
 
     def __init__(self, capture_id: str, idle: int = IDLE, unpacked: str | None = None) -> None:
         self.capture_id = capture_id
@@ -123,9 +132,11 @@ class Follower(StatefulProcessor):
 
 
 def topic_ids(rows: Rows) -> set[tuple[str, int]]:
-    """Return the topic ids to which rows refer, as the text ``id:`` and the topic id, each with the bucket of the rows.
+    """Return the topic ids in rows, each with the number of the bucket that contains the row.
 
-    ``rows``: lists of rows by kind, of which group events and errors may refer to topic ids.
+    A topic id is the text ``id:`` followed by the topic id. Only group events and errors can contain a topic id.
+
+    ``rows``: lists of rows by kind.
     """
     found = [(row["topic"], bundles.about_error_row(row)) for row in rows.get("errors", ())]
     for event in rows.get("events", ()):
@@ -135,10 +146,14 @@ def topic_ids(rows: Rows) -> set[tuple[str, int]]:
 
 
 def buckets_of_names(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
-    """Return the buckets of the rows that depend on a topic name which differs between two summaries.
+    """Return the numbers of the buckets whose rows change because the name of a topic id has become known or changed.
 
-    These are rows with the topic id, and consumer groups with commits for the topic: other connections may fetch it by
-    id.
+    These buckets contain rows with the topic id, or consumer groups that commit offsets of the topic. The rows of such
+    a group can change even if its commits contain the topic name: a Fetch on a different connection may contain the id.
+
+    Args:
+        was: summary before the change.
+        now: summary after the change.
     """
     changed = {topic for topic, _ in was.names.items() ^ now.names.items()}
     names = changed | {summary.name(topic) for topic in changed for summary in (was, now)}
@@ -147,7 +162,14 @@ def buckets_of_names(was: stages.CaptureSummary, now: stages.CaptureSummary) -> 
 
 
 def buckets_of_unread(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
-    """Return the buckets of the consumer groups with unread periods that differ between two summaries."""
+    """Return the numbers of the buckets of consumer groups for which periods with missing calls have changed.
+
+    All buckets are returned if such a period may concern every group.
+
+    Args:
+        was: summary before the change.
+        now: summary after the change.
+    """
     groups = {one.group_id for one in was.unread ^ now.unread}
     return set(range(BUCKETS)) if None in groups else {bucket_of(about_group(one)) for one in groups if one is not None}
 
@@ -156,9 +178,10 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
     """Yield bundles of a connection's rows as Spark rows with the schema SAID.
 
     Args:
-        collected: lists of rows by kind.
+        collected: lists of rows by kind. All rows are removed from the lists.
         key: bytes that identify the connection.
-        provisional: True if the connection is open, so that its rows are replaced after the next batch.
+        provisional: True for rows that assume that an open connection ends now. They are replaced when the connection
+            has new segments or ends.
     """
     complete = [bundle("frames", "", rows)] if (rows := collected.pop("frames", [])) else []
     met = (*collected.get("marks", ()), *collected.get("spans", ()))
@@ -178,7 +201,7 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
 class Stream:
     """A Spark streaming job that updates tables while captures are written.
 
-    It stores its checkpoints and the rows of connections in OUTPUT/_stream.
+    The job stores its checkpoints and the rows of connections in OUTPUT/_stream.
 
     Args:
         inputs: glob patterns and folders of capture files; or only the address of a topic with frames.
@@ -186,9 +209,9 @@ class Stream:
         capture_id: name of the capture in the tables.
         split_size: bytes of a file per task.
         settle: seconds without change after which the newest file counts as complete.
-        files: maximum number of files per batch; 0 for no limit.
-        idle: milliseconds without segments after which a connection is finished and its state is dropped.
-        settings: thresholds of detectors that differ from their defaults, by name.
+        files: maximum number of files per micro-batch; 0 for no limit.
+        idle: milliseconds without segments after which a connection is finished and its state is removed.
+        settings: changed thresholds of detectors, by ``detector.threshold``; empty for all defaults.
 
     Attributes:
         damaged: paths of the damaged files read since the start.
@@ -217,11 +240,11 @@ class Stream:
         return f"{self.work}/staging"
 
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
-        """Start the streaming query. It continues where an earlier run stopped.
+        """Start the streaming query, and return the query. The query continues where an earlier run stopped.
 
         Args:
             spark: session that runs the query.
-            once: True to stop after the files that exist now.
+            once: True if the query ends after the files that exist now; False if it runs until it is stopped.
         """
         self._delete(self._staging)  # incomplete tables of a run that was killed
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
@@ -257,13 +280,13 @@ class Stream:
         return references.groupBy("connection").transformWithState(follower, SAID, "Append", "ProcessingTime")
 
     def _write(self, batch: DataFrame, number: int) -> None:
-        """Store the rows of a batch, and recompute the tables that the batch changes.
+        """Store the rows of a micro-batch, and recompute the tables whose rows change.
 
-        If Spark repeats a batch, the rows of the first attempt are replaced.
+        If Spark repeats a micro-batch, the rows of the first attempt are replaced.
 
         Args:
             batch: bundles of connection rows, with the schema SAID.
-            number: number of the batch, from 0.
+            number: number of the micro-batch, from 0.
         """
         spark = batch.sparkSession
         batch = batch.withColumn("bucket", (sql.crc32("about") % BUCKETS).cast("int")).persist()
@@ -329,11 +352,17 @@ class Stream:
 
     @staticmethod
     def _changed_buckets(connection_rows: DataFrame, summary: stages.CaptureSummary) -> set[int]:
-        """Return the buckets of the consumer groups and count tables whose rows a batch changes.
+        """Return the numbers of the buckets that must be recomputed after a micro-batch.
+
+        A bucket is a part of the consumer groups and count tables. It must be recomputed in three cases:
+
+        - It contains the consumer group, or the sum of a count table, to which a new or replaced row belongs.
+        - It contains a group that commits offsets of a partition with new end offsets or fetches.
+        - It contains a group for which a producer commits offsets in transactions, and a transaction has ended.
 
         Args:
-            connection_rows: bundles of the batch, and earlier bundles that it replaces.
-            summary: summary of all files up to the batch.
+            connection_rows: bundles of the micro-batch, and the older bundles that are replaced by them.
+            summary: summary of all files up to the micro-batch.
         """
         rows = connection_rows.where(~sql.col("kind").isin(*EACH, *SUMMARY_KINDS, *MET))
         news = sql.when(sql.col("kind").isin(*NEWS), sql.col("rows")).alias("news")
@@ -353,7 +382,10 @@ class Stream:
         return buckets
 
     def _open_rows(self, spark: SparkSession, number: int) -> DataFrame:
-        """Return the rows of the connections that were open after the batch with this number."""
+        """Return the rows of the connections that were open after a micro-batch.
+
+        ``number``: number of the micro-batch. The result is empty if no rows are stored for it.
+        """
         files, inside = file_system(self._open_rows_folder(number))
         if files.get_file_info(inside).type.name != "Directory":
             return spark.createDataFrame([], KEPT)
@@ -363,9 +395,9 @@ class Stream:
         return f"{self.work}/standing/batch={number}"
 
     def _load_summary(self, number: int) -> stages.CaptureSummary:
-        """Return the stored summary of all files up to a batch.
+        """Return the stored summary of all files up to a micro-batch.
 
-        ``number``: number of the batch; -1 returns an empty summary.
+        ``number``: number of the micro-batch; -1 returns an empty summary.
 
         Raises: plain.PlainError if the stored summary is missing or cannot be decoded.
         """
@@ -399,17 +431,19 @@ def _with_mark(rows: DataFrame, mark: str) -> DataFrame:
     """Replace the key of bundles: the new key consists of a file mark and the connection key.
 
     Args:
-        rows: bundles whose rows are not combined with other rows, with the column ``key`` of the connection.
-        mark: text in the names of the files to which the rows are written.
+        rows: bundles whose column ``key`` identifies the connection. Each row depends on this connection only.
+        mark: file mark: a text in the names of the files to which the rows are written.
     """
     return rows.withColumn("about", sql.concat(sql.lit(f"{mark} "), sql.hex(sql.col("key"))))
 
 
 def _mark(letter: str, number: int) -> str:
-    """Return the file mark of the final rows of a batch: a text in the names of their files, such as ``f000012``.
+    """Return the file mark of the final rows of a micro-batch, such as ``f000012``.
+
+    A file mark is a text in the names of the files to which the rows are written.
 
     Args:
-        letter: ``f`` for rows of frames and of capture files, ``c`` for rows of connections.
-        number: number of the batch, from 0.
+        letter: ``f`` for rows of the table ``frames`` and rows about capture files, ``c`` for rows of connections.
+        number: number of the micro-batch, from 0.
     """
     return f"{letter}{number:06}"

@@ -1,7 +1,8 @@
 """Frames in a topic of a Kafka cluster, as ``mockbroker proxy --record kafka://HOST:PORT/TOPIC`` writes them.
 
-Spark's Kafka connector reads the topic, in a batch or a stream. The value of a record is a frame. Its headers are the
-other fields of a frame log line. All frames of a connection are in one partition, in order.
+Spark's Kafka connector reads the topic, in a batch query or a streaming query. The value of a record is a frame. The
+record headers contain the connection, client, broker, direction and time of the frame. All frames of a connection are
+in one partition, in order.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ def is_topic(path: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PartitionNames(Sequence[str]):
-    """The names of a topic's partitions, used in place of file paths.
+    """The names of a topic's partitions, used in place of file paths: the index is the partition number.
+
+    The name of a partition is the address of the topic, ``/`` and the partition number. The length of the sequence is
+    always 2**31 - 1, because the number of partitions is not known.
 
     Attributes:
         address: address of the topic, see ``is_topic``.
@@ -52,7 +56,7 @@ class PartitionNames(Sequence[str]):
 
 
 def references(spark: SparkSession, address: str, *, stream: bool = False) -> DataFrame:
-    """Return the frames of a topic, from its first to its last record, with the columns REFERENCES of the data source.
+    """Return the frames of a topic, from the first record on, with the columns REFERENCES of ``kwire.spark.source``.
 
     Args:
         spark: Spark session with the Kafka connector.
@@ -78,9 +82,9 @@ def references(spark: SparkSession, address: str, *, stream: bool = False) -> Da
 
 
 def rows(records: pa.RecordBatch, address: str) -> pa.RecordBatch:
-    """Convert records to rows with the columns REFERENCES of the data source.
+    """Convert records to rows with the columns REFERENCES of ``kwire.spark.source``.
 
-    A record without the headers that ``mockbroker proxy`` writes becomes a row with a problem.
+    A record without the headers that ``mockbroker proxy`` writes becomes a row with text in the column ``problem``.
 
     Args:
         records: records, with the columns COLUMNS.

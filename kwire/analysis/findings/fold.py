@@ -28,9 +28,9 @@ OF_GROUPS = (
 
 
 def settings_of(changes: Iterable[str]) -> dict[str, float]:
-    """Return thresholds from texts of the form ``detector.threshold=value``.
+    """Return the values of thresholds by ``detector.threshold``, from texts of the form ``detector.threshold=value``.
 
-    Raises: ValueError for another form, an unknown name, or a value that is not a number.
+    Raises: ValueError for an unknown name, or a value that is missing or not a number.
     """
     known = {f"{detector.name}.{one.name}" for detector in DETECTORS for one in detector.thresholds}
     settings: dict[str, float] = {}
@@ -55,17 +55,17 @@ def of_group(
     clusters: Clusters,
     settings: Settings,
 ) -> list[Row]:
-    """Return the rows of ``findings`` of all groups with one group id.
+    """Return the rows of ``findings`` about all groups with one group id; each cluster may have such a group.
 
     Args:
         capture_id: id of the capture.
         group_id: the group id.
         made: rows of these groups by table name, from ``history.fold``.
         ends: end offsets of partitions.
-        spans: periods in which partitions were fetched, of these groups and possibly of others.
+        spans: periods in which partitions were fetched. Partitions that these groups do not commit are ignored.
         names: topic names; a key is the text ``id:`` followed by the topic id.
         clusters: clusters of the brokers.
-        settings: changed thresholds.
+        settings: changed thresholds of detectors, by ``detector.threshold``.
     """
     apart: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: {name: [] for name in OF_GROUPS})
     for name in OF_GROUPS:
@@ -116,14 +116,14 @@ def of_clients(
     clusters: Clusters,
     settings: Settings,
 ) -> list[Row]:
-    """Return the rows of ``findings`` of clients: each client id on each host, in each cluster.
+    """Return the rows of ``findings`` about clients. A client is a client id on one host, in one cluster.
 
     Args:
         capture_id: id of the capture.
-        tallies: all counted calls of these clients, in any order.
+        tallies: counts of the calls of these clients, in any order. All counts of a client must be included.
         connections: all connections of these clients, in any order.
         clusters: clusters of the brokers.
-        settings: changed thresholds.
+        settings: changed thresholds of detectors, by ``detector.threshold``.
     """
     calls: dict[_Client, dict[tuple[int, int], Tally]] = defaultdict(dict)
     opened: dict[_Client, list[Connected]] = defaultdict(list)
@@ -156,13 +156,14 @@ def _add(totals: dict[tuple[int, int], Tally], tally: Tally) -> None:
 
 
 def of_transactions(capture_id: str, steps: Iterable[Step], clusters: Clusters, settings: Settings) -> list[Row]:
-    """Return the rows of ``findings`` of transactional ids, each in each cluster.
+    """Return the rows of ``findings`` about transactional ids. A transactional id is examined in each cluster.
 
     Args:
         capture_id: id of the capture.
-        steps: all steps of these transactional ids, in any order.
+        steps: calls of the producers of these transactional ids, and ends of their connections, in any order. All steps
+            of a transactional id must be included.
         clusters: clusters of the brokers.
-        settings: changed thresholds.
+        settings: changed thresholds of detectors, by ``detector.threshold``.
     """
     by_id: dict[tuple[str | None, str], list[Step]] = defaultdict(list)
     for one in steps:

@@ -25,8 +25,8 @@ class Threshold:
     """A setting of a detector.
 
     Attributes:
-        name: name inside the detector, such as ``window_ms``.
-        default: value that docs/findings.md documents.
+        name: name that is unique within the detector, such as ``window_ms``.
+        default: value that is used if the user sets none.
         meaning: description of the limited value, with the unit.
     """
 
@@ -46,7 +46,11 @@ class Finding:
         sentence: description of the problem, one sentence.
         cost: number by which findings of the same severity are sorted, the largest first: the duration in ms, or a
             count.
-        evidence: references to rows of other tables, from ``reference``.
+        evidence: references to rows of tables, from ``reference``.
+        client_id: client id of the client with the problem; None if the finding is not about one client.
+        member_id: member id of the member with the problem; None if the finding is not about one member.
+        topic: topic of the partition with the problem; None if the finding is not about a topic.
+        partition: number of the partition with the problem; None if the finding is not about one partition.
     """
 
     severity: str
@@ -67,10 +71,11 @@ class Detector:
 
     Attributes:
         name: value of the column ``finding``.
-        of: subject of the findings, and so the kind of view that ``detect`` examines: GROUP, CLIENT or TRANSACTION.
-        about: paragraph of docs/findings.md.
-        thresholds: its settings.
-        detect: function that yields the findings in a view, given the values of the thresholds by name.
+        of: subject of the findings: GROUP, CLIENT or TRANSACTION.
+        about: text for docs/findings.md that describes the problem.
+        detect: function that yields findings. The first argument is a GroupView, ClientView or TransactionView,
+            depending on ``of``. The second argument has the values of the thresholds by name.
+        thresholds: settings of the detector.
     """
 
     name: str
@@ -80,12 +85,20 @@ class Detector:
     thresholds: tuple[Threshold, ...] = field(default=())
 
     def limits(self, settings: Mapping[str, float]) -> dict[str, float]:
-        """Return the values of the thresholds. ``settings``: changed values, by ``detector.threshold``."""
+        """Return the value of each threshold, by name of the threshold.
+
+        ``settings``: values that replace defaults. A key has the form ``detector.threshold``.
+        """
         return {one.name: settings.get(f"{self.name}.{one.name}", one.default) for one in self.thresholds}
 
 
 def reference(table: str, **values: Any) -> str:
-    """Return a reference to rows of a table: the table's name and values of columns, as ``table column=value``."""
+    """Return a reference to rows of a table, as text of the form ``table column=value column=value``.
+
+    Args:
+        table: name of the table.
+        values: values by column name that the rows have. Columns with the value None are left out.
+    """
     return " ".join([table, *(f"{name}={value}" for name, value in values.items() if value is not None)])
 
 
@@ -122,17 +135,17 @@ def rows(
 
 
 def seconds(us: float) -> str:
-    """Return a duration in microseconds as text: ``2.9 s`` or ``35 ms``."""
+    """Return a duration in microseconds as text in a suitable unit: ``35 ms``, ``2.9 s`` or ``12 min``."""
     if us < 1_000_000:
         return f"{us / 1000:.0f} ms"
     return f"{us / 1e6:.1f} s" if us < 600_000_000 else f"{us / 60e6:.0f} min"
 
 
 def counted(number: float, what: str) -> str:
-    """Return a number with its noun: ``1 partition``, ``8 partitions``."""
+    """Return a number with its noun, such as ``1 partition`` or ``8 partitions``. ``what``: noun in the singular."""
     return f"{number:.0f} {what}" if number == 1 else f"{number:.0f} {what}s"
 
 
 def quoted(name: str | None) -> str:
-    """Return a name that a client chose, in backquotes and with special characters escaped."""
+    """Return a client id in backquotes; the text ``a client without id`` if the id is None or empty."""
     return f"`{name}`" if name else "a client without id"

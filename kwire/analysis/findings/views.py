@@ -23,8 +23,16 @@ class GroupView:
     """The data of one group in one cluster: the sorted rows of the group, and the fetches of its partitions.
 
     Attributes:
-        marks: times and high watermarks of the partitions that the group commits.
-        spans: periods in which those partitions were fetched.
+        group_id: group id.
+        events: rows of ``group_events``, sorted by time.
+        rebalances: rows of ``rebalances``, sorted by start.
+        members: rows of ``members``, sorted by life and generation.
+        assignments: rows of ``assignments``.
+        commits: rows of ``offset_commits``, sorted by time.
+        violations: rows of ``violations``.
+        marks: high watermarks of the partitions in the events, by topic and partition: time in microseconds since 1970,
+            and high watermark.
+        spans: periods in which the partitions in the events were fetched.
     """
 
     group_id: str
@@ -39,7 +47,10 @@ class GroupView:
 
     @cached_property
     def end(self) -> int:
-        """The time of the last captured event or fetch of the group."""
+        """The latest time in the data of the group: of an event, a high watermark or a fetch.
+
+        The time is in microseconds since 1970. It is 0 without any of these.
+        """
         times = [row["ts"] for row in self.events[-1:]]
         times += [marks[-1][0] for marks in self.marks.values() if marks]
         times += [span.end for span in self.spans]
@@ -47,12 +58,18 @@ class GroupView:
 
     @cached_property
     def memberships(self) -> Mapping[tuple[int, str], Row]:
-        """The last row of ``members`` of each member, by life and member id."""
+        """The row of ``members`` for the last generation of each member. The key is the life and the member id.
+
+        The life is the number in the column ``life``: a new life begins after the group was deleted or lost its state.
+        """
         return {(row["life"], row["member_id"]): row for row in self.members}
 
     @cached_property
     def names(self) -> Mapping[str, str]:
-        """Display names of the members: the client id, with the end of the member id if several members share it."""
+        """The display names of the members, by member id.
+
+        A display name is the client id. If several members have the same client id, the end of the member id is added.
+        """
         clients: dict[str, set[str]] = defaultdict(set)
         for row in (*self.events, *self.members):
             if row["member_id"] and row["client_id"]:
@@ -64,7 +81,7 @@ class GroupView:
         }
 
     def name(self, member_id: str | None) -> str:
-        """Return the display name of a member, in backquotes."""
+        """Return the display name of a member in backquotes; ``a member`` if the member id is None or empty."""
         return f"`{self.names.get(member_id, member_id)}`" if member_id else "a member"
 
     @cached_property
@@ -78,7 +95,10 @@ class GroupView:
 
     @cached_property
     def of_partition(self) -> Mapping[Place, Sequence[Row]]:
-        """The commits of each partition that took effect, in order."""
+        """The rows of successful offset commits, by topic and partition, in order of time.
+
+        Commits with an error, in aborted transactions and with an unknown outcome are left out.
+        """
         by_place: dict[Place, list[Row]] = defaultdict(list)
         for row in self.commits:
             if row["outcome"] == "committed":
@@ -86,7 +106,12 @@ class GroupView:
         return by_place
 
     def shares(self, life: int, generation: int) -> Mapping[str, Sequence[Place]]:
-        """Return the partitions of each member in a generation, by member id."""
+        """Return the assigned partitions of each member in a generation, by member id.
+
+        Args:
+            life: number in the column ``life``: a new life begins after the group was deleted or lost its state.
+            generation: generation id, or group epoch.
+        """
         return self._shares.get((life, generation), {})
 
     @cached_property
@@ -97,8 +122,15 @@ class GroupView:
         return made
 
     def first_mark_above(self, place: Place, offset: int, since: int) -> int | None:
-        """Return the time from which a high watermark above an offset is known, at the earliest ``since``; None if no
-        such watermark was captured.
+        """Return the time from which a response shows that a partition has a high watermark above an offset.
+
+        The result is in microseconds since 1970; None if no captured high watermark is above the offset.
+
+        Args:
+            place: topic and partition.
+            offset: the offset.
+            since: start of the search in microseconds since 1970. It is the result if the last high watermark up to
+                this time is already above the offset.
         """
         marks = self.marks.get(place, ())
         at = bisect_right(marks, since, key=lambda mark: mark[0])
@@ -109,7 +141,14 @@ class GroupView:
 
 @dataclass(frozen=True)
 class ClientView:
-    """The data of one client id on one host in one cluster: counted calls and connections."""
+    """The data of one client id on one host in one cluster.
+
+    Attributes:
+        client_id: client id; None for clients that send none.
+        host: address of the client.
+        tallies: counts of the calls, by time window and API.
+        connections: connections of the client, in order of their beginning.
+    """
 
     client_id: str | None
     host: str
@@ -118,24 +157,31 @@ class ClientView:
 
     @property
     def name(self) -> str:
-        """The display name of the client: its id in backquotes, and its address."""
+        """The display name of the client: the client id in backquotes, and the address of the client."""
         return f"`{self.client_id}` at {self.host}" if self.client_id else f"a client without id at {self.host}"
 
 
 @dataclass(frozen=True)
 class TransactionView:
-    """The data of one transactional id in one cluster: the steps of its producers, in order."""
+    """The data of one transactional id in one cluster.
+
+    Attributes:
+        transactional_id: transactional id.
+        steps: calls of its producers, and ends of their connections, in order of time.
+    """
 
     transactional_id: str
     steps: Sequence[Step]
 
 
 def most_in_window(times: Sequence[int], window: float) -> tuple[int, int]:
-    """Return the first and last index of the window that contains the most times; of several such windows, the first.
+    """Return the indexes of the first and the last time in the window that contains the most times.
+
+    If several windows contain the same number of times, the earliest window is used.
 
     Args:
         times: sorted times, at least one.
-        window: width, in the unit of the times.
+        window: width of the window, in the unit of the times.
     """
     best, low = (0, 0), 0
     for high, time in enumerate(times):
@@ -147,5 +193,5 @@ def most_in_window(times: Sequence[int], window: float) -> tuple[int, int]:
 
 
 def median(values: Sequence[float]) -> float:
-    """Return the median of at least one value; of an even number of values, the lower middle one."""
+    """Return the median of at least one value; for an even number of values, the lower of the two middle values."""
     return sorted(values)[(len(values) - 1) // 2]
