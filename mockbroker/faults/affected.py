@@ -13,7 +13,7 @@ from mockbroker.faults.rules import Fault
 
 
 class Phase(Enum):
-    """The processing phase that a request with an applied fault rule has reached."""
+    """The point that a request with an applied fault rule has reached, such as "held before it is processed"."""
 
     DELAYED_BEFORE = auto()
     HELD_BEFORE = auto()
@@ -37,11 +37,11 @@ class Affected:
     Attributes:
         ticket: Ticket of the request, or of the connection (``connection_ticket``).
         node: Id of the broker.
-        fault: The rule as applied to this request.
-        call: The request; None for a connection.
-        phase: Phase of the request.
-        effects: Effects of the request that are delayed or held.
-        injection: The error for some elements of the request; None if the rule has no such error.
+        fault: The fault rule, with the matching elements of this request.
+        call: The request; None for a new connection.
+        phase: The point that the request has reached.
+        effects: The delayed or held effects of the request, such as its response; None if nothing is delayed or held.
+        injection: The errors of single elements, to be added to the response; None without such errors.
         pace: The pace at which the response is sent; None for full speed.
     """
 
@@ -99,7 +99,7 @@ class AffectedRequests:
 
         Args:
             entry: The request, with the rule that holds it.
-            phase: Phase in which the request is held, one of HELD.
+            phase: HELD_BEFORE to hold the request before it is processed, HELD_AFTER to hold its response.
         """
         entry.phase = phase
         self.held += 1

@@ -68,7 +68,7 @@ class AnswerArray:
     Attributes:
         request: Name of the array in the request.
         response: Name of the array in the response.
-        item: The part of the response that corresponds to an element.
+        item: Description of the elements of the response array.
     """
 
     request: str
@@ -78,19 +78,20 @@ class AnswerArray:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The part of a response that corresponds to a request, or to an element of an array in the request.
+    """A description of the response to a whole request, or of the element of a response for one element of a request.
 
     Attributes:
         struct: Class of the response, or of the element in the response.
         error: The error field; "" if there is none.
         copied: Fields whose values are copied from the request, as pairs of request field and response field. The
             request field is "" if the element of the request is a plain value.
-        beside_error: Values that other fields have if there is an error.
-        arrays: Arrays whose elements can have errors.
-        unrequested: The array of the response that carries errors although its elements are not in the request; None
-            otherwise.
-        all_levels: Whether the error of a struct is repeated in its elements.
-        terms: Kinds of names, such as topic, in this struct and its elements.
+        beside_error: Values of response fields that are set together with an error, by field name, such as
+            ``base_offset`` -1 in Produce.
+        arrays: Response arrays whose elements can have errors.
+        unrequested: A response array whose elements can have errors, but do not correspond to elements of the request;
+            None without such an array.
+        all_levels: Whether an error of the whole response is repeated in the elements of its arrays.
+        terms: Kinds of names, such as topic, that the struct and the elements of its arrays contain.
     """
 
     struct: type[Any]
@@ -104,21 +105,21 @@ class Answer:
 
     @property
     def has_errors(self) -> bool:
-        """Whether this struct or its elements have an error field."""
+        """Whether this struct, or an element of its arrays, has an error field."""
         return bool(self.error or self.arrays or self.unrequested)
 
     def answer_to(self, field_name: str) -> Answer | None:
-        """Return the part of the response for the elements of an array in the request; None if the elements have no
+        """Return the description of the response elements for an array of the request; None if these elements have no
         error field.
 
-        ``field_name``: the array in the request.
+        ``field_name``: name of the array in the request.
         """
         return next((array.item for array in self.arrays if array.request == field_name), None)
 
 
 @cache
 def answer_of(key: int, version: int) -> Answer:
-    """Return the part of the response of an API that answers a whole request.
+    """Return the description of the response to a whole request, with its error fields.
 
     Args:
         key: API key.
@@ -134,7 +135,7 @@ def depth_of_error(root: Answer, arrays: Sequence[str]) -> int:
     An element without an error field has the error field of the innermost enclosing struct that has one.
 
     Args:
-        root: The answer to the whole request.
+        root: The description of the whole response.
         arrays: Names of the arrays that contain the element, outermost first.
 
     Returns: the number of arrays; 0 if the error field belongs to the whole response.
@@ -204,15 +205,18 @@ def _fields(struct: type, version: int) -> dict[str, Field]:
 def _answer(
     key: int, version: int, requested: Mapping[str, Field], struct: type, plain: str = "", *, is_element: bool = False
 ) -> Answer:
-    """Return the Answer for a struct of the request: its struct in the response, the error field, and so on.
+    """Return a description of a response struct: its error field, the fields that are copied from the request, and its
+    arrays with errors.
 
     Args:
         key: API key.
         version: API version.
-        requested: Fields of the struct in the request.
-        struct: Class of the struct in the response.
-        plain: Kind of the values if the request has plain values instead of structs; "" for structs.
-        is_element: Whether the struct is an element of an array.
+        requested: Fields of the corresponding struct in the request, by name; empty if no struct of the request
+            corresponds.
+        struct: Class of the response struct.
+        plain: Wire kind of the elements, such as "int32", if the request has an array of plain values instead of
+            structs; "" otherwise.
+        is_element: True for an element of an array, False for the whole response.
     """
     fields = _fields(struct, version)
     error = next((name for name in ERROR_FIELDS if name in fields), "")

@@ -83,8 +83,9 @@ class ErrorInjection:
     The error is set in the innermost error field of the element, such as the error field of a partition or group. If
     the response has only one error field for the whole request, the whole request gets the error.
 
-    Two kinds of request are processed completely, and only their response is changed: a Fetch in a fetch session,
-    because all partitions belong to the session, and Metadata v0, in which no topics means all topics.
+    For two kinds of request, no element is removed, and only the response is changed. One is a Fetch in a fetch
+    session, because all partitions belong to the session. The other is Metadata v0, in which an empty list of topics
+    means all topics.
 
     Args:
         key: API key.
@@ -93,7 +94,8 @@ class ErrorInjection:
         elements: The matching elements.
         code: The error.
         lookups: Functions that look up topic names and ids in the cluster.
-        beside: Values for other fields that depend on this error, by field name.
+        beside: Values of response fields that are set together with this error, by field name, such as the error
+            message.
     """
 
     def __init__(
@@ -119,9 +121,10 @@ class ErrorInjection:
         lookups: Lookups = NO_LOOKUPS,
         beside: Mapping[str, Any] = NOTHING,
     ) -> Generator[None, None, ErrorInjection]:
-        """Return an ErrorInjection. The arguments are those of the constructor.
+        """Create an ErrorInjection in slices. The arguments are those of the constructor.
 
-        The generator yields after about every SLICE elements, so that other requests are handled in between.
+        The generator returns the ErrorInjection. It yields after about every SLICE elements, so that other requests are
+        handled in between.
         """
         injection = cls.__new__(cls)
         yield from injection._steps(key, version, request, elements, code, lookups, beside)
@@ -172,7 +175,9 @@ class ErrorInjection:
 
     @property
     def is_large(self) -> bool:
-        """Whether more than SLICE elements get the error."""
+        """Whether more than SLICE elements get the error, so that the methods with the suffix ``_in_slices`` are
+        needed.
+        """
         return _size(self._marks) > SLICE
 
     def split(self) -> Any | None:
@@ -197,19 +202,21 @@ class ErrorInjection:
         return rest
 
     def error_response(self) -> Any:
-        """Return a response that consists only of errors, for a request without remaining elements to process."""
+        """Return a response in which every element has the error, for a request of which no element remains to be
+        processed.
+        """
         return self._built(self._answer, self._named, self._marks)
 
     def merge(self, response: Any) -> Any:
-        """Return a copy of the response, with the errors of the elements that were removed from the request.
+        """Return a copy of a response to which the errors of the removed elements are added.
 
-        ``response``: the response to the request without these elements. A response with a top-level error is returned
-        unchanged.
+        ``response``: the response to the request without the removed elements. If it has a top-level error, the method
+        returns it unchanged.
         """
         return finished(self.merge_in_slices(response))
 
     def merge_in_slices(self, response: Any) -> Generator[None, None, Any]:
-        """Return the same as ``merge``, which has the same argument.
+        """Do the same as ``merge``, with the same argument, in slices. The generator returns the result of ``merge``.
 
         The generator yields after about every SLICE elements, so that other requests are handled in between.
         """
@@ -219,9 +226,12 @@ class ErrorInjection:
         return self._with_errors_by_values(self._answer, merged, {}) if self._by_values else merged
 
     def _name_partitions(self, absent: Iterable[Mapping[str, Value]]) -> None:
-        """Add partitions of the fetch session to a Fetch request that does not name them, and mark them for the error.
+        """Mark partitions of a fetch session for the error, although the Fetch request does not name them.
 
-        ``absent``: topic name and partition number of each of these partitions, by kind of name.
+        The method first adds the partitions to a copy of the request.
+
+        ``absent``: for each of these partitions, the topic name and the partition number by kind of name (TOPIC,
+        PARTITION).
         """
         indexes: dict[str, list[int]] = {}
         for values in absent:
@@ -245,10 +255,11 @@ class ErrorInjection:
             self._by_values.setdefault(terms, set()).add(tuple(values[term] for term in terms))
 
     def _built(self, answer: Answer, requested: Any, marks: Marks) -> Any:
-        """Return the part of the response for a struct of the request whose elements all get the error.
+        """Build the response for a request, or for an element of a request, in which every marked element gets the
+        error.
 
         Args:
-            answer: Describes how the response answers the struct.
+            answer: Description of the response struct.
             requested: The struct in the request.
             marks: Node of the struct in the tree of marked elements.
         """
@@ -282,7 +293,7 @@ class ErrorInjection:
         Args:
             answer: Describes how the response answers the struct.
             requested: The struct in the request.
-            name: Field of the response.
+            name: Name of the field in the response.
         """
         known = self._lookups.topic_name(requested.topic_id)
         is_nullable = self._version in schema_of(answer.struct).fields[name].null
@@ -352,7 +363,7 @@ class ErrorInjection:
         Args:
             answer: Describes how the response answers the struct.
             response: The response struct.
-            around: Names in the enclosing structs, such as the topic name: kind of name -> name.
+            around: Names in the structs that contain ``response``, such as the topic name: kind of name -> name.
         """
         changed = copy(response)
         for array in answer.arrays:
@@ -397,13 +408,13 @@ def _size(marks: Marks) -> int:
 
 
 def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, None]:
-    """Move the mark from structs without an error field to their elements, so that only structs with an error field are
-    marked.
+    """Move marks from structs without an error field to the elements of their arrays, so that only structs with an
+    error field are marked.
 
     The generator yields after about every SLICE elements, so that other requests are handled in between.
 
     Args:
-        answer: Describes how the response answers the struct.
+        answer: Description of the response struct.
         requested: The struct in the request.
         marks: Node of the struct in the tree of marked elements; the tree is changed.
         numbers: Counter of the elements, which decides when to yield.

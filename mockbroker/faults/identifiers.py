@@ -47,12 +47,13 @@ class Identifier:
     """A field of a struct, or an element of an array, that contains a name, such as a group id or a partition index.
 
     Attributes:
-        term: Kind of the name, one of TERMS.
+        term: Kind of the name, such as "group" or "topic": one of TERMS.
         field: The field, or the array.
         kind: Wire kind: "string", "int32", or "uuid" for a topic id.
-        type_field: A field of the same struct that must have the value ``type_number``; "" without this condition. For
-            an array of plain values: a field of the struct that contains the array.
-        type_number: The required value of that field.
+        type_field: Name of a second field, such as ``key_type`` in FindCoordinator. ``field`` contains a name of the
+            kind ``term`` only if the second field has the value ``type_number``. "" if ``field`` always does. Both
+            fields are in the same struct.
+        type_number: The required value of the second field.
     """
 
     term: str
@@ -64,16 +65,16 @@ class Identifier:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """An array in a request whose elements are matched individually.
+    """An array in a request whose elements are compared with a fault rule one by one.
 
     A nested struct is treated as an array of one element.
 
     Attributes:
-        field: The array or the struct.
-        elements: For an array of plain values, the identifiers that each value can be; for an array of structs, the
-            identifiers in a struct.
-        null_is_all: Whether null means all, such as all topics.
-        terms: All kinds of names that occur in the elements.
+        field: Name of the field with the array or the nested struct.
+        elements: For an array of plain values, such as group ids, the kinds of names that a value can be. For an array
+            of structs, the fields with names in each struct.
+        null_is_all: True if a null array means all, such as all topics; False if it means no change.
+        terms: All kinds of names, such as topic, that occur in the elements.
     """
 
     field: str
@@ -84,12 +85,13 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """The identifiers of a struct in a request, and of the arrays in the struct.
+    """The fields with names in a struct of a request, such as group ids, and the arrays of the struct that contain
+    names.
 
     Attributes:
-        identifiers: Identifiers of the struct itself.
-        batches: Arrays that have identifiers.
-        terms: All kinds of names that occur in the struct and its arrays.
+        identifiers: Fields of the struct itself that contain names.
+        batches: Arrays of the struct whose elements contain names.
+        terms: All kinds of names, such as topic, that occur in the struct and its arrays.
     """
 
     identifiers: tuple[Identifier, ...]
@@ -99,7 +101,8 @@ class Level:
 
 @cache
 def request_level(key: int, version: int) -> Level:
-    """Return the identifiers in the requests of one version of an API, as a tree of structs and arrays.
+    """Return the fields that contain names, such as group ids, in the requests of an API version, as a tree of structs
+    and arrays.
 
     Args:
         key: API key.

@@ -58,7 +58,7 @@ GZIP_HEADER = bytes.fromhex("1f8b 0800 00000000 02ff")
 
 
 def change_crc(records: bytes, *, add: int) -> BytesInSlices:
-    """Return the records with another CRC in the first batch. ``add``: number that is added to the CRC."""
+    """Return the records with a wrong CRC in the first batch. ``add``: number that is added to the valid CRC."""
     for first in _complete(records):
         at = _crc_at(first.magic)
         return records[:at] + CRC.pack((_crc(first.data) + add) & 0xFFFF_FFFF) + records[at + CRC.size :]
@@ -67,7 +67,7 @@ def change_crc(records: bytes, *, add: int) -> BytesInSlices:
 
 
 def change_magic(records: bytes, *, value: int) -> BytesInSlices:
-    """Return the records with the magic ``value`` in the first batch; its CRC is valid."""
+    """Return the records with the magic byte ``value`` and a valid CRC in the first batch."""
     for first in _complete(records):
         changed = bytearray(first.data)
         struct.pack_into(">b", changed, batches.MAGIC_AT, value)
@@ -77,7 +77,7 @@ def change_magic(records: bytes, *, value: int) -> BytesInSlices:
 
 
 def change_record_count(records: bytes, *, value: int) -> BytesInSlices:
-    """Return the records with the record count ``value`` in the first batch; its CRC is valid.
+    """Return the records with the record count ``value`` and a valid CRC in the first batch.
 
     Messages of magic 0 and 1 have no count and are not changed.
     """
@@ -90,7 +90,8 @@ def change_record_count(records: bytes, *, value: int) -> BytesInSlices:
 
 
 def insert_bomb(records: bytes, *, bytes: int) -> BytesInSlices:  # noqa: A002 the name of the parameter
-    """Return the records with a gzip bomb in place of the first batch that has data: one record whose value is zeros.
+    """Return the records with a gzip bomb in place of the first batch that has data: one record whose value consists of
+    zero bytes.
 
     The bomb has the offsets, producer and timestamps of the replaced batch, and a valid CRC.
 
@@ -114,9 +115,11 @@ def corrupt_values(records: bytes) -> BytesInSlices:
 
 
 def change_schema_id(records: bytes, *, id: int) -> BytesInSlices:  # noqa: A002 the name of the parameter
-    """Return the records with values that refer to a schema, in the wire format of schema registries; CRCs are valid.
+    """Return the records with values that refer to a schema, in the wire format of schema registries. The CRCs are
+    valid.
 
-    In a value that begins with magic byte 0 and a schema id, the id is replaced; other values get such a prefix.
+    If a value begins with magic byte 0 and a schema id, the id is replaced. Otherwise magic byte 0 and the id are put
+    before the value.
 
     ``id``: the new schema id.
     """
@@ -133,11 +136,11 @@ def _has_schema_id(value: bytes) -> bool:
 
 
 def _with_values(records: bytes, change: Callable[[bytes], bytes]) -> BytesInSlices:
-    """Return the records with other values; the CRCs are valid. Null values and control batches are unchanged.
+    """Return the records with changed values and valid CRCs. Null values and control batches are unchanged.
 
     Args:
-        records: The records field.
-        change: Function that returns the new value.
+        records: The bytes of the records field.
+        change: Function that gets a value and returns the new value.
     """
     parts, at, count = [], 0, SliceCounter()
     for each in _complete(records):
@@ -152,7 +155,9 @@ def _with_values(records: bytes, change: Callable[[bytes], bytes]) -> BytesInSli
 
 
 def duplicate(records: bytes, *, count: int) -> BytesInSlices:
-    """Return the records with all complete batches repeated ``count`` times, before a truncated last batch."""
+    """Return the records with ``count`` additional copies of all complete batches, before a truncated last batch if
+    there is one.
+    """
     size, counter = 0, SliceCounter()
     for each in _complete(records):
         size += len(each.data)
@@ -215,7 +220,7 @@ def _rebuilt(
         batch: The batch.
         attributes: New attributes; None to keep them.
         count: New record count; None to keep it.
-        body: New bytes after the header, the records; None to keep them.
+        body: New bytes of the records, which follow the header; None to keep the records.
     """
     body = batch.data[batches.HEADER.size :] if body is None else body
     header = batches.HEADER.pack(
@@ -238,13 +243,13 @@ def _rebuilt(
 
 
 def _changed(each: Batch | Message, change: Callable[[bytes], bytes], count: SliceCounter) -> BytesInSlices:
-    """Return a batch with changed values.
+    """Return a batch or message with changed values.
 
-    Return the same batch if no value changes, if its records cannot be decoded, or if they are too large.
+    Return the batch unchanged if no value changes, if its records cannot be decoded, or if they are too large.
 
     Args:
         each: The batch or message.
-        change: Function that returns the new value.
+        change: Function that gets a value and returns the new value.
         count: Counter of the work since the last ``yield``.
     """
     records, differs = [], False
@@ -306,11 +311,11 @@ def _with_records(batch: Batch, records: Sequence[Record], count: SliceCounter) 
 
 
 def _with_messages(message: Message, records: Sequence[Record], count: SliceCounter) -> BytesInSlices:
-    """Return a message with another value, or a wrapper message with other messages, and a valid CRC.
+    """Return a message with a new value, or a compressed wrapper message with new inner messages. The CRCs are valid.
 
     Args:
         message: The message.
-        records: The new record of the message, or the new records of a wrapper.
+        records: The record with the new value; for a wrapper, a record for each inner message.
         count: Counter of the work since the last ``yield``.
     """
     magic = message.magic
@@ -333,7 +338,7 @@ def _wrapper(message: Message, codec: int, packed: bytes) -> bytes:
     Args:
         message: The message, which may be a wrapper.
         codec: Compression codec of the new value.
-        packed: The new value, a compressed message set.
+        packed: The value of the wrapper message: a compressed message set.
     """
     plain = Record(offset=message.offset, timestamp=message.timestamp, value=packed)
     wrapper = bytearray(build_message_set([plain], magic=message.magic, keep_offsets=True))
@@ -366,9 +371,9 @@ def _batch_bomb(batch: Batch, size: int) -> bytes:
 
 
 def _record_of_zeros(size: int) -> tuple[bytes, int]:
-    """Return the beginning of a record whose value consists of zeros, and the number of these zeros.
+    """Return the beginning of a record whose value consists of zero bytes, and the number of zero bytes.
 
-    ``size``: maximum size of the record in bytes.
+    The caller appends the zero bytes. ``size``: maximum size of the record in bytes.
     """
     value_size = max(size - SMALLEST_RECORD, 0)
     while True:

@@ -27,14 +27,14 @@ Criteria: TypeAlias = Mapping[str, Callable[[Any], bool]]  # by term
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A part of a request that matches a rule, such as one partition in a Produce.
+    """A part of a request that matches a rule, such as one partition in a Produce request.
 
     Attributes:
         path: Field names and element indexes that lead to the part, such as ``("topics", 0)``; empty for the whole
-            request. None for a part that the request implies: a topic in a request for all topics, or a partition of a
-            fetch session.
-        values: Names that apply to the part, such as topic and partition, by kind of name; those of enclosing structs
-            are included.
+            request. None for a part that the request implies but does not contain: a topic in a request for all topics,
+            or a partition of a fetch session.
+        values: Names that apply to the part, such as topic and partition, by kind of name. Names in the structs that
+            contain the part are included.
     """
 
     path: Path | None
@@ -53,8 +53,8 @@ class Lookups:
         topic_id: Function that returns the id of a topic, by name; None if there is no such topic.
         topics: Function that returns the names of all topics, for a request about all topics.
         principal: Function that returns the principal of a connection, by its number.
-        fetch_partitions: Function that returns topic and partition of all partitions that a Fetch reads, if it
-            continues a fetch session; None for another request.
+        fetch_partitions: Function that gets a request. For a Fetch that continues a fetch session, it returns topic and
+            index of each partition that the Fetch reads. It returns None for any other request.
     """
 
     topic_name: Callable[[UUID], str | None] = lambda _: None
@@ -65,7 +65,7 @@ class Lookups:
 
 
 class Subject:
-    """A request that is compared with rules. Values that several rules need are computed only once.
+    """A request that is compared with rules. A value that several rules need is computed only once.
 
     Attributes:
         call: The request.
@@ -114,7 +114,7 @@ class Matcher:
 
     Attributes:
         match: The conditions.
-        keys: API keys of the requests to which the conditions are limited; empty for all.
+        keys: API keys of the requests that can match; empty if requests of all APIs can match.
 
     Raises: ValueError if a condition is not valid.
     """
@@ -177,10 +177,12 @@ def criteria(match: Match) -> dict[str, Value]:
 def names_in(subject: Subject, term: str, most: int) -> list[str]:
     """Return the names of one kind that a request contains, such as its groups, without duplicates.
 
+    The list is empty without such names. Only the first ELEMENTS_SEARCHED elements of the request are searched.
+
     Args:
         subject: The request.
         term: Kind of the names, one of TERMS.
-        most: Maximum number of names.
+        most: Maximum number of names; further names are omitted.
     """
     if term not in subject.level.terms:
         return []
@@ -233,9 +235,10 @@ def _in_struct(
         subject: The request.
         level: Identifiers of the struct.
         struct: The struct.
-        criteria: Conditions that no enclosing struct has met yet, by kind of name.
+        criteria: Conditions about names that no enclosing struct contains: kind of name -> function that returns
+            whether a name meets the condition.
         path: Path of the struct in the request.
-        around: Names in the enclosing structs, by kind of name.
+        around: Names in the structs that contain ``struct``, by kind of name.
     """
     values = dict(around)
     for identifier in level.identifiers:
@@ -276,7 +279,7 @@ def _in_batch(
 
 
 def _empty_is_all(call: Call[Any]) -> bool:
-    """Return whether an empty array of topics in a request means all topics, which is so only in Metadata v0."""
+    """Return whether an empty array of topics in a request means all topics. This is the case only in Metadata v0."""
     return call.ticket.api_key == ApiKey.METADATA and call.ticket.version == 0
 
 
@@ -287,8 +290,8 @@ def _in_all_topics(subject: Subject, criteria: Criteria, around: Mapping[str, Va
 
     Args:
         subject: The request.
-        criteria: Conditions that the rest of the request has not met yet, by kind of name.
-        around: Other names in the request, by kind of name.
+        criteria: Conditions about names that the request does not contain, by kind of name.
+        around: Names that the request contains, such as the group, by kind of name.
     """
     topic = criteria.get(TOPIC)
     for name in subject.lookups.topics():
@@ -297,12 +300,15 @@ def _in_all_topics(subject: Subject, criteria: Criteria, around: Mapping[str, Va
 
 
 def _value(subject: Subject, identifier: Identifier, struct: Any, value: Any) -> Value | None:
-    """Return the name that a field contains; None if the field contains no name of this kind.
+    """Return the name that a field contains; None if the field contains a name of another kind, or the id of an unknown
+    topic.
+
+    For a topic id, the result is the name of the topic.
 
     Args:
         subject: The request.
         identifier: The field.
-        struct: The struct that contains the field.
+        struct: The struct with the field that contains the type of the name.
         value: Value of the field.
     """
     if identifier.type_field and getattr(struct, identifier.type_field) != identifier.type_number:

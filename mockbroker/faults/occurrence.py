@@ -43,7 +43,7 @@ class Counters:
         return True
 
     def undo(self) -> None:
-        """Subtract the last application of the rule from the counters, because the fault had no effect."""
+        """Subtract one application of the rule from the counter ``applied``, because the fault had no effect."""
         self.applied -= 1
 
     def delay_ms(self, delay: Delay) -> int:

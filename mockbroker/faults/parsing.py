@@ -28,8 +28,8 @@ def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> 
     Args:
         form: The decoded JSON value.
         served: API keys that a rule may name.
-        name: The name of the rule, if the JSON value does not contain the name (but, for example, a URL does); ""
-            otherwise.
+        name: The name of the rule from a source other than the JSON value, such as a URL; "" to use only the name in
+            the JSON value.
 
     Raises: InvalidRule, with all problems of the rule.
     """

@@ -56,15 +56,15 @@ class Match:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Occurrence:
-    """The settings that limit how often a rule is applied. The attributes are evaluated in this order for each matching
-    request.
+    """The settings that limit how often a rule is applied. For each matching request, the attributes are evaluated in
+    this order.
 
     Attributes:
         skip: Number of matching requests that are passed over first, without the fault.
         every: Interval n: of the requests after the skipped ones, the first and then every n-th may get the fault.
-        probability: Probability that such a request gets the fault, 0 to 1.
-        seed: Seed of the random numbers, for the probability and for the jitter of a delay.
-        times: Number of requests to which the rule is applied; None for no limit.
+        probability: Probability, 0 to 1, that a request selected by ``skip`` and ``every`` gets the fault.
+        seed: Seed of the random numbers, for ``probability`` and for the jitter of a delay.
+        times: Maximum number of requests to which the rule is applied; None for no limit.
     """
 
     skip: int = 0
@@ -110,9 +110,10 @@ class Disconnect:
     """The action that closes the connection of the request.
 
     Attributes:
-        disconnect: Time at which the connection is closed: "before" the request is processed; "after" it was processed,
-            without a response; or in the middle of the response ("mid-response").
-        bytes: Number of bytes of the response that are sent first, with "mid-response"; None for half of the response.
+        disconnect: "before" to close the connection before the request is processed; "after" to close it after
+            processing, without a response; "mid-response" to close it in the middle of the response.
+        bytes: With "mid-response", number of bytes of the response that are sent before the close; None for half of the
+            response.
         reset: Whether the connection is closed with a TCP reset.
     """
 
@@ -123,7 +124,7 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """The action that holds a request until it is released.
+    """The action that holds a request, or its response, until a test releases it or the rule ends.
 
     Attributes:
         hold: Always True.
@@ -136,11 +137,12 @@ class Hold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResponse:
-    """The action that sends no response to the request, and nothing more on its connection.
+    """The action that sends no response to a request, and no later response on its connection. The connection stays
+    open.
 
     Attributes:
         no_response: Always True.
-        when: "after" if the request is processed, "before" if it is not.
+        when: "after" to process the request without sending its response, "before" not to process the request.
     """
 
     no_response: bool = True
@@ -188,7 +190,7 @@ class Malform:
 
     Attributes:
         malform: Name of the form, a key of ``mockbroker.faults.malformed.FORMS``.
-        parameters: Parameters of the form; an absent one has the default of the form.
+        parameters: Parameters of the form, by name; an absent parameter has the default of the form.
     """
 
     malform: str
@@ -222,11 +224,12 @@ Effect: TypeAlias = Error | Disconnect | Hold | NoResponse | Throttle | Respond 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Action:
-    """The action of a rule, carried out whenever the rule is applied: a delay, another effect, or both.
+    """The action of a rule, carried out for each request or connection to which the rule is applied: a delay, a fault,
+    or both.
 
     Attributes:
-        delay: The delay; None if there is none.
-        effect: The effect other than a delay; None if there is none.
+        delay: The delay; None if the rule has none.
+        effect: The fault in addition to the delay, such as an Error or a Disconnect; None if the rule only delays.
     """
 
     delay: Delay | None = None

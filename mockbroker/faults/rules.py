@@ -49,8 +49,8 @@ class Fault:
 
     Attributes:
         active: The rule.
-        elements: The matching elements of the request; WHOLE_REQUEST if the rule has no condition about elements; empty
-            for a connection.
+        elements: The matching elements of the request, such as partitions; WHOLE_REQUEST if the rule has no condition
+            about elements; empty for a new connection.
         delay_ms: Delay including jitter, in milliseconds; 0 without a delay.
     """
 
@@ -124,7 +124,7 @@ class Rules:
     def replace(self, rule: Rule) -> ActiveRule:
         """Replace the rule with the same name, or add the rule if no rule has this name. Return it with its counters.
 
-        The new rule has the position of the replaced one; its counters begin at 0.
+        The new rule has the position of the replaced rule. The counters of the new rule begin at 0.
 
         Raises: TooManyRules if the maximum number of rules is reached.
         """
@@ -142,7 +142,7 @@ class Rules:
     def first(self, call: Call[Any], lookups: Lookups) -> Fault | None:
         """Return the fault of the first rule that is applied to a request; None if no rule is applied.
 
-        A match is counted for this rule, and for each matching rule before this rule.
+        Each matching rule up to and including the applied rule counts a match.
 
         Args:
             call: The request.

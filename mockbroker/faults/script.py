@@ -1,4 +1,4 @@
-"""Scripts: the timed steps of a preset, such as a rolling restart. All times are on the broker's clock."""
+"""Scripts: the timed cluster changes of a preset, such as a rolling restart. All times are on the broker's clock."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mockbroker.faults.rules import RuleExists
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A step of a script: a change that may be undone later.
+    """A step of a script: a change of the cluster that may be undone later, such as the stop of a broker.
 
     Attributes:
         begins: Time at which the change is made, in seconds after the start of the script.
@@ -22,7 +22,7 @@ class Step:
             removed.
         begin: Function that makes the change. If it raises an exception, ``end`` is not called.
         end: Function that undoes the change; None if the change cannot be undone.
-        what: Descriptions of the change and of its end, for the journal.
+        what: Two descriptions for the journal: of the change, and of its undoing; "" to add no journal event.
     """
 
     begins: float
@@ -33,15 +33,15 @@ class Step:
 
 
 class Script:
-    """A script that is running.
+    """A running script: the timed cluster changes of an active preset.
 
     Args:
-        steps: The changes of the cluster, with their times relative to ``now``.
-        now: Current time in seconds.
+        steps: The cluster changes, with times relative to ``now``.
+        now: The broker's time in seconds.
 
     Attributes:
         name: Name of the script.
-        rules: Names of the fault rules that belong to it.
+        rules: Names of the fault rules of the same preset.
     """
 
     def __init__(self, name: str, rules: Sequence[str], steps: Sequence[Step], now: float) -> None:
@@ -54,13 +54,14 @@ class Script:
 
     @property
     def next(self) -> float | None:
-        """The time at which the next change is made or undone, in seconds of the broker's clock; None if no change
-        remains.
-        """
+        """The broker time in seconds at which the next change is made or undone; None if no change remains."""
         return min((queue[0][0] for queue in (self._lasting, self._waiting) if queue), default=None)
 
     def run(self, now: float) -> Iterator[str]:
-        """Undo the changes whose end is due, then make the changes whose begin is due; yield a description of each.
+        """Make the changes and undo the changes whose time has come, in the order of their times; yield a description
+        of each.
+
+        Of changes with the same time, those to undo come first.
 
         ``now``: the broker's time in seconds.
         """
@@ -78,7 +79,7 @@ class Script:
                 yield step.what[0]
 
     def stop(self) -> Iterator[str]:
-        """Discard the steps that have not begun, and undo the changes that were made.
+        """Discard the steps that have not begun, and undo the changes that were made and not yet undone.
 
         Yield a description of each undone change.
         """
@@ -97,13 +98,14 @@ def _end(step: Step) -> Iterator[str]:
 
 
 class Scripts:
-    """The running scripts of a cluster, by name.
+    """The running scripts (timed cluster changes of presets) of a cluster, by name.
 
     Args:
         deadlines: Function that returns the deadlines of the broker.
-        report: Function that is called after each step with the name of the script, a description of the change, and
+        report: Function that is called after each change with the name of the script, a description of the change, and
             the broker's time in seconds.
-        failures: The exceptions that a step may raise; they are reported, and the script continues.
+        failures: Types of exceptions that a change may raise. Such an exception is reported, and the script continues
+            with its next change.
     """
 
     def __init__(
@@ -130,15 +132,16 @@ class Scripts:
             raise RuleExists(f"the preset {name} is already active: remove the preset, or use another name")
 
     def start(self, name: str, rules: Sequence[str], steps: Sequence[Step], now: float) -> None:
-        """Start a script, and run its first steps.
+        """Start a script, and make the changes that are due now.
 
         Args:
-            name: Name of the script, which no other script has.
-            rules: Names of the fault rules that belong to it.
-            steps: The steps.
+            name: Name of the script, which no running script has.
+            rules: Names of the fault rules of the same preset.
+            steps: The timed changes.
             now: The broker's time in seconds.
 
-        Raises: the exception of a first step that fails; the script is then not started.
+        Raises: the exception of a change that fails now. The changes made so far are then undone, and the script is not
+        started.
         """
         script = Script(name, rules, steps, now)
         try:
@@ -168,14 +171,17 @@ class Scripts:
         return removed
 
     def forget_rules(self, existing: Container[str]) -> None:
-        """Remove each script whose fault rules have all been removed. ``existing``: names of the rules that exist."""
+        """Remove each script whose fault rules have all been removed, without undoing its changes.
+
+        A script without fault rules remains. ``existing``: names of the rules that exist.
+        """
         for script in list(self._scripts.values()):
             if script.rules and not any(rule in existing for rule in script.rules):
                 del self._scripts[script.name]
                 self._deadlines().forget(ScriptDue(script.name))
 
     def clear(self) -> None:
-        """Remove all scripts without ending their steps, because the broker was replaced."""
+        """Remove all scripts without undoing their changes, because the broker was replaced."""
         self._scripts.clear()
 
     def _run(self, name: str, now: float) -> None:

@@ -35,9 +35,10 @@ class Problem:
     possible: tuple[str, ...] = ()
 
     def inside(self, place: str) -> Problem:
-        """Return the problem with another path, for a rule that is part of a larger JSON value.
+        """Return a copy of the problem whose path is relative to a larger JSON value that contains the rule.
 
-        ``place``: position of the rule in that JSON value, such as ``faults[0]``, with which the new path begins.
+        ``place``: position of the rule in the larger JSON value, such as ``faults[0]``. The new path begins with
+        ``place``.
         """
         return replace(self, path=f"{place}.{self.path}" if self.path else place)
 
@@ -88,7 +89,9 @@ class Section:
         return self.form[key] if key in self else default
 
     def accept(self, keys: Iterable[str]) -> None:
-        """Mark keys as known, so that ``refuse_unknown`` accepts them although their values are not read."""
+        """Mark keys as known although their values are not read, so that ``refuse_unknown`` records no problem for
+        them.
+        """
         self._known += keys
 
     def at(self, key: str) -> str:
@@ -163,7 +166,7 @@ class Section:
     def refuse_unknown(self, needs: Mapping[str, str] = NOTHING) -> None:
         """Record a problem for each key of the object that was neither read nor accepted.
 
-        ``needs``: key -> the key without which it is not valid.
+        ``needs``: key that is valid only together with a second key -> the second key, for the text of the problem.
         """
         known = dict.fromkeys(self._known)
         for key in self.form:
@@ -180,7 +183,7 @@ def is_integer(value: object) -> bool:
 def suggestions(name: str, options: Collection[str]) -> tuple[str, ...]:
     """Return the options whose names are similar to a wrong name.
 
-    If no option is similar, return all options if they are few, else no options.
+    If no option is similar, return all options, or none if there are many.
 
     Args:
         name: The wrong name.

@@ -78,8 +78,8 @@ class Admission:
     """The decision of the fault rules about a new connection.
 
     Attributes:
-        how: "serve" its requests; "mute" it, so that no request is served until an ``Unmute``; "close" or "reset" it;
-            or abort its TLS handshake ("fail_tls").
+        how: "serve" to serve its requests; "mute" to serve no request until the effect ``Unmute``; "close" to close it;
+            "reset" to close it by a TCP reset; "fail_tls" to abort its TLS handshake.
         rule: Name of the rule, for the log.
     """
 
@@ -96,8 +96,8 @@ class FaultStage(Stage):
     """The stage of request processing that applies the fault rules of a cluster to requests and connections.
 
     A request is delayed or held at one of two points: before it is processed, or before its response is sent. If the
-    client of a held request disconnects, the request is still processed when it is released, as a Kafka broker
-    processes the requests in its queue.
+    client of a request that is held before processing disconnects, the request is still processed when it is released.
+    A Kafka broker also processes the requests in its queue.
 
     Args:
         router: The router, which calls the stage for APIs that have rules.
@@ -105,9 +105,10 @@ class FaultStage(Stage):
 
     Attributes:
         rules: The rules.
-        changed: Functions that are called when a rule was applied or removed, or held or released a request.
-        optional: Names of rules that are not reported as unused.
-        scripts: The active presets, with their steps.
+        changed: Functions that are called after a rule was applied or removed, and after a rule held or released a
+            request.
+        optional: Names of rules that ``unused`` omits.
+        scripts: The timed cluster changes of the active presets.
     """
 
     def __init__(self, router: Router, principal: Callable[[int], str]) -> None:
@@ -152,7 +153,7 @@ class FaultStage(Stage):
             names: Names of the rules.
             now: The broker's time in seconds.
 
-        Returns: the effects.
+        Returns: the effects that release the held requests, such as responses to send.
         """
         effects: Effects = []
         for name in names:
@@ -163,14 +164,15 @@ class FaultStage(Stage):
         return effects
 
     def replace(self, rule: Rule, now: float) -> tuple[ActiveRule, Effects]:
-        """Replace the rule with the same name at its position, or add the rule; release the requests that the old rule
-        holds.
+        """Replace the rule that has the same name, or add the rule. Release the requests that the replaced rule holds.
+
+        The new rule has the position of the replaced rule.
 
         Args:
             rule: The rule.
             now: The broker's time in seconds.
 
-        Returns: the rule with its counters, and the effects.
+        Returns: the rule with its counters, and the effects that release the held requests, such as responses to send.
 
         Raises: TooManyRules if the maximum number of rules is reached.
         """
@@ -186,7 +188,8 @@ class FaultStage(Stage):
             name: The glob.
             now: The broker's time in seconds.
 
-        Returns: the names of the removed rules, and the effects.
+        Returns: the names of the removed rules, and the effects that release the held requests, such as responses to
+        send.
 
         Raises: ValueError if the glob is not valid.
         """
@@ -203,15 +206,17 @@ class FaultStage(Stage):
         return names, effects
 
     def release(self, name: str, count: int | None, now: float) -> tuple[int, Effects]:
-        """Release requests that a rule holds, the longest held first.
+        """Release the requests and connections that a rule holds, the longest held first.
+
+        If at least one is released, the journal gets an event.
 
         Args:
             name: Name of the rule.
-            count: Maximum number of requests; None for all that are held now.
+            count: Maximum number of released requests; None for all that are held now.
             now: The broker's time in seconds.
 
         Returns:
-            The number of released requests, and the effects.
+            The number of released requests, and the effects that release them, such as responses to send.
         """
         entries = self._affected.held_by(name)[:count]
         effects: Effects = []
@@ -228,7 +233,7 @@ class FaultStage(Stage):
         return len(entries), effects
 
     def unused(self) -> list[ActiveRule]:
-        """Return the rules, existing or removed, that were never applied; rules in ``optional`` are not included.
+        """Return the rules that were never applied, including removed rules. Rules in ``optional`` are omitted.
 
         A rule of a preset counts as applied if at least one rule of the preset was applied.
         """
@@ -252,15 +257,14 @@ class FaultStage(Stage):
         return len(self._affected.held_by(name))
 
     def is_silent(self, number: int) -> bool:
-        """Return whether no further response may be sent on a connection, because of a rule with the action
-        ``no_response``.
+        """Return whether a rule with the action ``no_response`` has ended all responses on a connection.
 
         ``number``: number of the connection.
         """
         return any(entry.phase is Phase.SILENT and entry.ticket.connection == number for entry in self._affected)
 
     def restart(self) -> None:
-        """Remove all rules and affected requests, because the broker was replaced. No connection may be open."""
+        """Remove all rules, scripts and affected requests, because the broker was replaced. No connection may be open."""
         self.rules = Rules(self._router.broker.settings.mockbroker_faults_max_rules)
         self._affected.clear()
         self._removed.clear()
@@ -367,7 +371,8 @@ class FaultStage(Stage):
             entry: The request, with the rule that is applied to it.
             now: The broker's time in seconds.
 
-        Returns: the request, if it is processed next; otherwise the effects.
+        Returns: the request if it is processed next, possibly without the elements that get an error. Otherwise the
+        effects, such as an error response; an empty list if the request waits.
         """
         call, fault = entry.call, entry.fault
         assert call is not None
@@ -421,7 +426,8 @@ class FaultStage(Stage):
             call: The request.
             now: The broker's time in seconds.
 
-        Returns: the request, if it is processed next; otherwise the effects.
+        Returns: the request if the group has no such member; otherwise the effects of the eviction, followed by the
+        effect that continues the request.
         """
         group_id, member_id = (str(getattr(call.request, name, "")) for name in ("group_id", "member_id"))
         event = EvictMember(member_id=member_id, reason=_reason(entry))
@@ -433,19 +439,20 @@ class FaultStage(Stage):
 
         Args:
             entry: The request, with the rule that is applied to it.
-            outcome: The request to process, or the effects that end it.
+            outcome: The request to process, or the effects to return instead of processing it.
         """
         return [Proceed(entry.ticket, outcome)] if isinstance(outcome, Call) else outcome
 
     def _answer(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Continue a request that was processed, and return the effects.
-
-        The response is delayed if the rule requires it. Then the rest of the action is carried out.
+        """Continue a request whose response is known: delay the response if the rule requires it, else carry out the
+        action.
 
         Args:
             entry: The request, with the rule that is applied to it.
             effects: The effects of the request, including its response.
             now: The broker's time in seconds.
+
+        Returns: the effects to carry out now; an empty list if the response is delayed or held.
         """
         delay = entry.fault.rule.action.delay
         if delay is not None and delay.when == "after" and entry.fault.delay_ms:
@@ -455,7 +462,7 @@ class FaultStage(Stage):
         return self._deliver(entry, effects, now)
 
     def _deliver(self, entry: Affected, effects: Effects, now: float) -> Effects:
-        """Carry out the part of an action that concerns the response; return the effects.
+        """Carry out the part of an action that concerns the response.
 
         The delay of the rule has already passed.
 
@@ -463,6 +470,8 @@ class FaultStage(Stage):
             entry: The request, with the rule that is applied to it.
             effects: The effects of the request, including its response.
             now: The broker's time in seconds.
+
+        Returns: the effects to carry out now; an empty list if the response is held or not sent at all.
         """
         ticket, name = entry.ticket, entry.name
         match entry.fault.rule.action.effect:
@@ -489,7 +498,9 @@ class FaultStage(Stage):
         return [self._changed(entry, effect, now) for effect in effects]
 
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
-        """Return an effect of the request. If the effect is the response, it is changed as the action requires.
+        """Return one effect of a request. If the effect is the response, change it as the action requires.
+
+        If a request without a response (acks=0) gets an error, return the effect that closes the connection.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -511,9 +522,10 @@ class FaultStage(Stage):
         return effect
 
     def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:
-        """Return a malformed response frame. A rule about records applies only to a response with records.
+        """Return a malformed response frame; the same frame if the form of malformed response cannot change it.
 
-        The generator yields after a limited amount of work, so that other requests are handled in between.
+        If a rule about records changes nothing, the rule does not count as applied. The generator yields after a
+        limited amount of work, so that other requests are handled in between.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -536,11 +548,11 @@ class FaultStage(Stage):
         return changed
 
     def _affects(self, elements: Iterable[Element]) -> Callable[[str | UUID, int], bool] | None:
-        """Return a predicate for the partitions that a rule affects; None if it affects all partitions.
+        """Return a function that returns whether a rule affects a partition; None if the rule affects all partitions.
 
-        The predicate takes the name or id of a topic, and the index of a partition.
+        The arguments of the returned function are the name or id of a topic, and the index of a partition.
 
-        ``elements``: the matching elements.
+        ``elements``: the elements of the request that match the rule.
         """
         partitions: dict[str, set[int] | None] = {}  # None for all partitions of the topic
         for element in elements:
@@ -581,7 +593,9 @@ class FaultStage(Stage):
         self._broker.deadlines.set(StageDue(entry.ticket), now + seconds)
 
     def _send_more(self, entry: Affected, now: float) -> Effects:
-        """Allow the next bytes of a response that is sent slowly; return the effects.
+        """Allow the connection to send the next bytes of a slow response, and schedule the bytes after them.
+
+        Return the effect ``SendMore``; an empty list if all bytes were sent or the connection was closed.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -624,9 +638,9 @@ class FaultStage(Stage):
         return admission
 
     def _admission(self, entry: Affected) -> Admission:
-        """Return the decision about a new connection whose delay is over.
+        """Carry out the action of a rule on a new connection, and return the decision about the connection.
 
-        ``entry``: the connection, with the applied rule.
+        The delay of the rule has already passed. ``entry``: the connection, with the applied rule.
         """
         name = entry.name
         match entry.fault.rule.action.effect:
@@ -741,15 +755,15 @@ def _cut(size: int | None, frame: bytes) -> BytesInSlices:
 
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
-    """Return an effect with another delivery, such as a slow one, if the effect is a response.
-
-    Other effects are unchanged.
-    """
+    """Return an effect; if it is a response, return a copy that is sent as ``delivery`` specifies, such as slowly."""
     return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
 
 
 def _throttled(effect: Any, throttle_ms: int) -> Any:
-    """Return a response (``effect``) with a throttle time in milliseconds. The connection is muted for this time."""
+    """Return an effect; if it is a response, return a copy with a throttle time. The connection is muted for this time.
+
+    A throttle time that the response already has is only increased. ``throttle_ms``: the throttle time in milliseconds.
+    """
     if not isinstance(effect, Reply):
         return effect
     response: Any = copy(effect.response)  # it may be cached
