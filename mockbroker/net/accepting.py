@@ -30,10 +30,11 @@ class Gate:
         router: The router. The settings of its broker contain the limits, such as ``max.connections``.
         listeners: Function that returns the names of the listeners that each broker has.
         now: Function that returns the broker time in seconds.
-        reschedule: Function that makes the timer read the next deadline again; called after a deadline was added.
+        reschedule: Function that makes the broker's timer read its next deadline again. The gate calls it after it has
+            added a deadline.
 
     Attributes:
-        waiting: Number of accepted connections that ``admit`` delays at present.
+        waiting: Number of new connections that ``admit`` delays now.
     """
 
     def __init__(
@@ -54,7 +55,8 @@ class Gate:
         self._delayed: dict[ConnectionDue, socket.socket] = {}
 
     def restart(self) -> None:
-        """Discard the limits and counters of the old broker, and use those of the router's new broker.
+        """Discard the limits and counters of the old broker; use the limits of the router's new broker. Close rejected
+        sockets.
 
         The caller must have closed all connections.
         """
@@ -138,10 +140,10 @@ class Gate:
         return True
 
     async def _wait(self, listener: BoundListener) -> None:
-        """Wait until a new connection is no longer throttled, and its broker and listener have room for one more
-        connection.
+        """Wait until a new connection is not throttled, and its broker and listener have room for it. Return early if
+        the listener is closed.
 
-        ``listener``: the listener that has accepted the connection. If it is closed meanwhile, return at once.
+        ``listener``: the listener that has accepted the connection.
         """
         now, quotas = self._now(), self.quotas(listener.node)
         quotas.limits = self._limits(listener.node)  # AlterConfigs may have changed them
@@ -169,9 +171,9 @@ class Gate:
         return quotas.get(Entity(ip=DEFAULT), {}).get(CONNECTION) if of_address is None else of_address
 
     def _close_at(self, sock: socket.socket, at: float) -> None:
-        """Close a socket at a later time, without reading from it.
+        """Close a socket at a later broker time, without reading from the socket.
 
-        If MAX_DELAYED sockets wait to be closed already, close this socket at once.
+        If MAX_DELAYED sockets already wait to be closed, close this socket now.
 
         Args:
             sock: The socket of the connection.

@@ -66,7 +66,8 @@ class StoppedListener:
     def hold(self) -> None:
         """Reserve the port: bind a socket to the port without listening.
 
-        Connections of clients are then refused, and no other process can use the port.
+        The operating system then refuses connections of clients, and no other process can use the port. If a process
+        uses the port already, do nothing.
         """
         with suppress(OSError):
             self.held = _bound(*self.address)
@@ -99,9 +100,9 @@ class Listeners:
 
     Args:
         bound: The listening sockets of all brokers.
-        accepted: Function that is called with each connection that ``admit`` has admitted.
-        admit: Function that delays a new connection if a limit requires this. It returns False if it has rejected the
-            connection.
+        accepted: Function that is called with each new connection for which ``admit`` has returned True.
+        admit: Function that waits while a limit delays a new connection. It returns True to serve the connection, False
+            if it has rejected the connection.
     """
 
     def __init__(self, bound: Sequence[BoundListener], accepted: Accepted, admit: Admit) -> None:

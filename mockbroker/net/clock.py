@@ -30,7 +30,8 @@ class BrokerTime:
         self.restart(stopped=stopped)
 
     def restart(self, *, stopped: bool) -> None:
-        """Set the broker time to trio's time, for a new cluster. Times that were read before are no longer comparable.
+        """Set the broker time to trio's time, for a new cluster. The new broker times cannot be compared with the old
+        ones.
 
         Args:
             stopped: True to stop the clock at trio's time; False to let it run.
@@ -67,7 +68,7 @@ class BrokerTime:
     def when(self, at: float) -> float:
         """Return the client time at which the broker time will be ``at``. All times are in seconds.
 
-        For a stopped clock the result is -inf if ``at`` has been reached, else inf.
+        For a stopped clock, the result is -inf if the broker time is ``at`` or later, else inf.
         """
         if self._stopped_at is None:
             return at + self._lag

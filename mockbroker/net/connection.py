@@ -44,10 +44,10 @@ class Undecoded:
 
 @dataclass(slots=True)
 class _Parsed:
-    """The last request of a connection with its encoded bytes.
+    """The decoded form of the last request of a connection, to recognize an identical request.
 
-    A client that repeats a request, such as Heartbeat, sends the same bytes except for the correlation id. Those bytes
-    need no second decoding.
+    A client that repeats a request, such as Heartbeat, sends the same bytes except for the correlation id. The repeated
+    request need not be decoded again.
 
     Attributes:
         rest: Bytes of the frame after the correlation id.
@@ -71,13 +71,13 @@ class ClientRequests:
         connection: Number of the connection.
         node: Id of the broker that accepted the connection.
         host: Address of the client.
-        router: The router. Its broker has the size limits of requests and the versions that each API is served in.
+        router: The router. Its broker has the size limits of requests and the served versions of each API.
         listener: Name of the listener that accepted the connection.
 
     Attributes:
         ticket: Ticket of the pending request; None if no request is pending.
-        taken: Number of requests that ``next_call`` has returned.
-        frames: Received bytes of requests that ``next_call`` has not returned yet.
+        taken: Number of requests that ``next_call`` has returned so far.
+        frames: Buffer of the received bytes of requests that ``next_call`` has not returned yet.
     """
 
     def __init__(self, connection: int, node: int, host: str, router: Router, listener: str = "") -> None:
@@ -117,7 +117,7 @@ class ClientRequests:
         return self.frames.held
 
     def renew_client(self) -> None:
-        """Replace the object in ``client``, because the principal of the client has changed."""
+        """Make ``client`` return a new object, because the principal of the client has changed."""
         self._name = b""
         self._parsed.clear()
 
@@ -183,7 +183,9 @@ class ClientRequests:
         return Call(ticket, client, request, frame)
 
     def _read_header(self, frame: bytes, served: Served) -> int:
-        """Return the byte offset of the request body. The header is parsed only if the client id has changed.
+        """Return the byte offset of the request body, and set the sender of the request if the client id has changed.
+
+        The header is parsed only if the client id has changed or the header has tagged fields.
 
         Args:
             frame: The frame of the request.

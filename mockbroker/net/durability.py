@@ -15,12 +15,13 @@ from mockbroker.storage.disk import DataDirError
 
 
 class Durability:
-    """The writer of a cluster's changes to the data directory.
+    """The writer of a cluster's changes to the data directory. Call ``run`` as a task.
 
     Args:
         pump: The pump, which holds each response until all earlier changes are on disk.
         data_dir: The data directory that the changes are written to.
-        turn: Function that serves queued connections for a limited time, see ``Pump.turn``.
+        turn: Function that serves queued connections for a limited time, see ``Pump.turn``. It is called after each
+            write.
 
     Attributes:
         failure: The error of the first failed write, after which no client gets a response; None if no write has
@@ -35,12 +36,14 @@ class Durability:
         self._unsynced = trio.Event()
 
     def wake(self) -> None:
-        """Wake the task that writes, if some changes are not on disk yet."""
+        """Wake the task ``run`` if changes exist that are not on disk yet."""
         if self._pump.unsynced:
             self._unsynced.set()
 
     async def run(self, fail: Callable[[], None]) -> None:
-        """Write changes to disk until a write fails. After each write, release the responses that waited for the write.
+        """Write changes to disk as they occur. After each write, release the responses that waited for the write.
+
+        The method returns only after a write has failed.
 
         ``fail``: function that is called when a write fails. It must stop the server, because the content of the disk
         is then unknown.

@@ -22,9 +22,9 @@ NO_KEYSTORE = "Cannot add SSL keystore to an existing listener for which no keys
 
 
 class RefusedFileError(Exception):
-    """The error for a keystore or truststore that a listener cannot use to replace its current keystore or truststore.
+    """The error for a keystore or truststore that cannot replace the current keystore or truststore of a listener.
 
-    The message is Kafka's, including the name of Kafka's exception class.
+    The message is Kafka's. It begins with the name of Kafka's exception class.
     """
 
 
@@ -63,12 +63,14 @@ class DynamicTls:
         return self._contexts[key]
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
-        """Return the reason why a broker's listeners cannot use the keystores and truststores in new settings; None if
-        they can.
+        """Return the reason why a broker's listeners cannot use the keystores and truststores in new settings.
+
+        The result is None if the listeners can use them. Files of a listener are read only if its settings for them
+        change.
 
         Args:
             node: Id of the broker.
-            configs: All settings that AlterConfigs would have set on the broker after the change.
+            configs: The new dynamic settings of the broker, by name: the complete set, without cluster-wide settings.
         """
         before = self._broker().broker_settings.set_on(str(node))
         for listener in self._of(node):
@@ -85,9 +87,10 @@ class DynamicTls:
         return [each.name for each in self._listeners() if each.node == node]
 
     def reload(self, node: int) -> None:
-        """Read the keystores and truststores of a broker's listeners after a change of its settings.
+        """Read the keystores and truststores of a broker's listeners again after a change of its settings.
 
-        If a file cannot be used, the listener keeps its current TLS context, and a warning with the reason is logged.
+        Listeners with generated certificates are not changed. If a file cannot be used, the listener keeps its current
+        TLS context, and a warning with the reason is logged.
 
         ``node``: id of the broker.
         """
@@ -111,9 +114,10 @@ class DynamicTls:
 
         Args:
             listener: The listener.
-            configs: The settings of its broker that AlterConfigs has set.
+            configs: The settings that AlterConfigs has set for the listener's broker, by name.
             context: The result if a keystore or truststore cannot be used.
-            existing: The context whose certificate is replaced; None to accept any certificate.
+            existing: The current TLS context; the new certificate must be compatible with its certificate, as in Kafka.
+                None to accept any new certificate.
         """
         try:
             return self._loaded(listener, configs, existing)
@@ -130,12 +134,13 @@ class DynamicTls:
 
         Args:
             listener: The listener.
-            configs: The settings of its broker that AlterConfigs has set.
-            existing: The context whose certificate is replaced; None to accept any certificate.
+            configs: The settings that AlterConfigs has set for the listener's broker, by name.
+            existing: The current TLS context; the new certificate must be compatible with its certificate, as in Kafka.
+                None to accept any new certificate.
 
         Raises:
-            RefusedFileError: A file cannot be loaded, or Kafka forbids to replace the certificate of ``existing`` by
-                the one in the file.
+            RefusedFileError: A file cannot be loaded, or the new keystore or truststore may not replace that of
+                ``existing``.
         """
         from mockbroker.security.keystores import KeystoreError, read_keystore, read_truststore  # late: few clusters
 
@@ -172,12 +177,12 @@ def _replacement_error(existing: TlsContext, keystore: Contents | None, truststo
 
 
 def _stores(listener: BoundListener, configs: Mapping[str, str]) -> dict[str, str]:
-    """Return the keystore and truststore settings that AlterConfigs has set for a listener: name without prefix ->
-    value.
+    """Return the keystore and truststore settings that AlterConfigs has set for a listener, by name without the
+    listener's prefix.
 
     Args:
         listener: The listener.
-        configs: The settings of the listener's broker that AlterConfigs has set.
+        configs: The settings that AlterConfigs has set for the listener's broker, by name.
     """
     prefix = listener_prefix(listener.name)
     return {name: configs[prefix + name] for name in STORES if prefix + name in configs}

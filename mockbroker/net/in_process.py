@@ -27,8 +27,8 @@ class ConnectionClosedError(ConnectionError):
 class InProcessConnection:
     """A connection of a client in the broker's process: requests are sent as message objects, without a socket.
 
-    The broker handles a request before ``ask`` lets another task run, so that no bytes are in transit. This allows
-    ``trio.testing.MockClock`` to jump from one deadline of the broker to the next.
+    The broker handles a request before ``ask`` lets another task run. So no request or response is in transit while
+    tasks wait, and ``trio.testing.MockClock`` can jump from one deadline of the broker to the next.
 
     Args:
         pump: The pump of the cluster, which serves the connection.
@@ -70,7 +70,7 @@ class InProcessConnection:
 
         Args:
             request: A request message of ``kwire.messages``.
-            version: Version of the API; None for the newest that the broker serves.
+            version: Version of the API; None for the newest version that the broker serves.
             answered: False for a request without a response, such as a Produce with acks=0; the result is then None.
 
         Raises:
@@ -135,7 +135,8 @@ class BrokerEnd(Connection):
     Attributes:
         since: Time at which the connection was opened, in seconds since 1970.
         reason: Reason why the connection was closed; "" while it is open.
-        woken: Event that is set when bytes of a response have arrived or the connection is closed.
+        woken: Event that is set when the client's end has received bytes of a response, or when the connection is
+            closed.
     """
 
     __slots__ = ("_side", "reason", "since", "woken")

@@ -150,8 +150,8 @@ def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, 
     Args:
         listeners: The listeners that each broker has.
         name: Name of the listener.
-        base: First port for listeners without a port in ``listeners``; 0 for any free port. Each such listener uses
-            ``brokers`` consecutive ports.
+        base: First port for the listeners whose attribute ``port`` is None; 0 for any free port. Each of these
+            listeners uses ``brokers`` consecutive ports.
         brokers: Number of brokers.
         number: Index of the broker, from 0.
     """

@@ -24,7 +24,8 @@ def set_levels(levels: Mapping[str, str]) -> None:
 
     A process has only one set of loggers. If several clusters run in one process, the last call applies to all of them.
 
-    ``levels``: Kafka's level by logger name. A logger that is absent gets its original level again.
+    ``levels``: Kafka's level, such as ``DEBUG``, by logger name. A logger without an entry gets its original level
+    again.
     """
     for name in NAMES:
         log = logging.getLogger(name)

@@ -11,7 +11,7 @@ except ModuleNotFoundError:  # Windows: no such limit
 def raise_open_files_limit() -> int | None:
     """Raise the limit of open files of this process to the maximum that the operating system permits.
 
-    Returns: The limit; None if there is none.
+    Returns: The limit after the call; None if the number of open files is not limited.
     """
     if resource is None:
         return None

@@ -48,7 +48,7 @@ class Disk(Protocol):
 
 
 class NothingReceived:
-    """The receive buffer of a connection that does not count its received bytes: always empty.
+    """The receive buffer of a connection that does not count its received bytes. It is always empty.
 
     Attributes:
         held: Number of buffered bytes, always 0.
@@ -92,26 +92,26 @@ class Connection(ABC):
         number: Number of the connection; the tickets of its requests contain it.
         peer: Address of the client, for the log.
         requests: The requests that have arrived.
-        frames: Buffer of received bytes of requests that are not handled yet; its attribute ``held`` is the number of
-            bytes. The subclass chooses its type.
-        out: Buffer of encoded responses that are not sent yet; its ``len`` is the number of bytes. The subclass chooses
-            its type.
-        stages: Stages that a request passes before it is handled, such as authentication.
+        frames: Buffer of received bytes of requests that are not handled yet. The subclass chooses the type of the
+            buffer, whose attribute ``held`` must be the number of bytes.
+        out: Buffer of encoded responses that are not sent yet. The subclass chooses the type of the buffer, whose
+            ``len`` must be the number of bytes.
+        stages: Checks that a request passes before it is handled, such as the authentication.
         durable: False if responses are sent before the changes they acknowledge are on disk.
-        after: Number of the change that must be durable before the unsent responses are sent.
+        after: Number of the change (see Disk) that must be durable before the unsent responses are sent.
         held: True while the change with the number ``after`` is not durable; nothing is sent meanwhile.
-        draining: True while responses are sent to a slow reader; no request is served meanwhile.
-        ended: True if the client has shut down its sending side; it may still read responses.
-        closing: True if the connection is to be closed after the held responses are sent.
+        draining: True while a task sends responses to a client that reads slowly; no request is served meanwhile.
+        ended: True if the client has shut down its sending side; the client may still read responses.
+        closing: True if the connection will be closed after the held responses are sent.
         closed: True if the connection is closed.
         queued: True while the connection is queued to be served.
-        slow: Counter of slow turns: plus ONCE_SLOW for each turn longer than SLICE seconds, minus 1 for each shorter
-            turn.
+        slow: Measure of how slow the last turns of the connection were: ONCE_SLOW is added for each turn longer than
+            SLICE seconds, 1 is subtracted for each shorter turn.
         weighed: True if ``Pump.weigh`` counted buffered bytes of the connection at its last call.
         work: The large request that is being decoded or handled part by part; None if there is none.
         muted: True while no request is served because of a throttle time or a fault.
         pace: Pace at which a fault rule makes the broker send responses; None for full speed.
-        resetting: True if the connection is to be closed by a TCP reset.
+        resetting: True if the connection will be closed by a TCP reset.
     """
 
     __slots__ = (
@@ -172,7 +172,7 @@ class Connection(ABC):
 
     @abstractmethod
     def send(self) -> bool:
-        """Send as many bytes of ``out`` as the client accepts now; return False if sending failed.
+        """Send as many bytes of ``out`` as the client accepts now; return False if the connection is broken.
 
         If bytes remain, set ``draining``.
         """
@@ -198,8 +198,8 @@ class Connection(ABC):
 
     @property
     def send_buffer_full(self) -> bool:
-        """Whether the held responses exceed WRITE_AHEAD bytes. The pump then serves no further request of the
-        connection.
+        """Whether the connection holds more than WRITE_AHEAD bytes of responses. The pump then serves no further
+        request of it.
         """
         return self.held and len(self.out) > WRITE_AHEAD
 
@@ -207,19 +207,20 @@ class Connection(ABC):
 class Pump:
     """The scheduler that passes requests from the connections of a cluster to its router.
 
-    A turn ends after SLICE seconds of work, and serves at most one heavy connection. A connection is heavy if its last
-    turns were slow, if it has an unfinished request, or if it has buffered more than LARGE bytes.
+    The pump works in turns: each call of ``turn`` serves queued connections for about SLICE seconds, and at most one
+    heavy connection. A connection is heavy if its last turns were slow, if it has an unfinished request, or if more
+    than LARGE bytes of its requests are buffered.
 
     Args:
         router: The router, which handles the requests.
         stopwatch: Function that returns seconds since an arbitrary time, to measure elapsed time.
-        disk: The storage that responses wait for; None if the cluster is in memory only.
+        disk: The storage of changes, which responses wait for; None if the cluster is in memory only.
         in_a_row: Maximum number of requests of one connection that are served before other connections are served.
 
     Attributes:
         connections: The open connections by number.
-        requests: Budget of the bytes of unfinished requests of all connections.
-        responses: Budget of the bytes of unread responses of all connections.
+        requests: Limit on the buffered bytes of unfinished requests of all connections.
+        responses: Limit on the buffered bytes of unread responses of all connections.
     """
 
     def __init__(
@@ -237,7 +238,9 @@ class Pump:
         self.set_budgets()
 
     def set_budgets(self) -> None:
-        """Set the budgets from the broker's settings. The caller must have closed all connections."""
+        """Set the limits ``requests`` and ``responses`` from the broker's settings. The caller must have closed all
+        connections.
+        """
         settings = self.router.broker.settings
         requests, responses = settings.queued_max_request_bytes, settings.mockbroker_queued_max_response_bytes
         self.requests = Budget("bytes of unfinished requests", "queued.max.request.bytes", requests)
@@ -257,7 +260,9 @@ class Pump:
         self.connections[connection.number] = connection
 
     def enqueue(self, connection: Connection) -> None:
-        """Add a connection that has received bytes, or may be served again, to the queue."""
+        """Add a connection to the queue, because it has received bytes or may be served again; do nothing if it is
+        queued.
+        """
         if not connection.queued:
             connection.queued = True
             heavy = connection.slow > ONCE_SLOW or connection.work is not None or connection.frames.held > LARGE
@@ -271,8 +276,8 @@ class Pump:
     def turn(self, now: float) -> bool:
         """Serve queued connections for about SLICE seconds; return True if connections remain in the queue.
 
-        A heavy connection is served after the others. At least every second turn serves one heavy connection. The
-        simulator overrides this method to postpone turns.
+        A heavy connection (see Pump) is served after the connections that are not heavy. While a heavy connection is
+        queued, at least every second turn serves one. The simulator overrides this method to postpone turns.
 
         Args:
             now: The broker time in seconds.
@@ -300,9 +305,10 @@ class Pump:
         self._serve(connection, now, self._stopwatch())
 
     def _serve(self, connection: Connection, now: float, began: float) -> None:
-        """Handle complete requests of a connection for at most SLICE seconds, and send the responses.
+        """Handle complete requests of a connection for about SLICE seconds, and send the responses.
 
-        A request that is malformed, or whose handler raises an exception, closes only its own connection.
+        If the connection has an unfinished large request, handle only one part of it. A request that is malformed, or
+        whose handler raises an exception, closes only its own connection.
 
         Args:
             connection: The connection to serve.
@@ -433,12 +439,13 @@ class Pump:
         self.deliver(outcomes, connection)
 
     def deliver(self, outcomes: Iterable[Outcome], served: Connection | None = None) -> None:
-        """Carry out the outcomes of a request or deadline.
+        """Carry out the outcomes of a request or of a deadline, such as sending a response.
 
-        A response is added to the unsent responses of its connection. Unfinished work is stored for a later turn.
+        A response is added to the unsent responses of its connection. The rest of a large request is stored for a later
+        turn.
 
         Args:
-            outcomes: Responses, connections to close and unfinished work.
+            outcomes: Responses, connections to close, and large requests that are not finished.
             served: The connection that is being served; None if the outcomes come from a deadline.
         """
         for outcome in outcomes:
@@ -465,11 +472,13 @@ class Pump:
                 self._close_by_fault(connection, outcome.reason, reset=isinstance(outcome, Close) and outcome.reset)
 
     def _control(self, connection: Connection | None, outcome: Outcome) -> None:
-        """Carry out an outcome that is no response to a pending request, such as closing a connection.
+        """Carry out an outcome that does not answer a pending request, such as closing a connection.
+
+        A response to a request whose connection is closed is discarded.
 
         Args:
             connection: The connection that the outcome names; None if the connection is closed.
-            outcome: The outcome. If it is a response whose connection is closed, it is discarded.
+            outcome: The outcome.
         """
         if isinstance(outcome, Unmute | SendMore):
             if connection is not None:
@@ -495,13 +504,13 @@ class Pump:
         connection.answered_later()
 
     def _keep_work(self, work: Unfinished | Undecoded, connection: Connection | None) -> None:
-        """Queue a connection, so that a later turn continues its unfinished request.
+        """Store the rest of a large request, and queue its connection, so that a later turn continues the request.
 
-        The request is completed even if the connection is closed, so that no change is applied in part.
+        The request is completed even if the connection is closed meanwhile, so that no change is applied in part.
 
         Args:
             work: The rest of the work on the request.
-            connection: The connection; None if it is closed.
+            connection: The connection; None to drop the rest of the work.
         """
         if connection is not None:
             connection.work = work
@@ -535,7 +544,7 @@ class Pump:
     def _set_pace(self, connection: Connection, pace: Pace | None) -> None:
         """Set the pace at which a connection sends.
 
-        The rest of an earlier slow response is sent immediately.
+        If an earlier response is still being sent slowly, its pace is marked as finished.
 
         Args:
             connection: The connection.
@@ -585,7 +594,7 @@ class Pump:
         return True
 
     def release(self) -> None:
-        """Send the held responses whose changes are durable now, and queue their connections."""
+        """Send the held responses whose changes are durable now, and queue their connections to be served."""
         held, self._held = self._held, []
         for connection in held:
             connection.held = False
@@ -606,7 +615,7 @@ class Pump:
 
         Args:
             connection: The connection whose request caused the error.
-            what: Phrase for the log that names the failed step.
+            what: Phrase for the log that describes the error, such as "internal error while decoding a request".
             error: The exception that was raised.
         """
         log.exception("connection from %s closed: %s", connection.peer, what)
@@ -669,9 +678,9 @@ class Pump:
     # --- budgets of all connections ---
 
     def weigh(self, connection: Connection) -> None:
-        """Update the budgets by the bytes that a connection buffers.
+        """Update the limits ``requests`` and ``responses`` with the number of bytes that are buffered for a connection.
 
-        If a budget is exceeded, close the connections that buffer most.
+        If a limit is exceeded, close the connections that buffer the most bytes.
         """
         if connection.closed:
             return

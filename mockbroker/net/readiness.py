@@ -22,10 +22,10 @@ MAX_POLLS = 4  # maximum polls before other tasks run: listeners, timer, tests
 
 
 class Watch(Protocol[A]):
-    """The interface of a watcher, which calls the callback ``Ready`` with the readable sockets.
+    """The interface of a watcher, which calls a callback with the readable sockets.
 
-    A socket is reported again and again as long as it is readable. The callback gets the item that was added together
-    with the socket. A socket must be added once, while ``run`` runs, and removed before it is closed.
+    A socket is reported repeatedly as long as it is readable. The callback gets the item that was passed to ``add``
+    together with the socket. A socket must be added only once, while ``run`` runs, and removed before it is closed.
     """
 
     async def run(self) -> None:
@@ -65,12 +65,11 @@ class EpollWatch(Generic[T]):
         self._poll(max(len(self._items), 1))
 
     def _poll(self, max_events: int) -> bool:
-        """Report the sockets that are readable now.
+        """Report the sockets that are readable now; return True if more sockets may be readable.
+
+        The result is False if no socket was readable, or if the callback has asked to let other tasks run.
 
         ``max_events``: maximum number of sockets to report.
-
-        Return True if sockets were readable and the callback did not ask to let other tasks run. Then more sockets may
-        be readable.
         """
         events = self._epoll.poll(0, max_events)
         return bool(events) and not self._ready([self._items[number] for number, _ in events])
@@ -91,7 +90,7 @@ class TaskWatch(Generic[T]):
     """A watcher with one task per socket, for platforms without epoll.
 
     Args:
-        ready: Callback that is called with the item of a readable socket.
+        ready: Callback that is called with a list of one item, that of a readable socket.
     """
 
     def __init__(self, ready: Ready[T]) -> None:
@@ -126,5 +125,8 @@ class TaskWatch(Generic[T]):
 
 
 def best_watch(ready: Ready[T]) -> Watch[T]:
-    """Return the fastest watcher that the platform supports. ``ready``: callback that gets the readable sockets."""
+    """Return the fastest watcher that the platform supports.
+
+    ``ready``: callback that gets the items of the readable sockets.
+    """
     return EpollWatch(ready) if hasattr(select, "epoll") else TaskWatch(ready)

@@ -19,7 +19,7 @@ class SaslRequests(ClientRequests):
     Args:
         connection: Number of the connection.
         client: The client, with the broker and the listener that the client is connected to.
-        router: The router. Its broker has the size limits of requests and the versions that each API is served in.
+        router: The router. Its broker has the size limits of requests and the served versions of each API.
         authentication: The progress and the result of the client's SASL authentication.
     """
 

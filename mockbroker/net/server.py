@@ -97,7 +97,7 @@ class Server:
 
     @property
     def faults(self) -> FaultStage:
-        """The stage that applies fault rules. It is created at the first use."""
+        """The object that applies fault rules to requests and connections. It is created at the first use."""
         if self._faults is None:
             from mockbroker.faults.stage import FaultStage  # late: most clusters have no faults
 
@@ -107,7 +107,7 @@ class Server:
 
     @property
     def has_faults(self) -> bool:
-        """Whether the property ``faults`` was read before, so that fault rules may exist."""
+        """Whether ``faults`` was used before, so that fault rules may exist."""
         return self._faults is not None
 
     def _add_authorizer(self) -> None:
@@ -124,7 +124,7 @@ class Server:
             router.noticing_stages = (*router.noticing_stages, stage)
 
     def _add_quotas(self) -> None:
-        """Make the router throttle clients whenever the current broker has client quotas."""
+        """Make the router throttle clients as soon as the current broker has client quotas."""
         self.router.broker.quotas.changed.append(self._apply_quotas)
         self._apply_quotas()
 
@@ -233,7 +233,7 @@ class Server:
         self._listeners.restart(node)
 
     def perform(self, effects: Effects) -> None:
-        """Deliver the effects of a change that did not come from a request, such as responses to delayed fetches."""
+        """Carry out the effects of a change that did not come from a request, such as responses to delayed fetches."""
         now = self.router.requests.now = self.clock.read()
         self.pump.deliver(self.router.finish(effects, now))
         self._turn()
@@ -257,7 +257,7 @@ class Server:
 
         Args:
             number: Number of the connection, which must be open.
-            reset: True to send a TCP reset, False to send finished responses first.
+            reset: True to close the connection by a TCP reset, False to send finished responses before the close.
         """
         connection = self.pump.connections[number]
         if reset and isinstance(connection, SocketConnection):
@@ -268,10 +268,10 @@ class Server:
             self.pump.close_after_flush(connection, DISCONNECTED)
 
     def stop_clock(self) -> None:
-        """Stop the broker's clock; do nothing if it is stopped.
+        """Stop the broker's clock; do nothing if it is already stopped.
 
-        First the clock advances by ``mockbroker.join.settle.ms``, and the due deadlines are handled. While the clock is
-        stopped, this setting does not delay the end of a join phase.
+        First the clock advances by ``mockbroker.join.settle.ms``, and the deadlines that became due are handled. While
+        the clock is stopped, this setting does not delay the end of a join phase.
         """
         self._timekeeper.stop_clock()
 
@@ -295,15 +295,15 @@ class Server:
         self._turn()
 
     def _turn(self, client_time: float | None = None) -> bool:
-        """Serve connections for a limited time, then reschedule the timer and start a write if there are unwritten
-        changes.
+        """Serve connections for a limited time; then reschedule the timer, and start a write if changes are not on disk
+        yet.
 
         Args:
             client_time: Trio's time in seconds; None if the caller has not read it.
 
         Returns:
-            True if connections remain in the queue. The task ``_serve_rest`` then serves them after other tasks have
-            run.
+            True if connections remain in the queue. The task ``_serve_rest`` then serves the queue after other tasks
+            have run.
         """
         remain = self.pump.turn(client_time if client_time is not None and self.clock.real else self.clock.read())
         self._timekeeper.reschedule()

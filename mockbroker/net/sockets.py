@@ -54,7 +54,7 @@ NONCE_BYTES = 18  # random bytes in the server's part of a SCRAM nonce
 
 
 class Admit(Protocol):
-    """The interface of the function that returns what the fault rules do with a new connection."""
+    """The interface of the function that applies the fault rules to a new connection and returns their decision."""
 
     def __call__(self, number: int, node: int, listener: str, address: str) -> Admission | None:
         """Return the decision of the fault rules about a new connection; None to serve it as usual.
@@ -72,14 +72,15 @@ class SocketConnection(Connection):
     """A client connection with a socket.
 
     Args:
-        owner: The sockets of the server.
+        owner: The object that manages all connections with sockets.
         requests: The requests of the connection.
         peer: Address of the client.
-        stages: Stages of request processing of this connection alone, such as the SASL authentication.
+        stages: Checks that only the requests of this connection pass before they are handled, such as the SASL
+            authentication.
 
     Attributes:
         sock: The non-blocking socket.
-        watched: True while the connection is read whenever it is readable; False while reading is paused.
+        watched: True while bytes are read from the socket as soon as they arrive; False while reading is paused.
         since: Time at which the connection was accepted, in seconds since 1970.
         active: Time of the last received bytes or the last response, in seconds of trio's clock.
         incomplete_since: Time at which the first bytes of an incomplete request arrived, in seconds of trio's clock;
@@ -128,9 +129,9 @@ class SocketConnection(Connection):
         return True
 
     def _send_slowly(self, pace: Pace) -> bool:
-        """Send the bytes that a fault rule's pace allows now; return False if sending failed.
+        """Send the bytes that a fault rule allows now; return False if the connection is broken.
 
-        If no bytes remain, the pace ends.
+        If all bytes were sent, clear the attribute ``pace``. ``pace``: the pace that the fault rule sets.
         """
         try:
             sent = self.sock.send(self.out[: pace.allowed]) if pace.allowed else 0
@@ -194,7 +195,8 @@ class SocketConnection(Connection):
     def _full(self) -> bool:
         """Whether reading from the client must stop.
 
-        This is the case if the client does not read its responses, or if its requests wait and exceed READ_AHEAD bytes.
+        There are two reasons: the client does not read its responses, or its requests cannot be served yet and more
+        than READ_AHEAD bytes of them are buffered.
         """
         if self.draining or self.send_buffer_full:
             return True
@@ -208,9 +210,9 @@ class Sockets:
         pump: The pump, which serves the connections.
         numbers: Function that returns the number of a new connection.
         watch: Function that creates the watcher of readable connections.
-        turn: Function that serves queued connections: called with trio's time in seconds, it returns True if
-            connections remain in the queue.
-        gate: The gate of new connections, which counts the open connections against the limits.
+        turn: Function that serves queued connections for a limited time. It gets trio's time in seconds, and returns
+            True if connections remain in the queue.
+        gate: The object that counts the open connections and applies the limits to new connections.
         now: Function that returns the time in seconds that idle and send timeouts use.
         notify_closing: Function that is called before a socket is closed.
         tls_context: Function that returns the TLS context for a new connection; None if the listener does not use TLS.
@@ -218,9 +220,10 @@ class Sockets:
     Attributes:
         connections: The open connections by number.
         watch: The watcher of readable connections, created by ``start``.
-        admit: Function that returns what the fault rules do with a new connection; None if no fault rules were used.
-        now: Value of the argument.
-        notify_closing: Value of the argument.
+        admit: Function that applies the fault rules to a new connection and returns their decision; None if no fault
+            rules were used.
+        now: The argument ``now``, or a faster function with the same result.
+        notify_closing: The argument ``notify_closing``.
     """
 
     connection_type = SocketConnection  # the simulator replaces it
@@ -326,7 +329,9 @@ class Sockets:
         self.watch.close()
 
     def forget(self, connection: SocketConnection) -> None:
-        """Remove a closed connection from ``connections`` and from the counters of the limits."""
+        """Remove a closed connection from ``connections``, and from the numbers of connections that are compared with
+        limits.
+        """
         if self.connections.pop(connection.number, None) is not None:
             client = connection.requests.client
             self._gate.closed(client.node, client.listener, client.host.removeprefix("/"))
@@ -334,8 +339,8 @@ class Sockets:
     def _close_excess(self, node: int) -> None:
         """Close the longest idle connection of a broker, if the broker has more connections than ``max.connections``.
 
-        A broker can have more connections, because connections to a protected listener (in Kafka the inter-broker
-        listener) are accepted even beyond the limit.
+        Connections to a protected listener (in Kafka the inter-broker listener) are not closed. A broker can exceed the
+        limit because it accepts connections to a protected listener even beyond the limit.
         """
         quotas = self._gate.quotas(node)
         if quotas.is_excessive():
@@ -409,7 +414,8 @@ class Sockets:
     def send_more(self, connection: SocketConnection) -> bool:
         """Send unsent responses to a slow reader whose socket is writable.
 
-        Returns: False if the rest must wait until changes are on disk.
+        Returns: False if the unsent responses must wait until changes are on disk; True otherwise, even if bytes
+        remain.
 
         Raises:
             OSError: The connection is broken.
@@ -428,7 +434,7 @@ class Sockets:
         self._pump.close(connection)
 
     def end_drain(self, connection: SocketConnection) -> None:
-        """Serve a connection again after its unsent responses were sent."""
+        """Serve a connection again after the task that sent its responses to a slow reader has ended."""
         connection.draining = False
         connection.active = self.now()
         if connection.incomplete_since is not None:  # its rest could not be read until now
@@ -437,7 +443,7 @@ class Sockets:
         self._turn(connection.active)
 
     async def _close_idle(self) -> None:
-        """Close connections at which no request, or only an incomplete request or TLS handshake, arrives for too long.
+        """Close idle connections, and connections whose next request or TLS handshake remains incomplete for too long.
 
         The task runs until it is cancelled.
         """
@@ -454,7 +460,7 @@ class Sockets:
         return inf if idle_ms < 0 else idle_ms / 1000
 
     def close_overdue(self) -> None:
-        """Close the connections that have exceeded the idle time, the time for one request or the time for a TLS
+        """Close the connections that have exceeded the maximum idle time, or FRAME_TIMEOUT seconds for a request or TLS
         handshake.
         """
         now, idle_limit = self.now(), self._idle_limit

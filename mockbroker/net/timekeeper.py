@@ -31,7 +31,7 @@ class CatchUp(Protocol):
 
 
 class Timekeeper:
-    """The timer that handles the deadlines of a broker when they are due.
+    """The timer of a broker: it handles each deadline, such as the end of a session timeout, when it is due.
 
     Args:
         pump: The pump, which sends the responses that result from a deadline.
@@ -95,10 +95,10 @@ class Timekeeper:
             self._wake.set()
 
     def stop_clock(self) -> None:
-        """Stop the broker's clock; do nothing if it is stopped.
+        """Stop the broker's clock; do nothing if it is already stopped.
 
-        First the clock advances by ``mockbroker.join.settle.ms``, and the due deadlines are handled. While the clock is
-        stopped, this setting does not delay the end of a join phase.
+        First the clock advances by ``mockbroker.join.settle.ms``, and the deadlines that became due are handled. While
+        the clock is stopped, this setting does not delay the end of a join phase.
         """
         if self.clock.running:
             self.clock.stop()
@@ -133,7 +133,7 @@ class Timekeeper:
     def _pass(self, seconds: float) -> None:
         """Advance the clock by a number of seconds, and handle each deadline that becomes due at its own time.
 
-        No requests are served meanwhile.
+        No request is served before all deadlines are handled.
         """
         broker, clock, ran = self._router.broker, self.clock, self.clock.running
         clock.stop()

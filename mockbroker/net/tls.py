@@ -49,12 +49,12 @@ class TlsError(OSError):
 class TlsStream(_SSLSocket):
     """A mixin for non-blocking TLS sockets that raise the exceptions of a plain socket.
 
-    The socket raises BlockingIOError if it is not ready, and TlsError (an OSError) after a TLS error. The class that
-    follows the mixin in the method resolution order has the methods of ``ssl.SSLSocket``.
+    The socket raises BlockingIOError if it is not ready, and TlsError (an OSError) after a TLS error. A subclass must
+    inherit from this mixin first, and then from a class with the methods of ``ssl.SSLSocket``.
 
     Attributes:
         established: True once the TLS handshake is complete.
-        aborted: True to skip TLS's closing message, because the connection is reset.
+        aborted: True to send no close_notify alert at the end, because the connection is reset.
     """
 
     established = False
@@ -124,11 +124,11 @@ def pkcs8(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The PEM files that TLS clients need. All attributes are None if the listener has a configured keystore.
+    """The PEM files that TLS clients need. All attributes are None if the listener uses a configured keystore.
 
     Attributes:
-        ca: File with the certificate of the authority that clients must trust.
-        client: File with the key and the certificate of a client.
+        ca: File with the certificate of the generated authority, which clients must trust.
+        client: File with the key and the certificate of a client, for TLS client authentication.
     """
 
     ca: Path | None = None
