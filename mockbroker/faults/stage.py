@@ -264,7 +264,10 @@ class FaultStage(Stage):
         return any(entry.phase is Phase.SILENT and entry.ticket.connection == number for entry in self._affected)
 
     def restart(self) -> None:
-        """Remove all rules, scripts and affected requests, because the broker was replaced. No connection may be open."""
+        """Remove all rules, scripts and affected requests, because the broker was replaced.
+
+        The caller must have closed all connections.
+        """
         self.rules = Rules(self._router.broker.settings.mockbroker_faults_max_rules)
         self._affected.clear()
         self._removed.clear()
