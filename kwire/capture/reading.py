@@ -61,7 +61,7 @@ class Conversations:
     def add_segments(self, segments: Segments) -> list[Call | Connection]:
         """Process segments.
 
-        Returns: the calls that the segments complete, in order of time, and the connections that they end.
+        Returns: the calls that the segments complete, in order of time, and the connections that the segments end.
         """
         calls: list[Call] = []
         ended: list[Connection] = []
@@ -141,8 +141,8 @@ class Conversations:
 
 
 def when(call: Call) -> tuple[int, int]:
-    """Return the sort key of a completed call: the time of completion, in microseconds since 1970, and the number of
-    the call.
+    """Return the sort key of a completed call: the time in microseconds since 1970 at which it was completed, then its
+    number.
     """
     return (call.response_us if call.response_us is not None else call.request_us or 0), call.number
 
@@ -334,16 +334,16 @@ def read(
         paths: files or folders of one capture; ``-`` alone for stdin.
         ports: ports of brokers; other traffic is ignored. Empty for all ports.
         bodies: API keys whose bodies are decoded; None for all. For other APIs only headers are decoded.
-        raw: True to keep the frames as bytes too.
+        raw: True to store also the bytes of each frame in its call.
         redacted: True to redact secrets.
-        keylog: secrets of TLS connections, such as a ``KeyLogFile``; those in pcapng files are added to it. None to
-            use only those in pcapng files.
+        keylog: secrets of TLS connections, such as a ``KeyLogFile``; the secrets in pcapng files are added to it. None
+            to use only the secrets in pcapng files.
         ring: packets of a network interface, which are read instead of ``paths``; None to read ``paths``.
         progress: function that is called with the number of bytes read; for a gzip file or frame log, only at its end.
-        as_json: True for calls that are only printed as JSON lines (``kwire.capture.rows.json_lines``): with the native
-            engine, most of their bodies are kept as bytes.
+        as_json: True if the calls are only printed as JSON lines (``kwire.capture.rows.json_lines``). With the native
+            engine, most bodies then stay encoded, because it writes their JSON from the encoded bytes.
 
-    Raises: OSError for a path that does not exist; ValueError for ``-`` beside other paths.
+    Raises: OSError for a path that does not exist; ValueError if ``paths`` contains ``-`` and also another path.
     """
     path_list = [paths] if isinstance(paths, (str, os.PathLike)) else paths
     options: Any = {"bodies": bodies, "raw": raw, "redacted": redacted, "as_json": as_json}

@@ -81,7 +81,7 @@ def in_order(
     Args:
         items: calls, connections and problems of the capture.
         every_connection: True to yield also connections that were decoded completely.
-        waiting: frames that are kept for sorting; 0 to yield each call as soon as it is complete.
+        waiting: number of frames in the buffer; 0 to yield each call as soon as it is complete.
     """
     buffered: list[tuple[int, int, Call | Connection, bool]] = []
 
@@ -217,7 +217,7 @@ def rows(
         context: information for the JSON form of the bodies, such as topic names.
         where: function that selects rows; rows about damage are always yielded.
         needs_body: True if ``where`` uses bodies.
-        waiting: frames that are kept for sorting.
+        waiting: number of frames that are buffered for sorting.
     """
     for item in in_order(items, waiting=waiting):
         if not isinstance(item, tuple):
@@ -242,8 +242,8 @@ def json_lines(
 ) -> Iterator[bytes]:
     """Yield the rows of frames and remarks as lines of JSON, in order of time. The arguments are those of ``rows``.
 
-    With the native engine, the lines of most frames are written without Python objects, if the calls were read for this
-    purpose (argument ``as_json`` of ``read``).
+    If the calls were read with ``as_json=True`` (an argument of ``read``), the native engine writes most lines directly
+    from the encoded bytes.
     """
     dump = json.JSONEncoder().encode
     writer = line_writer(Call, {key: api.name for key, api in APIS.items()})

@@ -33,11 +33,14 @@ NEEDED_RESPONSES = frozenset({*SECRET_APIS, ApiKey.SASL_HANDSHAKE})
 
 
 def encoded_body(message: type, frame: bytes, at: int, version: int) -> Any:
-    """Return the bytes of a body, from which the native package can write its JSON; None if the body must be decoded.
+    """Return a body that stays encoded; the native engine can write its JSON without decoding it to Python objects.
+
+    The result is None if the native engine cannot do this for the message version, or if the body is not valid: the
+    caller then decodes the body.
 
     Args:
         message: class of the body.
-        frame: the frame.
+        frame: frame that contains the body.
         at: offset of the body in the frame.
         version: version of the body.
     """
@@ -73,11 +76,14 @@ class BodyReader:
     """The body decoder of one connection. Frames include their length prefix of four bytes.
 
     Attributes:
+        connection: the connection.
         wanted: API keys whose bodies are decoded; None for all.
-        raw: True to keep every frame also as bytes.
-        redacted: True to redact secrets.
-        as_json: True to keep bodies as bytes where their JSON can be written from them (``kwire.json.native``).
-        deferred: True to store frames as ``Undecoded`` in new calls, for ``decode``.
+        raw: True to store every frame in its call also as bytes.
+        redacted: True to redact secrets; frames that may contain secrets are then not stored as bytes.
+        as_json: True if the calls are only printed as JSON. A body then stays encoded where the native engine can write
+            its JSON from the encoded bytes (``kwire.json.native``).
+        deferred: True to store frames in new calls without decoding them (as ``Undecoded``); ``decode`` decodes them
+            later.
     """
 
     __slots__ = ("as_json", "connection", "deferred", "raw", "redacted", "wanted")
@@ -96,7 +102,7 @@ class BodyReader:
 
         Args:
             frame: the frame, with its length prefix of four bytes.
-            key: API key; None if unknown.
+            key: API key of the frame; None if unknown.
         """
         return None if self.redacted and key in SECRET_APIS else frame[4:]
 
@@ -182,9 +188,10 @@ class BodyReader:
             redact(call.response)
 
     def decode(self, call: Call) -> None:
-        """Decode the frames of a call that another reader has deferred; do nothing if they are decoded.
+        """Decode the frames in a call whose decoding was deferred, and store the bodies in the call.
 
-        The call is then the same as without the delay.
+        The call is then equal to a call whose frames were decoded immediately. The method does nothing if the frames of
+        the call are already decoded.
         """
         request, response = call.request, call.response
         if not is_undecoded(request):

@@ -1,8 +1,8 @@
 """Conversion of the segments of one connection, in order of time, to calls. A call is a request with its response.
 
 A Conversation processes one segment at a time, with bounded memory, and can be pickled between two segments. The result
-does not depend on how segments are divided among method calls. A Conversation opens no files: the caller passes an
-object from which payloads are sliced, and the position of each payload.
+does not depend on how segments are divided among method calls. A Conversation opens no files: the caller passes the
+content of a file (bytes or a memory-mapped file), and the position of each payload in the file.
 """
 
 from __future__ import annotations
@@ -28,13 +28,25 @@ NOT_PLAIN = ACK | FIN | RST | SYN
 
 
 class Sliced(Protocol):
-    """The interface of objects from which payloads can be sliced, such as bytes or a memory-mapped file."""
+    """The interface of the content of a file, such as bytes or a memory-mapped file; a slice of it is a payload."""
 
     def __getitem__(self, part: slice, /) -> bytes: ...
 
 
 class Row(NamedTuple):
-    """A TCP segment, the argument of ``Conversation.segment``. Its fields are the columns of ``segments.Segments``."""
+    """A TCP segment, as an argument of ``Conversation.segment``. Each field is also a column of ``segments.Segments``.
+
+    Attributes:
+        upward: True if the first endpoint of the connection's key sent the segment.
+        time_us: time of the packet, in microseconds since 1970.
+        position: byte offset of the packet's record in the file.
+        start: byte offset of the payload in the file.
+        captured: number of captured bytes of the payload.
+        size: number of sent bytes of the payload.
+        seq: sequence number.
+        ack: acknowledgement number.
+        flags: TCP flags.
+    """
 
     upward: bool
     time_us: int
@@ -58,14 +70,18 @@ class Conversation:
         first: first captured segment.
         ports: ports of brokers; empty if unknown.
         bodies: API keys whose bodies are decoded; None for all.
-        raw: True to keep all frames as bytes.
+        raw: True to store the bytes of all frames in the calls, in addition to the decoded bodies.
         redacted: True to redact secrets.
         keylog: secrets with which TLS is decrypted; None to decrypt nothing. With secrets, a Conversation cannot be
             pickled.
-        as_json: True to keep bodies as bytes where their JSON can be written from them (``kwire.json.native``).
+        as_json: True if the calls are only printed as JSON. A body then stays encoded where the native engine can write
+            its JSON from the encoded bytes (``kwire.json.native``).
 
     Attributes:
         broker: True if the first endpoint of the key is the broker, False if the second endpoint is, None if unknown.
+        connection: the connection, with its counters so far.
+        done: True if the connection has ended; further segments are then ignored.
+        isn: initial sequence numbers from SYN segments; the key is True for the first endpoint, False for the second.
     """
 
     __slots__ = (
@@ -150,9 +166,10 @@ class Conversation:
             broker: ``host:port`` of the broker.
             time_us: time of the first frame, in microseconds since 1970.
             bodies: API keys whose bodies are decoded; None for all.
-            raw: True to keep all frames as bytes.
+            raw: True to store the bytes of all frames in the calls, in addition to the decoded bodies.
             redacted: True to redact secrets.
-            as_json: True to keep bodies as bytes where their JSON can be written from them.
+            as_json: True if the calls are only printed as JSON. A body then stays encoded where the native engine can
+                write its JSON from the encoded bytes (``kwire.json.native``).
         """
         self = cls.__new__(cls)
         self._begin(f"{name} {client} {broker}", time_us, 0, bodies, raw, redacted, as_json)
@@ -168,19 +185,24 @@ class Conversation:
         self._exchange.frame(logged)
 
     def defer_bodies(self) -> None:
-        """Do not decode the bodies of the requests from now on, and of their responses. See ``BodyReader.decode``."""
+        """From now on, store requests and their responses in the calls without decoding the bodies. See
+        ``BodyReader.decode``.
+        """
         self._exchange.defer_bodies()
 
     @property
     def held(self) -> int:
-        """The number of bytes that are buffered until missing bytes arrive."""
+        """The number of buffered bytes: early segments, incomplete TLS records and incomplete frames.
+
+        A segment is early if bytes before it are missing, or if its connection's SYN or broker is still unknown.
+        """
         buffered = sum(stream.held_bytes for stream in self._streams.values())
         undecided = sum(len(payload) for _, payload, _ in [*self._undecided, *(self._early or ())])
         encrypted = 0 if self._tls is None else self._tls.held
         return buffered + undecided + encrypted + sum(framer.held for framer in self._framers.values())
 
     def taken(self) -> list[Call]:
-        """Return the calls that were completed since this method was called last."""
+        """Return the calls (requests with responses) that were completed since the previous use of this method."""
         exchange = self._exchange
         calls, exchange.calls = exchange.calls, []
         return calls
@@ -188,7 +210,7 @@ class Conversation:
     # Segments
 
     def is_another(self, row: Row) -> bool:
-        """Return whether a segment belongs to a new connection between the same endpoints."""
+        """Return whether a segment belongs to a new connection between the same endpoints, not to this connection."""
         if row.flags & SYN:
             isn = self.isn.get(row.upward)
             if isn is not None:
@@ -216,9 +238,10 @@ class Conversation:
         self.segments((row,), source, base, file)
 
     def segments(self, rows: Sequence[Parts], source: Sliced, base: int, file: str, begin: int = 0) -> int:
-        """Process segments up to the first segment that may begin another connection.
+        """Process segments, but stop early where a new connection may begin.
 
-        Segments in order take a fast path. Returns: the index after the last processed segment.
+        The method stops before a segment with SYN that is not the first one, and after the segment that ends this
+        connection. It processes segments in order faster than other segments.
 
         Args:
             rows: Rows, or tuples with the same values.
@@ -226,6 +249,8 @@ class Conversation:
             base: position in the file at which ``source`` begins.
             file: path of the file.
             begin: index of the first segment to process.
+
+        Returns: the index of the first segment that was not processed; ``len(rows)`` if all were processed.
         """
         connection, exchange = self.connection, self._exchange
         sides = self._sides()
@@ -343,7 +368,7 @@ class Conversation:
         self._replay(early)
 
     def _open(self, row: Row) -> None:
-        """Process a SYN, which shows that its sender is the client."""
+        """Process a SYN. The sender of a SYN without ACK is the client; the sender of a SYN with ACK is the broker."""
         connection = self.connection
         connection.syn_seen = True
         stream, other = self._streams[row.upward], self._streams[not row.upward]
@@ -367,8 +392,10 @@ class Conversation:
         return None if low == high else low
 
     def _choose(self, broker: bool | None) -> None:
-        """Set which endpoint is the broker. ``broker``: True for the first endpoint of the key, False for the
-        second.
+        """Set which endpoint is the broker.
+
+        ``broker``: True for the first endpoint of the key, False for the second, None if unknown. If unknown, the
+        endpoint with the lower port is named as the broker in ``connection``.
         """
         first, second = endpoints(self.key)
         self.broker = broker
@@ -379,7 +406,8 @@ class Conversation:
     def _infer_broker(self, row: Row, payload: bytes) -> None:
         """Decide which endpoint is the broker, if neither a port nor a SYN shows it.
 
-        The endpoint that sends a valid request is the client.
+        The sender of a TLS ClientHello or of a valid request is the client. After too many bytes without either, the
+        endpoint with the lower port counts as the broker.
 
         Args:
             row: TCP segment, decoded from its packet.
@@ -401,7 +429,7 @@ class Conversation:
         self._replay(rows)
 
     def _replay(self, rows: Sequence[tuple[Row, bytes, str]]) -> None:
-        """Process the segments that were buffered until the broker was known.
+        """Process segments that were buffered until the SYN or the broker of the connection was known.
 
         ``rows``: segment, payload and file of each.
         """
@@ -415,9 +443,10 @@ class Conversation:
         return 14 <= end <= len(payload) and self._exchange.checks.is_frame(True, payload[:end])
 
     def _advance(self, now_us: int) -> None:
-        """Pass the bytes that are in order to the framers, requests first; skip a gap if its bytes are lost.
+        """Pass the bytes that are in order to the framers, requests first. Skip a gap if its bytes will never arrive.
 
-        ``now_us``: time of the current segment, in microseconds since 1970.
+        Close the connection if both directions have ended with FIN. ``now_us``: time of the current segment, in
+        microseconds since 1970.
         """
         for is_request in (True, False):
             stream = self._streams[(not self.broker) == is_request]
@@ -469,7 +498,7 @@ class Conversation:
         self._end_refused()
 
     def _end_refused(self) -> None:
-        """Stop decrypting if the session cannot continue."""
+        """Stop decrypting the connection, if the TLS session has reported that it cannot decrypt further bytes."""
         if self._tls is not None and self._tls.refused is not None:
             self._exchange.stop_decryption(self._tls.begin, self._tls.refused)
             self._tls = None

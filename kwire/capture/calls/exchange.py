@@ -66,9 +66,11 @@ class Exchange:
     known API with a client id, or a response with the correlation id of a pending request.
 
     Attributes:
+        connection: the connection, with its counters so far.
         calls: completed calls; after ``finish`` also calls without a response.
         framers: framers of both directions; the key is True for requests.
         good: number of decoded frames, by direction; the key is True for requests.
+        number: number of calls so far.
         checks: the checks that recognise frames.
     """
 
@@ -104,7 +106,9 @@ class Exchange:
         self._is_strange = False  # the first bytes were not a request
 
     def defer_bodies(self) -> None:
-        """Do not decode the bodies of the requests from now on, and of their responses. See ``BodyReader.decode``."""
+        """From now on, store requests and their responses in the calls without decoding the bodies. See
+        ``BodyReader.decode``.
+        """
         self._bodies.deferred = True
 
     def finish(self) -> None:
@@ -193,13 +197,13 @@ class Exchange:
         return True
 
     def partial(self, is_request: bool, head: bytes, size: int, why: str | None, framer: Framer) -> None:
-        """Process a frame whose first bytes are available and whose other bytes are missing.
+        """Process a frame of which only the first bytes are available.
 
         Args:
             is_request: True for a request, False for a response.
             head: first bytes, with the length prefix.
             size: size of the frame, in bytes.
-            why: reason why bytes are missing; None if they were skipped because they are not needed.
+            why: reason why the remaining bytes are missing; None if they were skipped because they are not needed.
             framer: framer of this direction.
         """
         if is_request:
@@ -315,13 +319,13 @@ class Exchange:
     def _without_request(
         self, correlation_id: int | None, frame: bytes, framer: Framer, size: int | None = None
     ) -> None:
-        """Add a call for a response whose request was not captured. Its API is unknown.
+        """Add a call for a response whose request was not captured. The API of this call is unknown.
 
         Args:
             correlation_id: correlation id of the response; None if unknown.
             frame: the response, with its length prefix.
             framer: framer of the responses, which has the time and file position of the frame.
-            size: size of the response in bytes; None for the length of ``frame``.
+            size: size of the response without its length prefix, in bytes; None if ``frame`` is complete.
         """
         call = self._new_call(self._client_text)
         call.correlation_id, call.reason = correlation_id, REQUEST_NOT_SEEN
@@ -330,7 +334,8 @@ class Exchange:
         self._complete(call, framer, len(frame) - 4 if size is None else size)
 
     def _client_token(self, frame: bytes, framer: Framer) -> bool:
-        """Process a SASL token of the client, which has no request header; always return True.
+        """Process a SASL token of the client, which has no request header. Return True, as ``request`` does for a valid
+        request.
 
         Args:
             frame: the token, with its length prefix.
@@ -404,11 +409,11 @@ class Exchange:
             self._set_status(NOT_KAFKA)
 
     def stop_decryption(self, begin: bytes, reason: str) -> None:
-        """Record that TLS cannot be decrypted, or no longer. From now on, the bytes are only counted.
+        """Record that the TLS bytes of the connection cannot be decrypted from here on. They are only counted.
 
         Args:
-            begin: first bytes of the client.
-            reason: why the decryption ends.
+            begin: first bytes that the client sent, with the ClientHello.
+            reason: why the bytes cannot be decrypted.
         """
         self._become_tls(begin)
         self._note(f"TLS: {reason}")

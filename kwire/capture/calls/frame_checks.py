@@ -44,7 +44,7 @@ class FrameChecks:
         self.client_id: bytes | None = None
 
     def is_size(self, is_request: bool, size: int) -> bool:
-        """Return whether a request or response may have this size.
+        """Return whether a request or a response of this size is possible.
 
         Args:
             is_request: True for a request, False for a response.
@@ -54,14 +54,15 @@ class FrameChecks:
         return least <= size <= MAX_FRAME
 
     def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
-        """Return two values: whether a frame is skipped without decoding, and the reason.
-
-        The reason is None if the frame is skipped only because its body is not needed.
+        """Decide whether a frame is skipped, which means that its body is not decoded.
 
         Args:
             is_request: True for a request, False for a response.
             head: first bytes of the frame, with its length prefix.
             size: size of the frame, in bytes.
+
+        Returns: True if the frame is skipped; and the reason. The reason is None if the body is not needed, or if the
+        frame is not skipped.
         """
         wanted = self._bodies.wanted
         if size > MAX_KEPT_FRAME:
@@ -117,7 +118,9 @@ class FrameChecks:
         return end == len(frame)
 
     def may_follow(self, is_request: bool, head: bytes) -> bool:
-        """Return whether the bytes after a frame can be the beginning of another frame.
+        """Return whether the bytes after a frame can be the beginning of the next frame.
+
+        The result is also True for fewer than 8 bytes, which are too few for a check.
 
         Args:
             is_request: True for requests, False for responses.
@@ -132,7 +135,10 @@ class FrameChecks:
         return LEAST_REQUEST <= size <= MAX_FRAME and key in APIS and 0 <= version < MAX_VERSION
 
     def is_chain(self, data: bytes) -> bool:
-        """Return whether data consists of complete frames only. This checks a connection without a captured request."""
+        """Return whether data consists of complete responses only, none of which belongs to a pending request.
+
+        This recognises a Kafka connection of which no request was captured.
+        """
         at = 0
         while at + 8 <= len(data):
             size, correlation_id = struct.unpack_from(">ii", data, at)

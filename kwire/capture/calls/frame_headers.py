@@ -31,7 +31,16 @@ MAX_KEY, MAX_VERSION = 10_000, 1_000  # for future APIs; above these it is anoth
 
 
 class Form(NamedTuple):
-    """The header formats and message classes of one API version."""
+    """The header versions and message classes of one API version.
+
+    Attributes:
+        name: name of the API.
+        version: version of the API.
+        request: class of the request.
+        response: class of the response.
+        request_header: header version of the request.
+        response_header: header version of the response.
+    """
 
     name: str
     version: int
@@ -43,7 +52,7 @@ class Form(NamedTuple):
 
 @cache
 def form_of(key: int, version: int) -> Form | None:
-    """Return the header formats and classes for one version of an API; None if the API or the version is unknown.
+    """Return the header versions and classes for one version of an API; None if the API or the version is unknown.
 
     Args:
         key: API key.
@@ -86,7 +95,7 @@ class Header(NamedTuple):
         correlation_id: correlation id.
         client_id: client id, as encoded; None for null.
         body: offset of the request's body in the data.
-        form: header format and classes of the version; None for an unknown version.
+        form: header versions and classes of the API version; None for an unknown API or version.
     """
 
     key: int
@@ -98,7 +107,7 @@ class Header(NamedTuple):
 
 
 def read_header(data: bytes, at: int) -> Header:
-    """Decode a request header. Raises: DecodeError or struct.error if it is not valid or incomplete.
+    """Decode a request header. Raises: DecodeError or struct.error if the header is invalid or incomplete.
 
     Args:
         data: bytes of the request.
@@ -124,13 +133,13 @@ def read_header(data: bytes, at: int) -> Header:
 def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
     """Decode the captured part of a truncated request header; return None if the correlation id is missing.
 
-    In the result, the body begins at the end of the data.
+    In the result, ``body`` is the offset of the end of the data.
 
     Args:
         data: bytes of the request.
         at: offset of the header.
-        known: client id of the connection; None if unknown. ``known`` replaces a truncated client id in the header, if
-            both agree in length and in the captured part.
+        known: client id of the connection, as encoded; None if unknown. If the client id in the header is truncated,
+            ``known`` is used instead, provided that its length and its first bytes are equal to those in the header.
     """
     if len(data) < at + 8:
         return None
@@ -142,7 +151,7 @@ def cut_header(data: bytes, at: int, known: bytes | None) -> Header | None:
 
 
 def is_plausible(header: Header) -> bool:
-    """Return whether a header of an unknown API or version has values that a Kafka client could send."""
+    """Return whether a Kafka client could send this header, although the API or the version is unknown."""
     if not (0 <= header.key < MAX_KEY and 0 <= header.version < MAX_VERSION):
         return False
     try:
@@ -155,7 +164,7 @@ def response_body(form: Form, data: bytes, at: int) -> int:
     """Return the offset of the body in a response. Raises: DecodeError if the bytes are not valid.
 
     Args:
-        form: header format of the response.
+        form: header versions and classes of the request's API version.
         data: the response.
         at: offset of the header.
     """
@@ -167,12 +176,13 @@ def response_body(form: Form, data: bytes, at: int) -> int:
 
 
 def leading_group(form: Form, data: bytes, at: int) -> str | None:
-    """Return the group id of a request if only strings, or no fields, precede the group id in the body; else None.
+    """Return the group id of a request without decoding the body, of which only the first bytes have to be present.
 
-    The end of the body may be missing.
+    The result is None if a field that is not a string precedes the group id, if the request has no group id, or if the
+    bytes of the group id are missing.
 
     Args:
-        form: formats and classes of the request's API version.
+        form: header versions and classes of the request's API version.
         data: the request.
         at: offset of the body.
     """
@@ -193,13 +203,13 @@ def leading_group(form: Form, data: bytes, at: int) -> str | None:
 def is_tls(data: bytes) -> bool:
     """Return whether data begins with a TLS record.
 
-    As a length prefix, the same bytes would exceed the maximum frame size.
+    Such data cannot be Kafka: the first four bytes as a length prefix exceed the maximum frame size.
     """
     return len(data) >= 3 and 20 <= data[0] <= 23 and data[1] == 3 and data[2] <= 4
 
 
 def hello_sender(data: bytes) -> bool | None:
-    """Return whether a TLS record with a hello is from the client; None for another record."""
+    """Return True for a TLS record with a ClientHello, False for a ServerHello, None for any other bytes."""
     return {b"\x01": True, b"\x02": False}.get(data[5:6]) if data[:1] == b"\x16" else None
 
 

@@ -75,7 +75,7 @@ def _of_client(data: bytes, start: int, client_id: bytes) -> list[int]:
 
 
 def _words(data: bytes, kind: str, start: int) -> Any:
-    """Return an array of the integers at every byte offset from ``start`` on.
+    """Return an array with one integer for each byte offset from ``start`` on: the integer that begins at this offset.
 
     Args:
         data: captured bytes.
@@ -88,9 +88,9 @@ def _words(data: bytes, kind: str, start: int) -> Any:
 
 @cache
 def _bounds() -> tuple[Any, Any]:
-    """Return two arrays, the lowest and the highest version by API key.
+    """Return two arrays that are indexed by API key: the lowest and the highest version of each API.
 
-    For unknown keys the range is empty.
+    For an unknown API key, the lowest version is above the highest version.
     """
     size = max(APIS) + 2
     lowest, highest = np.full(size, 1, np.int64), np.full(size, 0, np.int64)

@@ -1,7 +1,7 @@
 """Division of one direction of a connection into frames, and the search for the next frame after a gap.
 
-A frame is skipped if it is too large, or if its body is not needed. The first bytes of a skipped frame are stored; the
-other bytes are only counted.
+A frame is skipped if it is too large, or if its body is not needed. The first bytes of a skipped frame are stored; its
+remaining bytes are only counted.
 """
 
 from __future__ import annotations
@@ -67,6 +67,15 @@ class Framer:
 
     The receiver of the frames (``owner``) is an argument of each method instead of an attribute, so that a Framer can
     be pickled.
+
+    Attributes:
+        is_request: True for the direction of the requests, False for the direction of the responses.
+        mode: SYNC while frame boundaries are known, SEARCH while the next frame is searched for, OFF if bytes are only
+            counted.
+        now: time of the current segment, in microseconds since 1970.
+        file: path of the file in which the current frame begins.
+        began_at: byte offset of the packet in which the current frame begins.
+        to_skip: number of bytes up to the end of a skipped frame; 0 if no frame is skipped.
     """
 
     __slots__ = (
@@ -107,7 +116,9 @@ class Framer:
 
     @property
     def held(self) -> int:
-        """The number of buffered bytes of incomplete frames."""
+        """The number of buffered bytes: bytes of an incomplete frame, and bytes in which the next frame is searched
+        for.
+        """
         return self.have + len(self.buffer)
 
     def data(self, owner: Owner, data: bytes, file: str, position: int) -> None:
@@ -176,7 +187,9 @@ class Framer:
             self.have += len(part)
 
     def _frame(self, owner: Owner, frame: bytes) -> None:
-        """Pass a complete frame to the owner. If the owner refuses it, begin to search for the next frame."""
+        """Pass a complete frame to the owner. If the owner returns False for the frame, begin to search for the next
+        frame.
+        """
         good = owner.request(frame, self) if self.is_request else owner.response(frame, self)
         if not good:
             self._lose_track(owner, frame)
@@ -313,18 +326,18 @@ class Framer:
         self.now = now
 
     def _origins_from(self, place: int) -> list[Origin]:
-        """Return the origins of the buffered bytes after an offset, with offsets relative to it.
+        """Return the origins of the buffered bytes from an offset on.
 
-        ``place``: the offset.
+        ``place``: the offset in the search buffer. Offsets in the result count from ``place``.
         """
         first = bisect_right(self.origins, place, key=lambda origin: origin.at) - 1
         return [origin._replace(at=max(0, origin.at - place)) for origin in self.origins[first:]]
 
     def _find(self, owner: Owner) -> int | None:
-        """Return the offset of a frame in the search buffer; None if the buffer contains none.
+        """Return the offset of the next frame in the search buffer; None if no frame is found.
 
-        The frame must be complete and decodable, and must be followed by another frame or by no bytes. ``owner``:
-        receiver of the frames, which checks them.
+        The frame must be complete and decodable. After the frame, the buffer must end or contain the beginning of a
+        frame. ``owner``: receiver of the frames, which checks them.
         """
         size = len(self.buffer)
         data = bytes(self.buffer)

@@ -39,8 +39,9 @@ class LostFrames:
             self.add(begin, self._connection.last_us)
 
     def add(self, begin: int, end: int) -> None:
-        """Add a period. The period is merged with the previous period if less than a second lies between the two
-        periods, or if MAX_LOST periods exist.
+        """Add a period; merge it with the previous period if the pause between them is shorter than a second.
+
+        The period is also merged if MAX_LOST periods exist already.
 
         Args:
             begin: start of the period, in microseconds since 1970.

@@ -43,13 +43,25 @@ class Connection:
         id: id of the connection, the same in every run over the capture.
         client: ``host:port`` of the client.
         broker: ``host:port`` of the broker.
+        first_us: time of the first segment or frame.
+        last_us: time of the last segment or frame.
         status: KAFKA, TLS, OPAQUE or NOT_KAFKA.
         syn_seen: True if the beginning of the connection was captured.
         closed: ``fin`` or ``rst``; None if the connection is still open.
+        client_id: client id in the request headers; None if unknown.
+        software_name: name of the client library in ApiVersions; None if unknown.
+        software_version: version of the client library in ApiVersions; None if unknown.
+        bytes_to_broker: number of bytes that the client sent.
+        bytes_to_client: number of bytes that the broker sent.
+        segments: number of TCP segments with a payload.
+        retransmitted: number of segments with bytes that had been captured before.
+        out_of_order: number of segments that were captured while bytes before them were missing.
         conflicts: number of overlapping segments whose bytes differ; the first copy counts.
         gaps: number of places where bytes are missing.
         gap_bytes: number of missing bytes.
-        lost: periods in which frames may be missing.
+        resyncs: number of times that the next frame was found again after frame boundaries were unknown.
+        lost: periods in which frames may be missing, as pairs of start and end.
+        notes: descriptions of problems in the decoding, as text.
     """
 
     id: str
@@ -97,14 +109,35 @@ class Connection:
 class Call:
     """A request with its response.
 
-    A request or response that was not captured or not decoded is None, with the cause in ``reason``.
+    A request or response that was not captured or not decoded is None, with the cause in ``reason``. Times are
+    microseconds since 1970; None if the frame was not captured. Positions are byte offsets of the packet in which the
+    frame begins.
 
     Attributes:
+        connection: id of the connection.
+        client: ``host:port`` of the client.
+        broker: ``host:port`` of the broker.
         number: index of the call on its connection, in the order of requests.
+        api_key: API key; None if unknown.
+        api_version: version of the request; None if unknown.
+        correlation_id: correlation id; None if unknown.
+        client_id: client id of the request; None for null or if unknown.
+        request_us: time of the request.
+        response_us: time of the response.
+        request_size: size of the request in bytes; None if it was not captured.
+        response_size: size of the response in bytes; None if it was not captured.
         request: decoded request body; also None if the caller did not ask for bodies of this API.
         response: decoded response body; also None if the caller did not ask for bodies of this API.
+        response_version: version of the response body; 0 for an ApiVersions response with UNSUPPORTED_VERSION.
         request_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
         response_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
+        reason: one of REASONS; None if both frames were captured and decoded as requested.
+        group_id: group id of a request whose body is not decoded; None if it is unknown.
+        error: decoding error of a frame that is not valid; None if there is none.
+        file: path of the file in which the request begins.
+        position: position of the request in ``file``.
+        response_file: path of the file in which the response begins.
+        response_position: position of the response in ``response_file``.
     """
 
     connection: str

@@ -28,7 +28,9 @@ class PendingCalls:
             yield from calls
 
     def add(self, call: Call) -> Call | None:
-        """Add a request. If there are too many, remove the oldest request and return it; else return None."""
+        """Add a request. If there are now more than MAX_PENDING requests, remove the oldest and return it; else return
+        None.
+        """
         assert call.correlation_id is not None
         calls = self.by_id.get(call.correlation_id)
         if calls is None:

@@ -43,7 +43,7 @@ class TopicNames(dict[UUID, str]):
 
 
 def topics_in(key: int, response: Any) -> Iterator[tuple[UUID, str | None]]:
-    """Yield each topic id in a response with its topic name.
+    """Yield each topic id in a response with its topic name; the name is None if the response does not contain it.
 
     Args:
         key: API key of the response.

@@ -63,7 +63,7 @@ class Skipped:
     Attributes:
         file: path of the file.
         packets: number of packets.
-        reason: a key of SKIP_REASONS, SNAPLEN or RING_FULL.
+        reason: SNAPLEN for truncated packets, RING_FULL for lost packets, or a key of SKIP_REASONS for skipped packets.
     """
 
     file: str
@@ -115,8 +115,8 @@ class Interface:
 
     Attributes:
         link: link type.
-        ticks: clock ticks per second.
-        shift: seconds to add to times.
+        ticks: resolution of times, in clock ticks per second (option if_tsresol).
+        shift: seconds to add to times (option if_tsoffset).
         snaplen: snap length, in bytes; 0 for none.
     """
 
@@ -134,7 +134,7 @@ class Split:
         path: path of the file.
         start: byte offset of the first record.
         stop: byte offset of the next part; None for the end of the file.
-        order: byte order at ``start``.
+        order: byte order at ``start``: ``<`` or ``>``, as in the module ``struct``.
         interfaces: interfaces known at ``start``.
         pcapng: True for pcapng, False for pcap.
         packed: True if the file is compressed with gzip.
@@ -155,15 +155,20 @@ class Split:
 
 @dataclass(slots=True)
 class Block:
-    """Consecutive records in memory.
+    """Consecutive records of a capture file in memory. Each array has one element for each record.
 
     Attributes:
+        path: path of the file.
         base: position of ``data`` in the file.
+        data: bytes of the file that contain the records.
         records: offset of each record in ``data``.
         starts: offset of each packet in ``data``.
         sizes: captured bytes of each packet.
         originals: bytes of each packet on the wire.
-        times: microseconds since 1970.
+        times: time of each packet, in microseconds since 1970.
+        links: link type of each packet.
+        whole: the file, or the requested part of it.
+        then: the part of the file after these records; None if no part may begin there.
     """
 
     path: str
@@ -189,7 +194,12 @@ class Damage(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A position at which a valid record should begin, with the reason why the record is invalid."""
+    """A position at which a valid record should begin, with the reason why the record is invalid.
+
+    Attributes:
+        position: byte offset in the file.
+        reason: the reason, as text.
+    """
 
     position: int
     reason: str
@@ -211,12 +221,12 @@ class Passed:
 
 
 def words(data: bytes, kind: str, offsets: Ints) -> NDArray[Any]:
-    """Return an array of the integers at these byte offsets.
+    """Return an array of the integers at the given byte offsets.
 
     Args:
         data: captured bytes.
         kind: numpy type of the integers, such as ``<u4``.
-        offsets: offsets of the integers.
+        offsets: offsets of the integers in ``data``.
     """
     width = int(kind[-1])
     return np.ndarray((max(len(data) - width + 1, 0),), kind, data, strides=(1,))[offsets]

@@ -108,9 +108,9 @@ class CaptureFile:
         problems: damage found so far.
         last_us: time of the last packet or frame so far, in microseconds since 1970; None before the first.
         keylog: key log to which the TLS secrets in a pcapng file are added.
-        stream: stream from which the capture arrives, instead of a file at ``path``; it is read once, and each read
-            returns the bytes that have arrived. None for a file.
-        reached: the rest of the file, as a Split, after a part was read completely; None before.
+        stream: stream from which the capture is read, instead of the file at ``path``; None to read the file. A stream
+            can be read only once, and each read returns the bytes that have arrived.
+        reached: the rest of the file after the requested part; None until the part was read completely.
     """
 
     path: str
@@ -279,8 +279,9 @@ class CaptureFile:
             raise broken
 
     def _report_skipped(self, passed: Passed) -> bool:
-        """Add skipped bytes to ``problems``. If the bytes continue the damage that was reported last, add nothing and
-        return False.
+        """Add skipped bytes to ``problems``, and return True.
+
+        If the skipped bytes only extend the damage that was reported last, add nothing and return False.
         """
         position, reason, size = passed.lost.position, passed.lost.reason, passed.size
         is_same = self._passed is not None and self._passed[1:] == (reason, position)

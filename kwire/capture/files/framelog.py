@@ -1,4 +1,4 @@
-"""Frame logs: files with one JSON object per line, which programs write that record frames without packets.
+"""Frame logs: files with one JSON object per line. Programs that record Kafka frames instead of packets write them.
 
 ``{"time_us", "connection", "client", "broker", "direction": "request"|"response", "hex"}``, where ``connection`` is any
 text that identifies the connection and ``hex`` is the frame without its length prefix.

@@ -35,7 +35,7 @@ class Unzip:
     def read(self, size: int) -> bytes:
         """Return up to ``size`` bytes; b"" at the end.
 
-        Raises: Damage, after all content before the damage was returned.
+        Raises: Damage if the file is damaged; previous reads have returned the content before the damage.
         """
         parts: list[bytes] = []
         need = size

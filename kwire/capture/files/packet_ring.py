@@ -51,8 +51,8 @@ _POLL_MS = 100  # interval in which a stop is noticed
 class PacketRing:
     """A readable stream of the packets of a network interface, as a pcap file with times in nanoseconds.
 
-    On loopback interfaces each packet passes twice; it is returned once. Of interfaces without Ethernet headers, and
-    with ANY, only IP packets are returned.
+    The kernel reports each packet on a loopback interface twice; the stream contains it once. If the interface has no
+    Ethernet headers, or if ``name`` is ANY, the stream contains only IP packets.
 
     Args:
         name: name of the interface, such as ``lo``, or ANY.
@@ -98,10 +98,10 @@ class PacketRing:
             raise
 
     def read(self, size: int) -> bytes:
-        """Return the packets that have arrived, as records of a pcap file; wait for at least one.
+        """Wait for packets, and return them as records of a pcap file. The first read returns the file header.
 
         Args:
-            size: not a limit, because a block is returned in one piece; the first read returns the header of the file.
+            size: ignored: each read returns all packets of a block, whatever its size.
 
         Returns: the records; b"" after ``stop``.
         """
@@ -144,7 +144,7 @@ class PacketRing:
         return False
 
     def _taken_block(self) -> list[bytes]:
-        """Return the records of the next block, in one piece, and return the block to the kernel."""
+        """Read the next block, and release its memory to the kernel. Return the block's packets as pcap records."""
         begin = self._next * self._size
         _, count, first = _BLOCK.unpack_from(self._ring, begin)
         ring, records, at = self._ring, [], begin + first
@@ -187,11 +187,12 @@ def stopped_by_signals(
 ) -> Iterator[None]:
     """Call ``stop`` on the first signal inside the ``with`` block, instead of ending the process.
 
-    A second signal has its usual effect. Outside of the main thread, signals are not handled.
+    A second signal has its usual effect. If the ``with`` block runs in another thread than the main thread, signals
+    keep their usual effect.
 
     Args:
-        stop: function that is called in the signal handler.
-        numbers: signals.
+        stop: function that the signal handler calls.
+        numbers: signals to handle.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

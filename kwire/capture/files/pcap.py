@@ -1,6 +1,7 @@
 """The records of a pcap file.
 
-A record header has no checksum. Therefore a record counts as valid if another plausible record follows.
+A record header has no checksum. Therefore a record counts as valid only if a plausible record, or the end of the file,
+follows it.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def whole(path: str, head: bytes, packed: bool) -> Split:
 class Pcap:
     """A reader of pcap records.
 
-    A record is returned when a plausible record or the end of the file follows it. A record with an implausible header
-    stays in the buffer until the next header is read, because its length may be wrong.
+    A record is returned when a plausible record or the end of the file follows it. If a header is implausible, its
+    length may be wrong; the reader then keeps the record until it has read the next header.
     """
 
     def __init__(self, split: Split) -> None:
@@ -100,7 +101,8 @@ class Pcap:
             base: position of ``data`` in the file.
             final: True if ``data`` ends at the end of the file.
 
-        Returns: the offsets of the records, the offset where they end, and the reason if the record there is invalid.
+        Returns: the offsets of the complete records in ``data``; the offset after them; and the reason why the record
+        at this offset is invalid, or "" if it is not.
         """
         starts: list[int] = []
         append, size_at, limit = starts.append, self.size_at, self.limit
@@ -141,14 +143,15 @@ class Pcap:
     ) -> tuple[int, int, str]:
         """Return the number of valid records, the index of the first invalid header, and the reason why it is invalid.
 
-        A header is invalid if both this header and the next one are implausible.
+        A header is invalid if both this header and the next one are implausible. The index is -1, with the reason "",
+        if no header is invalid or if the next header is not read yet.
 
         Args:
-            odd: for each header in ``starts``, whether its values are implausible.
-            count: number of headers.
-            bad: index of the header at which the walk over the records ended.
-            reason: why the walk ended; "" at the end of the data.
-            ended: True if the walk reached the end of the data.
+            odd: for each header, whether its values are implausible.
+            count: number of complete records in the data.
+            bad: index of the header at which ``_walk`` found an invalid record; -1 if it found none.
+            reason: reason of ``_walk``; "" if ``bad`` is -1.
+            ended: True if ``_walk`` reached the end of the part or of the file.
             final: True if the data ends at the end of the file.
         """
         for n in np.flatnonzero(odd).tolist():
@@ -169,19 +172,22 @@ class Pcap:
     def _before_damage(
         self, data: bytes, base: int, starts: list[int], bad: int, at: int, reason: str, odd: NDArray[np.bool_]
     ) -> tuple[Block | None, int]:
-        """Handle an invalid record: return the valid records before it, and where to continue.
+        """Handle an invalid record: return the valid records before it, and the offset where the search for the next
+        starts.
+
+        The attribute ``lost`` is set. All offsets are relative to ``data``.
 
         Args:
             data: bytes of the file.
             base: position of ``data`` in the file.
-            starts: offsets of the records in ``data``.
-            bad: index of the first invalid header in ``starts``.
-            at: offset of the invalid record in ``data``.
+            starts: offsets of the complete records.
+            bad: index of the invalid record; ``len(starts)`` if it follows the complete records.
+            at: offset of the invalid record.
             reason: why the record is invalid.
-            odd: for each header in ``starts``, whether its values are implausible.
+            odd: for each header in ``starts``, and for the header after them if it was read, whether it is implausible.
 
-        Returns: the records before the invalid one (without the last of them, if its length may be wrong), and the
-        offset of the first byte that was not processed.
+        Returns: the valid records, or None if there are none; and the offset of the first byte that was not processed.
+        The last valid record is not returned but stays unprocessed if its length may be wrong.
         """
         seconds = words(data, f"{self.split.order}u4", np.array(starts[max(0, bad - BEFORE) : bad], np.int64)).tolist()
         self._near = [*self._near, *seconds][-BEFORE:]

@@ -86,12 +86,16 @@ class Records:
         return None, max(start, stop)
 
     def _plausible(self, data: bytes, places: Ints, around: Ints | None) -> tuple[NDArray[np.bool_], Ints, Ints]:
-        """Check record headers. Return three arrays: whether each is plausible, the times (seconds), the sizes (bytes).
+        """Check whether record headers are plausible: sizes and times must be possible values.
 
         Args:
             data: bytes to search.
             places: offsets of possible headers.
-            around: times in seconds; a plausible header has a time close to one of them; None for ``near``.
+            around: for each header, a time in seconds; the time of a plausible header is close to it. None to compare
+                with the times in ``near`` instead.
+
+        Returns: three arrays with one element for each header: whether it is plausible, its time in seconds, and its
+        size in bytes.
         """
         seconds, fraction, size, original = (words(data, self.kind, places + 4 * n).astype(np.int64) for n in range(4))
         good = (size >= LEAST_PACKET) & (size <= self.most) & (size <= original) & (original <= LARGEST_PACKET)
@@ -106,8 +110,9 @@ class Records:
         return good, seconds, size
 
     def _chained(self, data: bytes, places: Ints, final: bool) -> Ints:
-        """Return the positions at which CHAIN consecutive valid records begin; at the end of the file fewer are
-        sufficient.
+        """Return the positions at which CHAIN consecutive valid records begin.
+
+        If the file ends after fewer records, a smaller number is sufficient.
 
         Args:
             data: bytes to search.
@@ -180,8 +185,9 @@ class Blocks:
         return None, max(start, stop)
 
     def is_chain(self, data: bytes, at: int, final: bool) -> bool:
-        """Return whether BLOCKS consecutive valid blocks begin at an offset; at the end of the file fewer are
-        sufficient.
+        """Return whether BLOCKS consecutive valid blocks begin at an offset.
+
+        If the file ends after fewer blocks, a smaller number is sufficient.
 
         Args:
             data: bytes to search.

@@ -23,9 +23,10 @@ UNKNOWN = -1  # time of the packet before a part, if not known
 
 
 class Guesses:
-    """The parts of a capture file of about ``size`` bytes, with guessed boundaries.
+    """The parts of a capture file of about ``size`` bytes each, with guessed boundaries.
 
-    Each part is found alone, from the beginning of the file and the bytes at its boundaries. A gzip file is one part.
+    A part is found without reading the parts before it: only the beginning of the file and the bytes at the boundaries
+    of the part are read. A gzip file is one part.
 
     Raises: OSError if the file cannot be read.
     """
@@ -37,12 +38,12 @@ class Guesses:
         self._end = file.size
 
     def part(self, number: int) -> tuple[Split, Split | None] | None:
-        """Return a part and the next part. The end of the next part is unknown; for the last part, the next part is
-        None.
+        """Return the part that begins in a range of bytes, and the part after it.
 
-        The whole result is None if no part begins in this range of bytes, and for a file that is not a capture.
+        ``number``: number of the range, from 0. Each range has ``size`` bytes.
 
-        ``number``: number of the range of ``size`` bytes in which the part begins, from 0.
+        Returns: the part, and the next part without its end; None instead of the next part if there is none. The whole
+        result is None if no part begins in the range, or if the file is not a capture.
         """
         begin = self._begin(number)
         if begin is None or (number > 1 and self._begin(number - 1) == begin):
@@ -66,7 +67,9 @@ class Guesses:
         return self._end if split.packed or self._first.then is None else split.start + number * self.size
 
     def _begin(self, number: int) -> Split | None:
-        """Return the part that begins at the first boundary in a range, without its end; None without a boundary."""
+        """Return the part that begins at the first boundary in a range, without its end; None if the range has no
+        boundary.
+        """
         first = self._first
         if first is None:
             return None
@@ -100,8 +103,9 @@ def _search(first: Block) -> Records | Blocks:
 
 
 def is_proven(file: CaptureFile, then: Split | None, records: int) -> bool:
-    """Return whether the guessed boundary after a part is right: the part was read without damage, and ends where the
-    next part begins.
+    """Return whether the guessed boundary after a part is right.
+
+    It is right if the part was read without damage, and if its last record ends where the next part begins.
 
     Args:
         file: file, after the part was read.

@@ -1,6 +1,7 @@
 """Reassembly of IP fragments.
 
-Only the first fragment has a TCP header. Once it is captured, each later fragment becomes a separate segment.
+Only the first fragment of a packet has a TCP header. Once the first fragment is captured, each later fragment of the
+packet becomes a separate TCP segment.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from kwire.lazy_dataclass import dataclass
 
 
 class _LaterFragment(NamedTuple):
-    """A fragment of an IP packet, other than the first one.
+    """A fragment of an IP packet that is not its first fragment.
 
     Attributes:
         offset: offset in the packet, in bytes.
         size: number of sent bytes.
         captured: number of captured bytes.
-        start: position of these bytes in the file.
+        start: position of the captured bytes in the file.
         data: captured bytes; empty if the current block contains them.
     """
 
@@ -35,9 +36,13 @@ class _LaterFragment(NamedTuple):
 
 
 class _FirstFragment(NamedTuple):
-    """The first fragment of an IP packet. Its TCP fields apply to all fragments.
+    """The first fragment of an IP packet. The later fragments are assigned the same TCP fields.
 
     Attributes:
+        sport: source port.
+        dport: destination port.
+        seq: sequence number.
+        ack: acknowledgement number.
         header: size of the TCP header, in bytes.
     """
 
@@ -57,7 +62,7 @@ class _FragmentedPacket:
         head: the first fragment.
         early: fragments that were captured before the first one.
         dropped: number of early fragments that were dropped, because there were too many.
-        last: size of the packet; None before its last fragment was captured.
+        last: size of the packet without IP headers, in bytes; None before its last fragment was captured.
         seen: number of bytes of the fragments so far.
     """
 
@@ -90,24 +95,28 @@ class Fragments:
         return bool(self._packets)
 
     def finish(self) -> list[Skipped]:
-        """At the end of the capture, return the fragments that have no first fragment."""
+        """At the end of the capture, drop all incomplete packets; return the fragments without a first fragment.
+
+        Returns: for each file, the number of fragments whose first fragment was not captured.
+        """
         while self._packets:
             self._give_up()
         given_up, self.given_up = self.given_up, Counter()
         return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(given_up.items()) if count]
 
     def _give_up(self) -> None:
-        """Drop the oldest packet, because the limit of MAX_FRAGMENTED packets is exceeded."""
+        """Drop the oldest incomplete packet. Count its fragments in ``given_up`` if the first fragment is missing."""
         packet = self._packets.pop(next(iter(self._packets)))
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
     def join(self, parse: PacketHeaders, rows: Rows, spare: dict[int, bytes]) -> Rows:
-        """Return the rows of a block, with an additional row for each later fragment.
+        """Return the rows of a block, with an additional row for each later fragment of a packet.
 
         Args:
             parse: parsed headers of the block.
-            rows: packets with a TCP header.
-            spare: dictionary to which the payload of fragments outside of the block is added, by file position.
+            rows: packets with a TCP header; FIN is removed from the flags of a first fragment.
+            spare: dictionary to which the payloads of fragments of earlier blocks are added; the key is the position of
+                the payload in the file.
         """
         block, more = parse.block, []
         index_of = {int(row): n for n, row in enumerate(rows.row)}
@@ -162,7 +171,7 @@ def _late_row(part: Fragment, head: _FirstFragment | None, piece: _LaterFragment
 
     Args:
         part: the fragment.
-        head: first fragment of the packet; None if it was not captured.
+        head: first fragment of the packet; None is not allowed.
         piece: offset, size and captured bytes of the fragment.
         base: position of the current block in the file.
     """

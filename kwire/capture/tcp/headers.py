@@ -52,11 +52,22 @@ class Fragment(NamedTuple):
 
 @dataclass(slots=True)
 class Rows:
-    """TCP segments as columns; the endpoints are not sorted.
+    """TCP segments as columns with one element for each segment. ``s`` means source, ``d`` destination.
 
     Attributes:
         row: index of the record in the block.
+        shigh: upper 64 bits of the source address.
+        slow: lower 64 bits of the source address.
+        dhigh: upper 64 bits of the destination address.
+        dlow: lower 64 bits of the destination address.
+        sport: source port.
+        dport: destination port.
+        seq: sequence number.
+        ack: acknowledgement number.
+        flags: TCP flags.
         start: offset of the payload in the data of the block.
+        captured: number of captured bytes of the payload.
+        size: number of sent bytes of the payload.
     """
 
     row: Ints
@@ -80,9 +91,9 @@ class Rows:
         return self if mask.all() else Rows(*(column[mask] for column in self.columns()))
 
     def plus(self, more: list[tuple[int, ...]]) -> Rows:
-        """Return these rows and additional ones, in the order of the records.
+        """Return these rows together with additional rows, sorted by record.
 
-        ``more``: values of the additional rows.
+        ``more``: one tuple for each additional row, with a value for each column.
         """
         if not more:
             return self
@@ -319,7 +330,7 @@ class PacketHeaders:
         return Rows(*[rows, *ends, self._u32(at + 4), self._u32(at + 8), flags, start, captured, size])
 
     def _captured_rows(self, rows: Ints, needed: Ints) -> Ints:
-        """Return the rows with at least ``needed`` captured bytes; count the other rows as incomplete."""
+        """Return the rows with at least ``needed`` captured bytes; count all remaining rows as incomplete."""
         enough = needed <= self.block.starts[rows] + self.block.sizes[rows]
         if enough.all():
             return rows

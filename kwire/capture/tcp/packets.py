@@ -54,7 +54,9 @@ class SegmentReader:
         return _segments(block, rows, parse.skipped, spare)
 
     def problems(self, path: str) -> list[Problem]:
-        """Return the damaged packets found since the last call of this method. ``path``: path of the file."""
+        """Return the damaged packets that were found since the previous call of this method. ``path``: path of the
+        file.
+        """
         kinds, self.unknown = sorted(self.unknown), set()
         return [Problem(path, 0, f"unknown link type {kind}: its packets are skipped") for kind in kinds]
 
@@ -66,7 +68,7 @@ def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int
         block: block of the packets.
         rows: TCP segments as columns.
         skipped: number of skipped packets by reason, which is updated.
-        spare: payload of fragments outside of the block, by file position.
+        spare: payloads of fragments in earlier blocks, by their position in the file.
     """
     sport, dport = rows.sport.astype(np.uint64), rows.dport.astype(np.uint64)
     upward = (rows.shigh < rows.dhigh) | (
@@ -117,13 +119,15 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
 def read_segments(
     split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
 ) -> Iterator[Segments | Skipped | Problem]:
-    """Yield the TCP segments of the records in a part of a file, one object for each block; then the skipped packets.
+    """Yield the TCP segments of the records in a part of a file, one object for each block; then skipped packets and
+    problems.
 
     Args:
         split: part of the file.
         ports: ports of brokers; empty for all traffic.
-        guess: True if the boundaries of the part are guessed. If a boundary may be wrong, a problem NOT_PROVEN is
-            yielded; damage other than a truncated file is also such a case.
+        guess: True if the boundaries of the part are guessed. If they cannot be proven right, one problem with the
+            reason NOT_PROVEN is yielded instead of all damage in the file. This is also the case if the part is
+            damaged, unless the only damage is a truncated last record of the file.
         then: with ``guess``, the next part; None for the last part.
     """
     file = CaptureFile(split.path)

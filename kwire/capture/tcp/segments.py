@@ -25,14 +25,23 @@ class Segments:
     """TCP segments in file order, as columns: element ``n`` of each column belongs to segment ``n``.
 
     Attributes:
-        flow: index into ``keys``.
-        upward: True if sent by the first endpoint of the key.
-        position: byte offset of the record.
-        start: position of the payload in the file.
-        captured: captured bytes of the payload.
-        size: sent bytes of the payload.
-        spare: payload by ``start``, for fragments that were captured before the first one and therefore are not in
-            ``data``.
+        path: path of the file.
+        base: position of ``data`` in the file.
+        data: bytes of the file that contain the payloads.
+        keys: keys (pairs of endpoints) of the connections.
+        flow: column: index of the connection in ``keys``.
+        upward: column: True if the first endpoint of the key sent the segment.
+        time_us: column: time of the packet, in microseconds since 1970.
+        position: column: byte offset of the packet's record in the file.
+        start: column: byte offset of the payload in the file.
+        captured: column: captured bytes of the payload.
+        size: column: sent bytes of the payload.
+        seq: column: sequence number.
+        ack: column: acknowledgement number.
+        flags: column: TCP flags.
+        skipped: number of skipped packets by reason.
+        spare: payloads of fragments that were captured in earlier blocks and therefore are not in ``data``; the key is
+            ``start``.
     """
 
     path: str
@@ -63,8 +72,9 @@ class Segments:
         return self.data[start - self.base : start - self.base + size]
 
     def columns(self) -> dict[str, Any]:
-        """Return the segments as columns, by column name. The columns contain the position of the payload instead of
-        the payload.
+        """Return the segments as columns, by column name.
+
+        The columns contain the position of each payload, but not its bytes.
         """
         keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
         return {

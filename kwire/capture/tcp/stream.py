@@ -18,12 +18,15 @@ KEPT = 2_048  # bytes of the last segment, to compare retransmissions with
 
 
 class Piece(NamedTuple):
-    """Consecutive bytes of a stream.
+    """The consecutive bytes of one TCP segment, or a part of them.
 
     Attributes:
-        seq: sequence number of the first byte, extended beyond 32 bits.
+        seq: sequence number of the first byte, extended beyond 32 bits: it does not wrap around.
+        time_us: time of the packet, in microseconds since 1970.
         payload: captured bytes.
-        size: number of sent bytes.
+        size: number of sent bytes; larger than ``len(payload)`` if the capture truncated the packet.
+        file: path of the file.
+        position: byte offset of the packet in the file.
     """
 
     seq: int
@@ -38,7 +41,7 @@ class Piece(NamedTuple):
         return self.seq + self.size
 
     def part(self, begin: int, end: int) -> Piece:
-        """Return the part of these bytes from sequence number ``begin`` up to ``end``."""
+        """Return the bytes from sequence number ``begin`` up to, but not including, ``end``."""
         begin, end = max(begin, self.seq), min(end, self.end)
         payload = self.payload[begin - self.seq : end - self.seq]
         return self._replace(seq=begin, payload=payload, size=end - begin)
@@ -47,8 +50,19 @@ class Piece(NamedTuple):
 class Stream:
     """The byte stream of one direction of a TCP connection.
 
+    Sequence numbers are extended beyond 32 bits, unless stated otherwise.
+
     Attributes:
-        next: next expected sequence number, extended beyond 32 bits; None before the first segment.
+        next: next expected sequence number; None before the first segment.
+        held: buffered segments after a gap, by sequence number and without overlaps.
+        held_bytes: number of buffered bytes.
+        since: time of the segment that revealed the gap, in microseconds since 1970.
+        waited: number of segments of the connection since the gap was revealed.
+        acked: sequence number that the peer has acknowledged, with 32 bits; None if unknown.
+        fin: sequence number of the FIN; None if no FIN was captured.
+        last: sequence number and first bytes of the segment that was delivered last.
+        retransmitted: number of segments with bytes that had been captured before.
+        conflicts: number of overlapping segments whose bytes differ.
     """
 
     __slots__ = ("acked", "conflicts", "fin", "held", "held_bytes", "last", "next", "retransmitted", "since", "waited")
@@ -65,13 +79,16 @@ class Stream:
         self.retransmitted = self.conflicts = 0
 
     def place(self, seq: int) -> int:
-        """Extend a 32-bit sequence number to the value that is nearest to ``next``."""
+        """Convert a 32-bit sequence number to an extended one: of all possible values, the nearest to ``next``."""
         assert self.next is not None
         delta = (seq - self.next) & MASK
         return self.next + (delta - (1 << 32) if delta >= HALF else delta)
 
     def hold(self, piece: Piece) -> None:
-        """Buffer bytes that arrived out of order, unless they are buffered already."""
+        """Buffer the bytes of a segment, except bytes that are delivered or buffered already.
+
+        Count the segment as retransmitted if it contains such bytes.
+        """
         assert self.next is not None
         if piece.seq < self.next:
             self.retransmitted += 1
@@ -86,7 +103,10 @@ class Stream:
             self.held_bytes += len(part.payload)
 
     def _uncovered(self, piece: Piece) -> list[Piece]:
-        """Return the parts of a piece that are not buffered yet."""
+        """Return the parts of a segment's bytes that are not buffered yet.
+
+        Count a retransmission for each buffered segment that overlaps with the bytes.
+        """
         parts, begin = [], piece.seq
         n = max(0, bisect_left(self.held, piece.seq, key=lambda held: held.seq) - 1)
         while n < len(self.held) and self.held[n].seq < piece.end:
@@ -104,12 +124,12 @@ class Stream:
         return parts
 
     def _compare(self, piece: Piece, seq: int, known: bytes) -> None:
-        """Count a conflict if bytes differ from bytes that were received earlier for the same position.
+        """Count a conflict if bytes differ from bytes that were captured earlier with the same sequence numbers.
 
         Args:
             piece: the new bytes.
             seq: sequence number at which ``known`` begins.
-            known: bytes received earlier.
+            known: bytes that were captured earlier.
         """
         begin, end = max(seq, piece.seq), min(seq + len(known), piece.seq + len(piece.payload))
         if begin < end and known[begin - seq : end - seq] != piece.payload[begin - piece.seq : end - piece.seq]:
@@ -127,8 +147,10 @@ class Stream:
 
     @property
     def gap(self) -> int:
-        """The number of missing bytes before the first buffered byte. If no bytes are buffered: before the last
-        acknowledged byte.
+        """The number of bytes that are missing after the delivered bytes; 0 if none are missing.
+
+        The gap ends at the first buffered byte. If no bytes are buffered, it ends at the byte up to which the peer has
+        acknowledged.
         """
         if self.next is None:
             return 0
@@ -142,7 +164,8 @@ class Stream:
         return ahead if self.fin is None else min(ahead, self.fin - self.next)  # FIN takes a sequence number too
 
     def notice(self, ack: int, time_us: int) -> bool:
-        """Process an acknowledgement of the peer. Return whether it covers bytes that were not captured.
+        """Process an acknowledgement of the peer. Return whether bytes are missing: acknowledged or buffered, but not
+        captured.
 
         Args:
             ack: acknowledged sequence number, 32 bits.
@@ -157,7 +180,8 @@ class Stream:
     def is_lost(self, now_us: int) -> bool:
         """Return whether the missing bytes of the gap will never arrive.
 
-        They are lost if the peer has acknowledged them, or if the limit of buffered bytes or of time is exceeded.
+        They count as lost if they have not arrived some segments or some time after the peer acknowledged them. They
+        also count as lost if too many bytes or segments are buffered, or if the gap is older than HOLE_SECONDS.
         ``now_us``: current time, in microseconds since 1970.
         """
         if len(self.held) > MAX_HELD_SEGMENTS or self.held_bytes > MAX_HELD:

@@ -99,7 +99,7 @@ class Keys13:
         return (plain[-1], plain[:-1]) if plain else (0, b"")
 
     def updated(self) -> Keys13:
-        """Return the keys after a KeyUpdate message."""
+        """Return the keys that replace these keys after a KeyUpdate message."""
         size = len(self._secret)
         return Keys13(self._suite, expand_label(self._suite.digest, self._secret, b"traffic upd", size))
 
@@ -110,7 +110,7 @@ def keys_of_tls_1_2(suite: Suite, master: bytes, randoms: bytes) -> tuple[Keys12
     Args:
         suite: the cipher suite.
         master: the master secret.
-        randoms: random value of the ServerHello, then that of the ClientHello.
+        randoms: random value of the ServerHello, followed by the random value of the ClientHello.
     """
     fixed = 12 if suite.cipher is ChaCha20Poly1305 else 4
     block = _prf(suite.digest, master, b"key expansion" + randoms, 2 * (suite.key + fixed))

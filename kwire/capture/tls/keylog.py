@@ -32,7 +32,7 @@ class KeyLog:
         return self._count
 
     def add(self, data: bytes) -> None:
-        """Add the secrets in the lines of a key log. Comments, and lines in another form, are ignored."""
+        """Add the secrets in the lines of a key log. Comments and invalid lines are ignored."""
         for line in data.splitlines():
             match = _LINE.fullmatch(line)
             if match is None and line.strip() and not line.startswith(b"#"):
@@ -53,7 +53,8 @@ class KeyLog:
 class KeyLogFile(KeyLog):
     """A key log in a file, which may grow while a capture is read. An incomplete last line is read when it is complete.
 
-    Raises: OSError if the file cannot be read; KeyLogError if it has lines, but neither secrets nor comments alone.
+    Raises: OSError if the file cannot be read; KeyLogError if it contains no secrets, although it has lines that are
+    not comments.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -70,7 +71,7 @@ class KeyLogFile(KeyLog):
         return super().secrets_of(client_random)
 
     def _read(self) -> None:
-        """Add the complete lines after those that were read before."""
+        """Add the secrets in the complete lines that were appended to the file since the last read."""
         with self._path.open("rb") as file:
             file.seek(self._at)
             data = file.read()

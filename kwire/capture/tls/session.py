@@ -26,8 +26,9 @@ class _Direction:
 
     Attributes:
         buffer: bytes of incomplete records.
-        hello: incomplete ClientHello or ServerHello.
-        keys: the current keys, then the keys of later phases; empty while the keys are unknown.
+        hello: bytes of a ClientHello or ServerHello that is not complete yet.
+        keys: the current keys, then the keys that replace them later in the handshake; empty while the keys are
+            unknown.
         is_encrypted: True if all further records are encrypted, whatever their content type (TLS 1.2).
         number: sequence number of the next record.
         missing: number of records that may be missing before the next one.
@@ -91,7 +92,7 @@ class TlsSession:
 
     Attributes:
         begin: first bytes of the client, with the ClientHello.
-        refused: why the connection cannot be decrypted; None if it can, or while that is unknown.
+        refused: why the connection cannot be decrypted; None as long as no reason is known.
     """
 
     __slots__ = ("_chosen", "_directions", "_keylog", "_random", "begin", "refused")
@@ -177,12 +178,18 @@ class TlsSession:
     def _is_hello_due(self, from_client: bool, kind: int) -> bool:
         """Return whether a record has the next hello of the handshake, which is processed before the keys are known.
 
-        The packets of the two sides may have been captured in another order than the handshake.
+        Args:
+            from_client: True for a record of the client, False for a record of the broker.
+            kind: content type of the record.
+
+        In a capture, the ServerHello may come before the ClientHello; it is then processed after the ClientHello.
         """
         return kind != DATA and from_client is (self._random is None)
 
     def _record(self, from_client: bool, header: bytes, body: bytes, out: Plain) -> bool:
-        """Process a record; return False for other bytes, which may look like a header after missing bytes."""
+        """Process a TLS record. Return False if the bytes are not a record: after missing bytes, any bytes may look
+        like one.
+        """
         direction = self._directions[from_client]
         kind = header[0]
         if not (direction.is_encrypted or (kind == DATA and direction.keys)):
