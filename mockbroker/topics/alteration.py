@@ -29,7 +29,7 @@ REPEATED = Refusal(ErrorCode.INVALID_REQUEST, "Each resource must appear at most
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alteration:
-    """The changes of one request.
+    """The execution of one AlterConfigs or IncrementalAlterConfigs request: call ``alter_all``.
 
     Attributes:
         cluster: the cluster to change.
@@ -37,8 +37,9 @@ class Alteration:
         brokers: the settings of the brokers.
         loggers: the loggers of the brokers.
         node: id of the broker that received the request.
-        replace_all: whether to reset configurations that the request omits to their defaults, as AlterConfigs does.
-        validate_only: whether to check the changes without applying them.
+        replace_all: True for AlterConfigs, which removes the configurations that the request omits; False for
+            IncrementalAlterConfigs.
+        validate_only: True to check the changes without applying them.
     """
 
     cluster: ClusterState
@@ -50,9 +51,9 @@ class Alteration:
     validate_only: bool = False
 
     def alter_all(self, requested: Sequence[tuple[Resource, Sequence[Change]]]) -> list[Refusal]:
-        """Alter the configurations of each resource, and return the results in order: NOT_REFUSED or the error.
+        """Alter the configurations of each resource, and return a result for each, in order: NOT_REFUSED or the error.
 
-        A resource that occurs twice in the request is rejected.
+        A resource that occurs twice in the request is rejected. With ``validate_only``, nothing is changed.
 
         ``requested``: type and name of each resource, with its changes.
         """
@@ -103,11 +104,11 @@ class Alteration:
         return NOT_REFUSED
 
     def _listeners_error(self, name: str, changed: Mapping[str, str], listeners: Sequence[str]) -> str | None:
-        """Return the error message if the listeners of this broker do not permit changed settings.
+        """Return the error message if the listeners of this broker do not permit a change of settings; None if they do.
 
         Args:
-            name: Broker id as text, or ALL_BROKERS.
-            changed: The settings after the change.
+            name: The changed resource: broker id as text, or ALL_BROKERS.
+            changed: The dynamic settings of the resource after the change.
             listeners: Names of the listeners.
         """
         cluster_wide, own = self.brokers.set_on(ALL_BROKERS), self.brokers.set_on(str(self.node))
@@ -137,7 +138,7 @@ class Alteration:
         return NOT_REFUSED
 
     def _alter_group(self, group_id: str, changes: Sequence[Change]) -> Refusal:
-        """Change the configurations of a group, which need not exist. Return the error, or NOT_REFUSED.
+        """Change the configurations of a group, even if the group does not exist. Return NOT_REFUSED or the error.
 
         Args:
             group_id: group id.

@@ -41,15 +41,17 @@ def changed(
     *,
     replace_all: bool = False,
 ) -> dict[str, str] | Refusal:
-    """Return the settings of a resource after the changes, or the error of the first change that is rejected.
+    """Return the dynamic settings of a broker, or of all brokers, after the changes; or the error of the first rejected
+    change.
 
     Args:
         brokers: the settings of the brokers before the changes.
         release: the emulated Kafka release.
         node: id of the broker that received the request, which can change only its own settings.
-        name: broker id as text, or ALL_BROKERS.
+        name: broker id as text, or ALL_BROKERS for the cluster-wide settings.
         changes: the changes, in order.
-        replace_all: whether to remove all settings that the request omits, as AlterConfigs does.
+        replace_all: True for AlterConfigs, which removes the settings that the request omits; False for
+            IncrementalAlterConfigs.
     """
     if refusal := node_refusal(name, node):
         return refusal
@@ -79,7 +81,7 @@ def changed(
 
 
 def node_refusal(name: str, node: int) -> Refusal | None:
-    """Return an error if a resource is another broker than the one that received the request; else None.
+    """Return an error if a request names a broker that is not the one that received the request; else None.
 
     Args:
         name: broker id as text, or ALL_BROKERS, for which no error is returned.

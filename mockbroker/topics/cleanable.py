@@ -18,12 +18,12 @@ class CleanableLog:
     """The part of a log that compaction may clean.
 
     Attributes:
-        first_dirty: first offset that no compaction has reached before.
+        first_dirty: first offset that was not compacted before.
         until: base offset of the first segment that may not be compacted yet.
         segments: number of segments before ``until``.
         clean_bytes: bytes of the segments before ``first_dirty``.
         dirty_bytes: bytes of the segments from ``first_dirty`` to ``until``.
-        overdue: whether records are older than max.compaction.lag.ms.
+        overdue: whether a record after ``first_dirty`` is older than max.compaction.lag.ms.
     """
 
     first_dirty: int
@@ -35,7 +35,9 @@ class CleanableLog:
 
     @property
     def dirty_ratio(self) -> float:
-        """The ratio of cleanable bytes, which is compared with min.cleanable.dirty.ratio."""
+        """The dirty bytes divided by all bytes before ``until``; Kafka compares this ratio with
+        min.cleanable.dirty.ratio.
+        """
         total = self.clean_bytes + self.dirty_bytes
         return self.dirty_bytes / total if total else 0.0
 
@@ -49,8 +51,8 @@ def cleanable_log(
 ) -> CleanableLog:
     """Return the part of a partition's log that compaction may clean.
 
-    Not included are the active segment, segments with unstable offsets, and segments with records younger than
-    ``min_lag_ms``.
+    The part ends before the active segment, before the first segment with offsets from the last stable offset on, and
+    before the first segment with records younger than ``min_lag_ms``.
 
     Args:
         partition: the partition.

@@ -52,7 +52,7 @@ def configs_error(name: str, configs: Mapping[str, str | None]) -> tuple[ErrorCo
 
     Args:
         name: Name of the subscription.
-        configs: The configurations that the subscription would have.
+        configs: All configurations of the subscription after the change, by name.
     """
     if not name:
         return ErrorCode.INVALID_REQUEST, "Subscription name can't be empty"
@@ -72,12 +72,12 @@ def configs_error(name: str, configs: Mapping[str, str | None]) -> tuple[ErrorCo
 
 
 def limit_error(name: str, configs: Mapping[str, str], configured: Mapping[str, Mapping[str, str]]) -> str | None:
-    """Return the error message if a subscription would exceed a limit of mockbroker; None if it would not.
+    """Return the error message if a changed subscription exceeds a limit of mockbroker; None if it does not.
 
     Args:
         name: Name of the subscription.
-        configs: The configurations that the subscription would have.
-        configured: All subscriptions, by name.
+        configs: All configurations of the subscription after the change, by name.
+        configured: The configurations of all existing subscriptions, by subscription name.
     """
     if name not in configured and len(configured) >= MAX_SUBSCRIPTIONS:
         return f"{len(configured)} client metrics subscriptions exist, the maximum: delete one first."

@@ -27,10 +27,11 @@ COST_PER_RECORD = 50  # bytes, in the cost of a step
 def compaction(
     partition: Partition, cleanable: CleanableLog, now_ms: int, delete_retention_ms: int = DELETE_RETENTION_MS
 ) -> Generator[int, None, None]:
-    """Compact a part of a partition's log. After each batch, yield the cost of processing the batch, in bytes.
+    """Compact a part of a partition's log. After each batch, yield the processing cost of the batch, as a number of
+    bytes.
 
-    Batches that are appended during the compaction are not changed. If earlier batches are replaced or deleted during
-    the compaction, the compaction is abandoned.
+    Batches that are appended during the compaction are not changed. If records are deleted from the log during the
+    compaction, or another compaction replaces its segments, the log remains as it is.
 
     Args:
         partition: the partition.
@@ -75,13 +76,13 @@ def _cost(batch: Batch) -> int:
 
 
 def _groups(segments: Sequence[LogSegment], limit: int) -> list[tuple[int, int]]:
-    """Divide segments into groups, and return the first index and end index of each group. The end index is exclusive.
+    """Divide segments into groups of adjacent segments, and return the first index and the end index of each group.
 
-    Compaction turns a group into one segment. Source: Cleaner.groupSegmentsBySize.
+    The end index is exclusive. Compaction turns each group into one segment. Source: Cleaner.groupSegmentsBySize.
 
     Args:
         segments: the segments, in order.
-        limit: maximum size of a segment in bytes.
+        limit: maximum size of a group in bytes; a single larger segment is a group.
     """
     groups: list[tuple[int, int]] = []
     first = 0
@@ -103,11 +104,12 @@ class _LatestRecords:
     """The latest record of each key in the part of a log that was not compacted before.
 
     Args:
-        first_dirty: offset of the first record that was not compacted before.
+        first_dirty: first offset that was not compacted before.
 
     Attributes:
         offsets: offset of the latest record, by key.
-        superseded: last offsets of the batches whose records are all superseded, which need not be decoded again.
+        superseded: batches in which each record was superseded by a later record with the same key, by last offset.
+            They need not be decoded again.
     """
 
     def __init__(self, first_dirty: int) -> None:
@@ -209,7 +211,7 @@ class _Transactions:
     def read_marker(self, batch: Batch) -> bool:
         """Return whether a transaction marker can be removed.
 
-        It can be removed if the log has no batch of the transaction before the marker.
+        This is the case if none of the batches read before belongs to the marker's transaction.
         """
         self._begin_until(batch.last_offset)
         kind = next((record.type for record in control_records(batch)), None)
@@ -236,13 +238,13 @@ class _Cleaner:
 
     Args:
         partition: the partition.
-        until: end offset of the compacted part.
-        latest: latest records of the part that is compacted for the first time.
+        until: end offset of the compacted part, exclusive.
+        latest: the latest record of each key in the part that was not compacted before.
         now_ms: the current time, milliseconds since 1970.
         delete_retention_ms: time for which tombstones and markers are retained, milliseconds.
 
     Attributes:
-        transactions: transactions of the batches that were read.
+        transactions: the transactions of the batches for which ``retained`` was called.
     """
 
     def __init__(
@@ -257,7 +259,9 @@ class _Cleaner:
         self._producers: dict[int, Producer] = {each.producer_id: each for each in partition.producers}
 
     def retained(self, batch: Batch) -> Batch | None:
-        """Return a batch with its retained records; None if it is deleted."""
+        """Return the batch as it is stored after compaction: with the retained records only. Return None if it is
+        deleted.
+        """
         horizon = batch.delete_horizon
         if batch.control:
             unneeded = self.transactions.read_marker(batch)
@@ -295,13 +299,13 @@ class _Cleaner:
 
 
 def _with_records(batch: Batch, records: list[Record], delete_horizon: int | None) -> Batch:
-    """Return a batch with other records, and with the same first and last offset.
+    """Return a copy of a batch with only some of its records. First offset, last offset and producer are unchanged.
 
     Args:
         batch: the batch.
-        records: the records.
+        records: the records of the copy.
         delete_horizon: time after which tombstones and markers in the batch are removed, milliseconds since 1970; None
-            for none.
+            if the batch has no such time.
     """
     data = build_batch(
         records,
@@ -322,7 +326,9 @@ def _with_records(batch: Batch, records: list[Record], delete_horizon: int | Non
 
 
 def _without_records(batch: Batch) -> Batch:
-    """Return a batch without records, with the same offsets, producer and largest timestamp."""
+    """Return a copy of a batch without records. First offset, last offset, producer and largest timestamp are
+    unchanged.
+    """
     if not batch.count and batch.delete_horizon is None:
         return batch
     data = build_batch(

@@ -24,7 +24,7 @@ class Change:
     Attributes:
         name: name of the configuration.
         operation: SET, DELETE, APPEND or SUBTRACT.
-        value: new value or list items, as text; None with DELETE.
+        value: the new value, or the items to add or remove for a list, as text; None with DELETE.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Refusal:
 
     Attributes:
         error: error code; NONE if the changes are accepted.
-        text: error message, or None.
+        text: error message; None for no message.
     """
 
     error: ErrorCode
@@ -51,21 +51,18 @@ UNKNOWN_OPERATION = Refusal(ErrorCode.UNKNOWN_SERVER_ERROR, None)
 
 
 def not_a_list(change: Change, config: TopicConfig | None) -> Refusal:  # noqa: ARG001
-    """Return the error for a change (APPEND or SUBTRACT) of a configuration that is unknown or not a list.
+    """Return the error for an APPEND to, or SUBTRACT from, a configuration that is unknown or not a list.
 
     Args:
         change: the change.
-        config: definition of the configuration; None for an unknown one.
+        config: definition of the configuration; None for an unknown configuration.
     """
     text = f"Can't {OPERATION_NAMES[change.operation]} to key {shortened(change.name)} because its type is not LIST."
     return Refusal(ErrorCode.INVALID_CONFIG, text)
 
 
 def structural_refusal(changes: Sequence[Change]) -> Refusal | None:
-    """Return the error of changes that name a configuration twice, or that set a configuration without a value.
-
-    The result is None if there is no such change.
-    """
+    """Return an error if two changes name the same configuration, or if a configuration is set to null; else None."""
     if len({change.name for change in changes}) < len(changes):
         return Refusal(ErrorCode.INVALID_REQUEST, "Error due to duplicate config keys")
     nulls = [change.name for change in changes if change.value is None and change.operation != DELETE]
@@ -114,7 +111,7 @@ def _value(
     Args:
         configs: configurations before the change.
         change: the change.
-        config: definition of the configuration; None for an unknown one.
+        config: definition of the configuration; None for an unknown configuration.
         not_a_list: function that returns the error of an APPEND or SUBTRACT to a configuration that is not a list.
     """
     operand = change.value

@@ -55,7 +55,7 @@ class ConfigError(ValueError):
 
 
 def value_range(least: float | None = None, most: float | None = None) -> Check:
-    """Return a check that a number is in a range.
+    """Return a function that checks whether a number is in a range. The function raises ConfigError if it is not.
 
     Args:
         least: the smallest valid number; None for no lower limit.
@@ -73,7 +73,10 @@ def value_range(least: float | None = None, most: float | None = None) -> Check:
 
 
 def one_of(*words: str) -> Check:
-    """Return a check that a text, or each item of a list, is one of these words."""
+    """Return a function that checks whether a text, or each item of a list, is one of these words.
+
+    The function raises ConfigError if it is not.
+    """
 
     def check(name: str, value: Value) -> None:
         for word in value if isinstance(value, list) else [value]:
@@ -115,9 +118,9 @@ class TopicConfig:
 
     Attributes:
         default: default value as text.
-        type: type number of DescribeConfigs.
-        check: function that validates a parsed value; None if every value of the type is valid.
-        synonym: broker setting that overrides the default, or None.
+        type: number of the configuration's type in DescribeConfigs, such as 2 for STRING.
+        check: function that raises ConfigError for an invalid parsed value; None if every value of the type is valid.
+        synonym: broker setting whose value, if it is set, replaces the default; None without such a setting.
     """
 
     default: str
@@ -187,12 +190,13 @@ def topic_configs(release: Release) -> Mapping[str, TopicConfig]:
 
 
 def sources(configs: Configs, name: str, settings: Settings, release: Release) -> list[ConfigSource]:
-    """Return the values of a configuration from the topic and the brokers, the effective one first.
+    """Return the values of a topic configuration from all sources: first the topic, then the brokers. The first is
+    effective.
 
     Args:
         configs: configurations that are set on the topic itself.
         name: name of the configuration.
-        settings: settings of a broker, whose values apply if the topic sets none.
+        settings: settings of a broker, whose values apply if the topic has none.
         release: the emulated Kafka release.
     """
     own, synonym = configs.get(name), topic_configs(release)[name].synonym
@@ -213,12 +217,14 @@ def effective_source(configs: Configs, name: str, settings: Settings, release: R
 
 
 def effective(configs: Configs, name: str, settings: Settings, release: Release) -> Value:
-    """Return the effective value of a configuration. Invalid values, as in data of older releases, are skipped.
+    """Return the effective value of a topic configuration, parsed.
+
+    An invalid value, such as one from a data directory of an older release, is skipped: the next source applies.
 
     Args:
         configs: configurations that are set on the topic itself.
         name: name of the configuration.
-        settings: settings of a broker, whose values apply if the topic sets none.
+        settings: settings of a broker, whose values apply if the topic has none.
         release: the emulated Kafka release.
     """
     config = topic_configs(release)[name]
@@ -257,7 +263,9 @@ def _in_unit_of_topic(name: str, value: str) -> str:
 
 
 def reported(name: str, config: TopicConfig, text: str) -> str:
-    """Return a value normalized as in DescribeConfigs; an invalid value is returned unchanged.
+    """Return a value in the form in which DescribeConfigs reports it, such as a list without spaces.
+
+    An invalid value is returned unchanged.
 
     Args:
         name: name of the configuration.
@@ -274,7 +282,7 @@ def reported(name: str, config: TopicConfig, text: str) -> str:
 
 
 def configs_error(configs: Configs, release: Release) -> str | None:
-    """Return Kafka's error message for the first invalid topic configuration; None if all are valid."""
+    """Return Kafka's error message if topic configurations are not valid; None if they are."""
     nulls = [name for name, value in configs.items() if value is None]
     if nulls:
         return f"Null value not supported for topic configs: {shortened(','.join(nulls))}"

@@ -98,14 +98,14 @@ def definition(setting: KafkaSetting) -> TopicConfig:
 
 
 def is_of_one_broker(name: str) -> bool:
-    """Return whether a setting can be set only for single brokers, not for all brokers."""
+    """Return whether a setting can be set only for a single broker, not for all brokers at once."""
     if LISTENER.fullmatch(name):
         return base_name(name) not in OF_LISTENERS_OF_ALL_BROKERS
     return name in OF_ONE_BROKER or name.startswith(SECURITY)
 
 
 def is_dynamic(name: str, release: Release) -> bool:
-    """Return whether a setting can be changed while the broker runs; unknown settings can, as in Kafka.
+    """Return whether a setting can be changed while the broker runs; True for an unknown setting, as in Kafka.
 
     Args:
         name: Kafka's name of the setting.
@@ -116,10 +116,10 @@ def is_dynamic(name: str, release: Release) -> bool:
 
 
 def configs_error(configs: Mapping[str, str], resource: str, release: Release, current: Effective) -> str | None:
-    """Return Kafka's error message for the first invalid setting of a resource; None if all are valid.
+    """Return Kafka's error message if the new dynamic settings of a resource are not valid; None if they are.
 
     Args:
-        configs: The settings that the resource would have.
+        configs: All dynamic settings of the resource after the change, by name.
         resource: Broker id as text, or ALL_BROKERS.
         release: The emulated Kafka release.
         current: Function that returns the effective value of a setting before the change.
@@ -155,7 +155,7 @@ def _values(configs: Mapping[str, str], release: Release) -> Iterator[tuple[str,
 
 
 def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[str]:
-    """Yield the error messages for values that are inconsistent with each other (AbstractKafkaConfig.validateValues).
+    """Yield an error message for each combination of values that is inconsistent (AbstractKafkaConfig.validateValues).
 
     Args:
         values: New values by name of the setting.
@@ -249,7 +249,7 @@ def _scala_set(names: list[str]) -> str:
 
 
 def _hashed(names: list[str]) -> list[str]:
-    """Return names in the iteration order of the hash map in which Kafka collects them."""
+    """Return names in the iteration order of the hash map in which Kafka stores them."""
     return bucket_order(names, string_hash)
 
 

@@ -22,7 +22,9 @@ class LeaderEpochs:
         self.entries: list[tuple[int, int]] = []
 
     def begin(self, epoch: int, offset: int) -> None:
-        """Begin a leader epoch at an offset. Earlier epochs without records are removed."""
+        """Begin a leader epoch at an offset. Remove entries of the same or a later epoch, and epochs without
+        records.
+        """
         while self.entries and (self.entries[-1][0] >= epoch or self.entries[-1][1] >= offset):
             self.entries.pop()
         self.entries.append((epoch, offset))
@@ -52,9 +54,10 @@ class LeaderEpochs:
             self.entries[:after] = [(self.entries[after - 1][0], start)]
 
     def end_of(self, epoch: int, end: int) -> tuple[int, int]:
-        """Return the largest epoch that is not above ``epoch``, and its end offset, as OffsetForLeaderEpoch does.
+        """Return the largest known epoch that is at most ``epoch``, and its end offset, as OffsetForLeaderEpoch does.
 
-        Return (-1, -1) if ``epoch`` is unknown.
+        Return (-1, -1) if ``epoch`` is negative or newer than all known epochs. If ``epoch`` is older than all known
+        epochs, return ``epoch`` itself and the first offset of the oldest known epoch.
 
         Args:
             epoch: the requested epoch.

@@ -85,7 +85,8 @@ def number(own: Mapping[str, str] | None, name: str, settings: Settings) -> int:
 
 
 def source(own: Mapping[str, str] | None, name: str, settings: Settings) -> ConfigSource:
-    """Return the value that DescribeConfigs reports, with its source: the group, or the default.
+    """Return the value of a group configuration that DescribeConfigs reports, with its source: the group, or the
+    default.
 
     For the arguments, see ``effective``.
     """
@@ -93,13 +94,13 @@ def source(own: Mapping[str, str] | None, name: str, settings: Settings) -> Conf
 
 
 def configs_error(configs: Mapping[str, str | None], settings: Settings) -> str | None:
-    """Return Kafka's error message for invalid group configurations; None if they are valid.
+    """Return Kafka's error message if group configurations are not valid; None if they are.
 
-    Configurations that are not set are assumed to have the broker's settings for consumer groups, else Kafka's
-    defaults.
+    Configurations that are not set are checked with their default values. The defaults of the session timeout and the
+    heartbeat interval of consumer groups are the values of the broker settings.
 
     Args:
-        configs: The configurations that the group would have.
+        configs: All configurations of the group after the change, by name.
         settings: The settings of the brokers.
     """
     for name in configs:
@@ -121,7 +122,7 @@ def _defaults(settings: Settings) -> dict[str, str]:
 
 
 def _limit_errors(values: Mapping[str, Value], settings: Settings) -> Iterator[str]:
-    """Yield an error for each value beyond a limit of the broker, in Kafka's order."""
+    """Yield an error message for each value that exceeds a limit in the broker settings, in Kafka's order."""
     for group_type in TYPES:
         for pattern in (HEARTBEAT_INTERVAL, SESSION_TIMEOUT):
             yield from _beyond(values, pattern.format(group_type), settings)

@@ -29,12 +29,15 @@ CHANGEABLE = (  # settings of one listener that Kafka applies
 def listeners_error(
     static: Settings, before: Mapping[str, str], after: Mapping[str, str], listeners: Iterable[str]
 ) -> str | None:
-    """Return Kafka's error message for a change of the settings of a broker; None if its listeners permit the change.
+    """Return Kafka's error message if the listeners of a broker do not permit a change of its settings; None if they
+    do.
 
     Args:
         static: The settings that the cluster was started with.
-        before: The dynamic settings of the broker before the change, with the cluster-wide ones.
-        after: The same settings after the change.
+        before: The dynamic settings that apply to the broker before the change, by name. They include the cluster-wide
+            settings.
+        after: The dynamic settings that apply to the broker after the change, by name. They include the cluster-wide
+            settings.
         listeners: Names of the broker's listeners, in order.
     """
     texts = {name: static.text(name) for name in static.given}

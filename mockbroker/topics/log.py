@@ -44,8 +44,8 @@ class CompactedSegment:
 
     Attributes:
         segment: the segment, with the base offset of the first segment that it replaces.
-        batches: batches of the segment, in order; their positions are set later.
-        changed: False if the segment equals the single segment that it replaces.
+        batches: batches of the segment, in order; ``replace_segments`` sets their positions.
+        changed: False if the segment replaces only one segment and has the same batches.
     """
 
     segment: LogSegment
@@ -54,7 +54,9 @@ class CompactedSegment:
 
 
 class LogListener(Protocol):
-    """The interface of a listener that is called after each change of a log, so that it can store the log on disk."""
+    """The interface of a listener that a log calls after each change, so that the listener can store the change on
+    disk.
+    """
 
     def appended(self, stored: StoredBatch, leader_epoch: int, *, new_segment: bool) -> None:
         """Store a batch that was appended to the log.
@@ -75,11 +77,12 @@ class LogListener(Protocol):
         ...
 
     def replaced(self, base_offset: int, end: int, batches: Sequence[StoredBatch]) -> None:
-        """Replace stored segments with one segment, because compaction has replaced them in the log.
+        """Replace stored segments with one segment, because compaction or truncation has replaced them in the log.
 
         Args:
             base_offset: base offset of the first replaced segment, and of the new segment.
-            end: base offset of the first later segment; above the previous log end offset if there is none.
+            end: base offset of the first segment that is not replaced; above the previous log end offset if all are
+                replaced.
             batches: all batches of the new segment.
         """
         ...
@@ -90,9 +93,9 @@ class PartitionLog:
 
     Attributes:
         start: log start offset.
-        end: log end offset, which is also the high watermark; UNKNOWN_END in a proxy that has not seen it.
-        listener: listener that is called after each change; None for a log in memory only.
-        limits: limits of a segment, which apply to the next append.
+        end: log end offset, which is also the high watermark; UNKNOWN_END in a proxy that has not learned it yet.
+        listener: listener that the log calls after each change; None for a log in memory only.
+        limits: limits of a segment, such as its maximum size; a new value applies from the next append on.
         segments: the segments, the active one last; empty if the log has never had a batch, or all were deleted.
     """
 
@@ -107,12 +110,14 @@ class PartitionLog:
         self._size = 0
 
     def append(self, batch: Batch, leader_epoch: int, now_ms: int = -1) -> int:
-        """Append a batch at the log end offset, which may begin a new segment; return its base offset.
+        """Append a batch at the log end offset, and return its base offset. The batch begins a new segment if it
+        exceeds a limit.
 
         Args:
             batch: the batch, as the producer sent it; base offset and leader epoch are set.
             leader_epoch: current leader epoch of the partition.
-            now_ms: the current time, milliseconds since 1970; -1 if the batch has a timestamp.
+            now_ms: the current time, milliseconds since 1970, for a batch without timestamp; -1 if the batch has a
+                timestamp.
         """
         base, segments, timestamp = self.end, self.segments, batch.max_timestamp
         last = base + batch.last_offset_delta
@@ -143,10 +148,10 @@ class PartitionLog:
         return (read_batch(stored.data) for stored in self._batches)
 
     def restore(self, batches: Iterable[Batch], start: int, end: int, segments: Sequence[int] = ()) -> None:
-        """Fill an empty log with batches read from disk, which have their offsets; the listener is not called.
+        """Fill an empty log with batches read from disk, without calling the listener.
 
         Args:
-            batches: batches in order; after compaction, there may be gaps between them.
+            batches: batches in order, with their offsets. After compaction, there may be gaps between them.
             start: log start offset.
             end: log end offset.
             segments: base offsets of the segments, in order; if empty, all batches are in one segment.
@@ -172,25 +177,25 @@ class PartitionLog:
         return tuple(self._batches)
 
     def begins_with_segments(self, segments: Sequence[LogSegment]) -> bool:
-        """Return whether the log begins with the given segment objects.
-
-        If one of them was replaced, the result is False.
-        """
+        """Return whether the first segments of the log are these objects; False if one was replaced or deleted."""
         return len(segments) <= len(self.segments) and all(map(is_, segments, self.segments))
 
     def segment_batches(self, index: int) -> list[StoredBatch]:
-        """Return the batches of a segment from the log start offset on. ``index``: index of the segment."""
+        """Return the batches of a segment; in the first segment, only those from the log start offset on.
+
+        ``index``: index of the segment.
+        """
         segments = self.segments
         first = bisect_left(self._bases, segments[index].base_offset) if index else 0
         last = bisect_left(self._bases, segments[index + 1].base_offset) if index + 1 < len(segments) else None
         return self._batches[first:last]
 
     def replace_segments(self, count: int, compacted: Sequence[CompactedSegment]) -> None:
-        """Replace the oldest segments by compacted ones.
+        """Replace the oldest segments with the segments that compaction has written.
 
         Args:
             count: number of segments to replace; the active segment must not be one of them.
-            compacted: the compacted segments.
+            compacted: the new segments, in order.
         """
         assert count < len(self.segments), "the active segment is not compacted"
         end = self.segments[count].base_offset
@@ -221,9 +226,9 @@ class PartitionLog:
         return self._size - self._batches[0].position if self._batches else 0
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log start offset to ``offset``, and delete the batches whose records are all before it.
+        """Advance the log start offset to ``offset``, and delete the batches that end before ``offset``.
 
-        ``offset`` must not be above the log end offset. Nothing changes if it is below the log start offset.
+        ``offset`` must not be above the log end offset. If it is not above the log start offset, do nothing.
         """
         if offset <= self.start:
             return
@@ -236,16 +241,20 @@ class PartitionLog:
             self.listener.deleted_before(offset)
 
     def delete_segments(self, count: int) -> None:
-        """Delete the first ``count`` segments. The log start offset becomes the base offset of the next segment."""
+        """Delete the first ``count`` segments. The log start offset becomes the base offset of the first remaining
+        segment.
+
+        If all segments are deleted, a new empty segment begins at the log end offset.
+        """
         if count == len(self.segments):
             self.roll()
         self.delete_before(self.segments[count].base_offset)
 
     def truncate(self, end: int) -> None:
-        """Remove the batches that end after an offset. A replica does this if its leader has fewer records.
+        """Remove the batches with offsets at or after ``end``. A follower does this if its leader has fewer records.
 
-        ``end``: the new log end offset. If a batch contains it, the log ends before that batch; a compacted log ends
-        after the last remaining batch.
+        ``end``: the new log end offset. The log can end before ``end``: a batch that contains ``end`` is removed
+        completely, and compaction may have removed the last records before ``end``.
         """
         count = self._index_of(end)
         if count == len(self._batches):
@@ -266,13 +275,18 @@ class PartitionLog:
             self.listener.replaced(active.base_offset, before + 1, batches)  # an empty segment may begin at the end
 
     def read(self, offset: int, limit: int, *, at_least_one: bool, before: int | None = None) -> bytes:
-        """Return whole batches of one segment, from the one that contains ``offset`` on, of at most ``limit`` bytes.
+        """Return whole batches of one segment as bytes, at most ``limit`` bytes, beginning with the batch that contains
+        ``offset``.
+
+        The result is b"" if no batch fits.
 
         Args:
             offset: the fetch offset.
             limit: maximum size in bytes.
-            at_least_one: return the first batch even if it exceeds the limit, so that a consumer can make progress.
-            before: return only batches with a lower base offset, such as the last stable offset.
+            at_least_one: True to return the first batch even if it exceeds the limit, so that a consumer can make
+                progress.
+            before: return only batches whose base offset is below this offset, such as the last stable offset; None for
+                all.
         """
         parts: list[bytes] = []
         size = 0
@@ -292,14 +306,18 @@ class PartitionLog:
     def select(
         self, offset: int, limit: int, until: int, *, at_least_one: bool, before: int | None = None
     ) -> list[StoredBatch]:
-        """Return whole batches of one segment, from the one that contains ``offset`` on, of at most ``limit`` bytes.
+        """Return whole batches of one segment, at most ``limit`` bytes, beginning with the batch that contains
+        ``offset``.
+
+        The list is empty if no batch fits.
 
         Args:
             offset: the fetch offset.
             limit: maximum size in bytes.
             until: return no batches after the one that contains this offset.
-            at_least_one: return the first batch even if it exceeds the limit.
-            before: return only batches with a lower base offset, such as the last stable offset.
+            at_least_one: True to return the first batch even if it exceeds the limit.
+            before: return only batches whose base offset is below this offset, such as the last stable offset; None for
+                all.
         """
         first = self._index_of(offset)
         if first == len(self._batches):
@@ -312,14 +330,14 @@ class PartitionLog:
         return self._batches[first : min(last, max(fitting, first + at_least_one))]
 
     def spans_segments(self, offset: int, end: int) -> bool:
-        """Return whether ``offset`` and ``end``, a later offset, are in different segments."""
+        """Return whether ``offset`` and a later offset, ``end``, are in different segments."""
         return len(self.segments) > 1 and self._segment_of(offset) != self._segment_of(end)
 
     def size_from(self, offset: int, before: int) -> int:
-        """Return the size, in bytes, of the batches between two offsets.
+        """Return the total size of the batches between two offsets, in bytes.
 
         Args:
-            offset: offset in the first counted batch.
+            offset: the first counted batch contains this offset.
             before: base offset of the first batch that is not counted.
         """
         first, last = self._index_of(offset), bisect_left(self._bases, before)
@@ -328,8 +346,8 @@ class PartitionLog:
         return _end_position(self._batches[last - 1]) - self._batches[first].position
 
     def offset_after(self, offset: int, size: int) -> int:
-        """Return the base offset of the first batch that begins at least ``size`` bytes after the batch that contains
-        ``offset``.
+        """Return the base offset of the first batch that begins ``size`` or more bytes after the start of the batch
+        with ``offset``.
 
         If there is no such batch, return the log end offset.
         """
@@ -340,7 +358,10 @@ class PartitionLog:
         return self._bases[index] if index < len(self._bases) else self.end
 
     def at_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Return offset and timestamp of the first record at or after ``timestamp`` (ms since 1970), or None.
+        """Return offset and timestamp of the first record whose timestamp is at least ``timestamp``; None if there is
+        none.
+
+        ``timestamp``: milliseconds since 1970.
 
         Raises: kwire.DecodeError if a batch cannot be decoded.
         """
@@ -363,9 +384,8 @@ class PartitionLog:
         return record.offset, record.timestamp
 
     def _index_of(self, offset: int) -> int:
-        """Return the index of the batch that contains ``offset``, else the index of the next batch.
-
-        If there is no next batch, return the number of batches.
+        """Return the index of the first batch that ends at or after ``offset``; the number of batches without such a
+        batch.
         """
         if offset >= self.end:
             return len(self._batches)
@@ -379,7 +399,7 @@ class PartitionLog:
         return max(bisect_right(self.segments, offset, key=_base_offset) - 1, 0)
 
     def _end_of_segment(self, index: int) -> int:
-        """Return the end index of a segment's batches. ``index``: index of a batch in the segment."""
+        """Return the index after the last batch of a segment. ``index``: index of any batch in the segment."""
         if len(self.segments) <= 1 or index == len(self._batches):
             return len(self._batches)
         following = self._segment_of(self._bases[index]) + 1

@@ -1,4 +1,4 @@
-"""The configurations of a topic that its logs follow: segments, retention, compaction and compression.
+"""The topic configurations that apply to partition logs: segments, retention, compaction and compression.
 
 Source: Kafka's LogConfig.
 """
@@ -22,12 +22,13 @@ class LogConfig:
         limits: limits of a segment (segment.bytes, segment.ms).
         delete: whether retention deletes segments (cleanup.policy).
         compact: whether the log is compacted (cleanup.policy).
-        retention_ms: maximum age of a segment; -1 for no limit.
-        retention_bytes: size below which retention does not shrink the log; -1 for no limit.
+        retention_ms: maximum age of a segment (retention.ms); -1 for no limit.
+        retention_bytes: size in bytes below which retention does not shrink the log (retention.bytes); -1 for no limit.
         min_dirty_ratio: ratio of cleanable bytes above which compaction starts (min.cleanable.dirty.ratio).
         min_lag_ms: minimum age of compacted records (min.compaction.lag.ms).
         max_lag_ms: maximum age of records that are not compacted (max.compaction.lag.ms).
-        delete_retention_ms: time for which tombstones and transaction markers are retained after compaction.
+        delete_retention_ms: time for which tombstones and transaction markers are retained after compaction
+            (delete.retention.ms).
     """
 
     limits: SegmentLimits

@@ -36,6 +36,7 @@ class LogDirs:
         paths: Absolute paths of the directories.
 
     Attributes:
+        paths: Absolute paths of the directories, without duplicates.
         future: Replica -> directory to which the replica is being moved.
     """
 
@@ -51,9 +52,9 @@ class LogDirs:
         return cls([path.strip() for path in log_dirs.split(",") if path.strip()])
 
     def of(self, replica: Replica, topic: str) -> str:
-        """Return the directory of a replica.
+        """Return the directory of a replica. At the first call for a replica, choose its directory.
 
-        If no directory is preferred for the replica, return the directory with the fewest replicas.
+        The choice is the preferred directory; without one, the directory with the fewest replicas of the broker.
 
         Args:
             replica: The replica.
@@ -72,7 +73,9 @@ class LogDirs:
         return min(self.paths, key=lambda path: counts[path])
 
     def prefer(self, node: int, topic: str, partition: int, path: str) -> None:
-        """Set the preferred directory of a replica that does not exist yet, unless too many preferences are stored.
+        """Set the directory in which a replica will be placed when its topic is created.
+
+        If MAX_PREFERRED directories are stored already, do nothing.
 
         Args:
             node: Id of the broker.
@@ -84,14 +87,15 @@ class LogDirs:
             self._preferred[node, topic, partition] = path
 
     def begin_move(self, replica: Replica, topic: str, path: str) -> bool:
-        """Begin to move a replica to another directory. If the replica is already there, end its move.
+        """Begin to move a replica to another directory; return True if the move has begun. A move in progress is
+        cancelled.
 
-        Return whether it moves.
+        If the replica is in the directory ``path`` now, begin no move, and return False.
 
         Args:
             replica: The replica.
             topic: Name of the topic.
-            path: Path of the directory.
+            path: Path of the target directory.
         """
         self.future.pop(replica, None)
         if self.of(replica, topic) == path:
@@ -100,7 +104,9 @@ class LogDirs:
         return True
 
     def complete_move(self, replica: Replica) -> None:
-        """Complete the move of a replica."""
+        """Complete the move of a replica: it is then in its new directory. Do nothing if the replica is not being
+        moved.
+        """
         path = self.future.pop(replica, None)
         if path is not None:
             self._current[replica] = path

@@ -22,8 +22,8 @@ class SegmentLimits:
 
     Attributes:
         size: maximum size in bytes (segment.bytes); a single larger batch is allowed.
-        duration_ms: maximum difference between the timestamps of a batch and of the first batch, milliseconds
-            (segment.ms).
+        duration_ms: maximum time in milliseconds from the timestamp of the segment's first batch to that of a later
+            batch (segment.ms).
     """
 
     size: int = SEGMENT_BYTES
@@ -39,7 +39,7 @@ class LogSegment:
 
     Attributes:
         base_offset: offset of the first record.
-        size: bytes of all its batches, including those before the log start offset.
+        size: size of all its batches in bytes, including batches before the log start offset.
         first_timestamp: largest timestamp in the first batch, milliseconds since 1970.
         max_timestamp: largest timestamp in all batches, milliseconds since 1970; -1 if no batch has one.
         modified_ms: time of the last append, milliseconds since 1970.
@@ -80,7 +80,7 @@ class LogSegment:
         self.last_offset = last_offset
 
     def is_full(self, last_offset: int, size: int, max_timestamp: int, limits: SegmentLimits) -> bool:
-        """Return whether the segment is full, so that a batch must begin a new segment.
+        """Return whether a batch must begin a new segment, because it would exceed a limit of this segment.
 
         Args:
             last_offset: offset of the batch's last record.
@@ -101,9 +101,10 @@ class LogSegment:
 def expired_segments(
     segments: Sequence[LogSegment], now_ms: int, *, retention_ms: int = UNLIMITED, retention_bytes: int = UNLIMITED
 ) -> int:
-    """Return the number of segments, from the first one on, that retention deletes.
+    """Return how many segments retention deletes. It deletes the oldest segments first.
 
-    The size limit is applied first. The active segment is deleted only if all others are deleted and it is not empty.
+    retention.bytes is applied before retention.ms. The active segment is deleted only if all older segments are deleted
+    and it is not empty.
 
     Args:
         segments: segments of the log, in order.
@@ -127,9 +128,9 @@ def expired_segments(
 def next_expiry(
     segments: Sequence[LogSegment], now_ms: int, *, retention_ms: int = UNLIMITED, retention_bytes: int = UNLIMITED
 ) -> int | None:
-    """Return the time at which retention first deletes a segment, if nothing is appended, in milliseconds since 1970.
+    """Return the time at which retention will delete a segment, in milliseconds since 1970; None if it never will.
 
-    The result is None if retention never deletes a segment. For the arguments, see ``expired_segments``.
+    The result assumes that no record is appended. For the arguments, see ``expired_segments``.
     """
     if not segments or (len(segments) == 1 and not segments[0].size):
         return None

@@ -23,12 +23,13 @@ from mockbroker.topics.config_changes import (
 
 
 def changed(node: int, name: str, changes: Sequence[Change]) -> dict[str, str | None] | Refusal:
-    """Return the new level of each logger (None for a removed level), or the error of the first change that is
-    rejected.
+    """Return the new level of each changed logger, or the error of the first rejected change.
+
+    A level is None if the change removes it.
 
     Args:
         node: id of the broker that received the request.
-        name: broker id as text.
+        name: broker id in the request, as text.
         changes: the changes, in order.
     """
     if refusal := structural_refusal(changes):

@@ -19,10 +19,10 @@ NO_TIMESTAMP = -1
 
 
 def to_batch(data: bytes, limit: int) -> Batch | ErrorCode | None:
-    """Return one batch with the records of a message set and the same compression.
+    """Return one record batch with the records of a message set, with the same compression.
 
-    The records get new offsets and keep their timestamps; a truncated last message is ignored. The result is None for
-    an empty message set, and an error if the message set is not valid.
+    The records keep their timestamps, and get new offsets. A truncated last message is ignored. The result is None for
+    an empty message set, and an error code if the message set is not valid.
 
     Args:
         data: the message set.
@@ -54,17 +54,17 @@ def to_batch(data: bytes, limit: int) -> Batch | ErrorCode | None:
 
 
 def from_batches(data: bytes, offset: int, magic: int) -> bytes | ErrorCode:
-    """Return batches converted to a message set, as Kafka's down-conversion does.
+    """Return the records of batches as a message set, as Kafka's down-conversion does.
 
-    The message set has at most the size of ``data``, or of the first converted batch if this batch is larger. As in
-    Kafka, it may be cut in the middle of a message. Transaction markers are omitted. If the first batch cannot be
-    converted, an error is returned. If a later batch cannot be converted, the message set ends before it, so that the
-    next fetch gets the error.
+    The message set is at most as large as ``data``, or as the first converted batch if this batch is larger. As in
+    Kafka, the message set may be cut in the middle of a message. Transaction markers are omitted. If the first batch
+    cannot be converted, an error code is returned. If a later batch cannot be converted, the message set ends before
+    that batch, so that the next fetch gets the error.
 
     Args:
-        data: the batches.
-        offset: the fetch offset; earlier records of an uncompressed batch are omitted.
-        magic: 0 or 1.
+        data: the encoded batches.
+        offset: the fetch offset. Earlier records are omitted if their batch is not compressed.
+        magic: magic of the messages, 0 or 1.
     """
     parts: list[bytes] = []
     size, limit = 0, len(data)

@@ -96,15 +96,15 @@ class Partition:
         replicas: broker ids, the preferred leader first.
         leader: broker id of the leader; NO_LEADER if no replica is alive.
         leader_epoch: number of leader changes.
-        log: the batches.
-        producers: state of idempotent and transactional producers.
+        log: the record batches.
+        producers: sequence numbers and transactions of idempotent and transactional producers.
         aborted: aborted transactions, in the order of their markers.
         epochs: leader epochs and their first offsets.
-        cleaned_until: offset up to which the log was compacted.
+        cleaned_until: offset before which the log was compacted.
         reassignment: replicas that are being added and removed; None without a reassignment.
         catching_up: broker ids of replicas that are not in sync yet.
-        paused: log end offset of each replica whose fetching a test has stopped, by broker id; such replicas are not in
-            sync.
+        paused: log end offset of each paused replica, by broker id. A test has stopped the fetching of a paused
+            replica, so the replica is not in sync.
     """
 
     topic: str
@@ -148,7 +148,8 @@ class Partition:
         return at == len(aborted) or aborted[at].first > batch.base_offset
 
     def forget_aborted(self, before: int) -> None:
-        """Remove the aborted transactions that ended before an offset. Their records are no longer in the log.
+        """Remove the aborted transactions whose markers are before an offset, because the log no longer has their
+        records.
 
         ``before``: the offset.
         """
@@ -158,11 +159,12 @@ class Partition:
             self._aborted_of.setdefault(each.producer_id, []).append(each)
 
     def replace_aborted(self, retained: Iterable[Aborted], until: int) -> None:
-        """Replace the list of aborted transactions, after the log was compacted.
+        """Replace the aborted transactions of the compacted part of the log, after a compaction.
 
         Args:
-            retained: the aborted transactions that compaction has kept.
-            until: offset up to which transactions are replaced; those that ended later remain in the list.
+            retained: the aborted transactions of which the compaction has kept records.
+            until: end offset of the compacted part. Aborted transactions with markers from ``until`` on remain in the
+                list.
         """
         later = self.aborted[bisect_left(self.aborted, until, key=lambda each: each.last) :]
         self.aborted = [*retained, *later]
@@ -182,7 +184,8 @@ class Partition:
     def end_transaction(
         self, producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int, timestamp: int
     ) -> ErrorCode:
-        """Append the marker that ends a producer's transaction; return the error, or NONE.
+        """Append the marker that ends a producer's transaction; return NONE, or the error code if the marker is
+        rejected.
 
         Args:
             producer_id: producer id.
@@ -213,7 +216,8 @@ class Partition:
             producer: state of the producer.
             timestamp: timestamp of the marker, milliseconds since 1970.
             committed: True for a commit marker, False for an abort marker.
-            fence: True to use the next producer epoch for the marker, which fences the producer, as after a timeout.
+            fence: True to give the marker the next producer epoch, as after a transaction timeout; this fences the
+                producer. False for the current epoch.
         """
         self.end_transaction(
             producer.producer_id,
@@ -239,7 +243,9 @@ class Partition:
         self._replay(batches)
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log start offset; ``offset`` must not be above the log end offset."""
+        """Advance the log start offset to ``offset``, which must not be above the log end offset; delete earlier
+        batches.
+        """
         self.log.delete_before(offset)
         self._start_moved()
 
@@ -253,8 +259,7 @@ class Partition:
         self.forget_aborted(self.log.start)
 
     def truncate(self, end: int) -> None:
-        """Remove the batches that end after an offset, and undo the changes that these batches made to the producer
-        state.
+        """Remove the batches with offsets at or after a new log end offset, and their effects on the producer state.
 
         The caller must then start a new leader epoch, which also removes the leader epochs of the removed batches.
 
@@ -269,7 +274,9 @@ class Partition:
         self._replay(self.log.batches())
 
     def _replay(self, batches: Iterable[Batch]) -> None:
-        """Derive the producer state and the aborted transactions from batches, in order."""
+        """Set the producer state and the list of aborted transactions from all batches of the log (``batches``, in
+        order).
+        """
         for batch in batches:
             if batch.producer_id < 0:
                 continue
@@ -297,9 +304,10 @@ class Partition:
             self._aborted_of.setdefault(producer_id, []).append(aborted)
 
     def aborted_from(self, offset: int, size: int) -> list[Aborted]:
-        """Return the aborted transactions in ``size`` bytes of the log from ``offset`` on.
+        """Return the aborted transactions in the part of the log that begins at ``offset`` and has ``size`` bytes.
 
-        A few later transactions may be included, as in Kafka, which looks up the end in the sparse offset index.
+        As in Kafka, a few transactions after this part may be included, because Kafka looks up the end of the part in
+        the sparse offset index.
         """
         until = self.log.offset_after(offset, size + INDEX_INTERVAL)
         since = bisect_left(self.aborted, offset, key=lambda each: each.last)
@@ -315,8 +323,8 @@ class Topic:
         topic_id: topic id.
         partitions: partitions in the order of their numbers.
         configs: configurations that are set on the topic itself.
-        rules: requirements on records, derived from the configurations, cached by id of the leader.
-        log_configs: effective configurations of the logs, cached by id of the leader.
+        rules: cache: id of a leader -> requirements on records, derived from the configurations.
+        log_configs: cache: id of a leader -> effective configurations of the logs.
     """
 
     name: str
@@ -334,7 +342,7 @@ class Topic:
         return self.partitions[index] if 0 <= index < len(self.partitions) else None
 
     def partition_of(self, name: str) -> Partition:
-        """Return the partition of an internal topic that stores the group or transactional id with this name."""
+        """Return the partition of this internal topic that stores the group or transactional id ``name``."""
         return self.partitions[partition_for(name, len(self.partitions))]
 
 
@@ -366,8 +374,8 @@ class Storage(Protocol):
         ...
 
     def changed(self) -> None:
-        """Handle a change that ``created`` and ``deleted`` do not report, such as a configuration, a leader epoch or an
-        ACL.
+        """Handle a change for which neither ``created`` nor ``deleted`` is called, such as a configuration, a leader
+        epoch or an ACL.
         """
         ...
 
@@ -389,19 +397,20 @@ class ClusterState:
         by_id: topic id -> topic.
         epoch: number that increases whenever topics, partitions or brokers change.
         partition_count: number of partitions of all topics.
-        created: topic names in the order of creation, including some of deleted topics.
-        taken_producer_ids: number of producer ids allocated so far, in blocks of PRODUCER_IDS.
+        created: topic names in the order of creation; names of deleted topics may remain in the list.
+        taken_producer_ids: number of producer ids that are used or reserved; ids are reserved in blocks of
+            PRODUCER_IDS.
         reconfigured: topics whose changed configurations have not been applied to their logs yet.
         group_configs: configurations that are set on groups, by group id; the groups need not exist.
         changed_features: finalized levels of features that UpdateFeatures has changed, by name.
         features_epoch: number that increases whenever a finalized feature level changes.
         client_metrics: configurations of client metrics subscriptions, by name.
-        client_metrics_version: number that increases whenever these subscriptions change.
+        client_metrics_version: number that increases whenever ``client_metrics`` changes.
         broker_configs: settings that AlterConfigs has set, by broker id as text, or "" for all brokers.
-        coming_topic_ids: ids for topics that are created later, by name; used to replay a recording.
+        coming_topic_ids: topic name -> id that the topic gets when it is created; used to replay a recording.
         client_quotas: entity -> limit by quota key; used by ``ClientQuotas``.
         acls: ACLs, for a cluster with an authorizer.
-        scram: SCRAM credentials that clients have set, by user and mechanism; None for one that was deleted.
+        scram: SCRAM credentials that clients have set, by user and mechanism; None for a deleted credential.
         tokens: the delegation tokens.
     """
 
@@ -544,7 +553,7 @@ class ClusterState:
             self.storage.changed()
 
     def new_producer_id(self) -> int:
-        """Return a producer id that was never used, including before a restart."""
+        """Return a producer id that was never returned before, also not before a restart of the broker."""
         if self._next_producer_id == self.taken_producer_ids:
             self.taken_producer_ids += PRODUCER_IDS
             self.changed()
@@ -552,12 +561,12 @@ class ClusterState:
         return self._next_producer_id - 1
 
     def restore(self, cluster_id: UUID, topics: Sequence[Topic], taken_producer_ids: int) -> None:
-        """Set the metadata that was read from disk. Producer ids that were already allocated are not used again.
+        """Set the metadata that was read from disk.
 
         Args:
             cluster_id: cluster id.
             topics: the topics, with their partitions.
-            taken_producer_ids: number of producer ids allocated so far.
+            taken_producer_ids: number of producer ids that were used or reserved, which are not used again.
         """
         self.cluster_id = cluster_id
         self.taken_producer_ids = self._next_producer_id = taken_producer_ids
@@ -615,7 +624,8 @@ class ClusterState:
         Args:
             partition: the partition.
             replicas: broker ids of the new replicas.
-            reassignment: replicas that are added and removed; None without a reassignment in progress.
+            reassignment: replicas that the reassignment adds and removes; None if no reassignment is in progress after
+                the call.
         """
         partition.replicas = list(replicas)
         partition.reassignment = reassignment

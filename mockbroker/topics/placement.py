@@ -28,7 +28,7 @@ def assignment_error(broker_ids: Container[int], brokers: Sequence[int], sample:
     Args:
         broker_ids: ids of all brokers of the cluster.
         brokers: the replicas of one partition, from the request.
-        sample: the replicas of another partition of the topic; both partitions must have the same number of replicas.
+        sample: the replicas of a second partition of the topic; both partitions must have the same number of replicas.
 
     Source: Kafka's ReplicationControlManager.validateManualPartitionAssignment.
     """

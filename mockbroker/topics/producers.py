@@ -21,7 +21,7 @@ SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """The sequence numbers and offsets of an appended batch, which are kept to detect duplicates.
+    """An appended batch, as the producer state stores it to detect a duplicate.
 
     Attributes:
         first_sequence: sequence number of the first record.
@@ -48,9 +48,9 @@ class Producer:
     Attributes:
         producer_id: producer id.
         epoch: current producer epoch.
-        batches: the last batches of this epoch.
-        coordinator_epoch: coordinator epoch of the last transaction marker, -1 if there was none.
-        last_timestamp: timestamp of the last batch or marker (ms since 1970), -1 if there was none.
+        batches: the last appended batches of the current epoch.
+        coordinator_epoch: coordinator epoch of the last transaction marker; -1 before the first marker.
+        last_timestamp: timestamp of the last batch or marker, milliseconds since 1970; -1 before the first one.
         opened: first offset of the open transaction; None if no transaction is open.
     """
 
@@ -70,7 +70,7 @@ class Producers:
     """The states of all producers of one partition. Iteration yields each ``Producer``.
 
     Attributes:
-        unchecked: True if there are producers but no check for expired ones is scheduled.
+        unchecked: True if the partition has producers, and no check for expired producers is scheduled.
     """
 
     def __init__(self) -> None:
@@ -102,10 +102,7 @@ class Producers:
         return [self._producers[producer_id] for producer_id in self._open]
 
     def oldest_timestamp(self) -> int | None:
-        """Return the timestamp of the last batch or marker of the longest unused producer, in milliseconds since 1970.
-
-        Return None without producers.
-        """
+        """Return the lowest ``last_timestamp`` of all producers, in milliseconds since 1970; None without producers."""
         return min((each.last_timestamp for each in self), default=None)
 
     def remove_expired(self, before_ms: int) -> None:
@@ -120,11 +117,11 @@ class Producers:
             self._verified.pop(producer_id, None)
 
     def begin_verification(self, batch: Batch) -> None:
-        """Record that a batch may begin a transaction in this partition, once the verification of the transaction
-        succeeds.
+        """Record a batch that may begin a transaction in this partition, before the coordinator has verified the
+        transaction.
 
-        Until then, the batch with the lowest recorded sequence number must be appended first. Source: Kafka's
-        VerificationStateEntry.
+        Until a batch of the transaction is appended, ``check`` rejects batches of the producer whose sequence number is
+        above the lowest recorded one. Source: Kafka's VerificationStateEntry.
         """
         epoch, lowest = self._verified.get(batch.producer_id, (-1, 0))
         lowest = batch.base_sequence if batch.producer_epoch > epoch else min(lowest, batch.base_sequence)
@@ -135,9 +132,10 @@ class Producers:
 
         Args:
             batch: the batch.
-            starts_at_zero: True if a producer that is new to the partition must start with sequence 0 (KIP-890).
+            starts_at_zero: True if a producer that is new to the partition must start with sequence number 0 (KIP-890).
 
-        Returns: NONE if the batch may be appended, the earlier batch if it is a duplicate, else the error.
+        Returns: NONE if the batch may be appended; if the batch is a duplicate, the batch that was appended before;
+        else the error code.
         """
         if batch.producer_id == NO_PRODUCER:
             return ErrorCode.NONE
@@ -206,9 +204,9 @@ class Producers:
         return self._open.pop(producer_id, None)
 
     def _in_epoch(self, producer_id: int, epoch: int) -> Producer:
-        """Return the state of a producer.
+        """Return the state of a producer, for changes by the caller.
 
-        A state is created for a new producer, and reset if the producer epoch is new.
+        For a new producer, a state is created. For a new producer epoch, the stored batches are discarded.
 
         Args:
             producer_id: producer id.

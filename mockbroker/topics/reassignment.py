@@ -24,7 +24,7 @@ class Reassignment:
 
 
 def merged(current: Sequence[int], target: Sequence[int]) -> tuple[list[int], Reassignment]:
-    """Return the replicas of a partition during a reassignment, and the reassignment.
+    """Return the replicas of a partition while it is reassigned (current and new replicas), and the reassignment.
 
     Args:
         current: Broker ids of the current replicas.
@@ -48,10 +48,10 @@ def completed(replicas: Sequence[int], reassignment: Reassignment, in_sync: Coll
 
 
 def reverted(replicas: Sequence[int], reassignment: Reassignment) -> list[int]:
-    """Return the replicas of a partition after its reassignment was cancelled: all except the added replicas.
+    """Return the replicas of a partition after its reassignment is cancelled: all except the added replicas.
 
     Args:
-        replicas: broker ids of the current replicas.
+        replicas: broker ids of the replicas during the reassignment.
         reassignment: the cancelled reassignment.
     """
     return [node for node in replicas if node not in reassignment.adding]

@@ -38,8 +38,8 @@ class RecordRules:
         append_time: whether the broker sets the timestamps (LogAppendTime).
         before_ms: maximum time in milliseconds by which a timestamp may be before the current time.
         after_ms: maximum time in milliseconds by which a timestamp may be after the current time.
-        every_record: whether every record must be checked, because the header of its batch is not sufficient.
-        codec: compression codec of stored batches (compression.type); None to keep the producer's.
+        every_record: whether each record must always be checked, and not only the header of its batch.
+        codec: compression codec of stored batches (compression.type); None to keep the codec of the producer.
         level: compression level for this codec; None for the default.
     """
 
@@ -55,7 +55,7 @@ class RecordRules:
 
     @classmethod
     def of(cls, configs: Configs, settings: Settings, release: Release) -> RecordRules:
-        """Return the rules of a topic with these configurations.
+        """Return the requirements on records of a topic with these configurations.
 
         Args:
             configs: configurations that are set on the topic itself.
@@ -90,17 +90,17 @@ class RecordRules:
         )
 
     def changes_codec(self, batch: Batch) -> bool:
-        """Return whether the broker stores the batch with another compression codec."""
+        """Return whether the broker stores the batch with a codec that differs from the codec of the producer."""
         return self.codec is not None and batch.codec != self.codec
 
     def recompressed(self, batch: Batch) -> Batch:
-        """Return the batch as it is stored, with the codec of the topic.
+        """Return the batch as the broker stores it: compressed with the codec of the topic.
 
-        A batch with more than MAX_RECOMPRESSED bytes of records is stored unchanged, because recompression would take
-        too long, unless the codec is ``uncompressed``.
+        With a codec other than ``uncompressed``, a batch with more than MAX_RECOMPRESSED bytes of records is returned
+        unchanged, because recompression would take too long.
 
-        Raises: kwire.DecodeError for records that cannot be decompressed; LimitError if they exceed the maximum size of
-            a batch.
+        Raises: kwire.DecodeError for records that cannot be decompressed; LimitError if uncompressed records exceed the
+        maximum size of a batch.
         """
         assert self.codec is not None
         if self.codec == NONE:
@@ -111,8 +111,7 @@ class RecordRules:
             return batch
 
     def need_records(self, batch: Batch, now_ms: int) -> bool:
-        """Return whether the records of a batch have to be checked, because the batch header alone does not show their
-        validity.
+        """Return whether each record of a batch must be checked; False if the header of the batch is sufficient.
 
         Args:
             batch: the batch.
@@ -142,7 +141,7 @@ class Rejection:
 
 
 def rejection(records: Iterable[Record], batch: Batch, rules: RecordRules, place: str, now_ms: int) -> Rejection | None:
-    """Validate the records of a batch; return None if all are valid.
+    """Return the error for a batch with invalid records; None if all records are valid.
 
     Args:
         records: decoded records of the batch.
