@@ -17,7 +17,8 @@ class BrokerLoggers:
     """The log levels that clients have set, for all loggers of the cluster.
 
     Attributes:
-        set_levels: Function that is called after each change, with all levels that clients have set, by logger name.
+        set_levels: Function that is called after each change with the effective level of each logger, by logger name;
+            with an empty mapping if clients have set no level.
     """
 
     def __init__(self) -> None:
@@ -25,9 +26,8 @@ class BrokerLoggers:
         self._own: dict[str, str] = {}
 
     def effective(self) -> dict[str, str]:
-        """Return the level of each logger by name.
-
-        A logger without its own level has the level of its nearest parent.
+        """Return the effective level of each logger by name: its own level, or that of the nearest parent with
+        a level.
         """
         levels: dict[str, str] = {}
         for name in LOGGERS:

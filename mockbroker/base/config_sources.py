@@ -53,7 +53,7 @@ def release_settings(before_4_0: bool) -> Mapping[str, KafkaSetting]:
 
 
 def synonyms_of(name: str) -> tuple[str, ...]:
-    """Return the names under which a setting can be set, in order of precedence, the highest first."""
+    """Return the setting's own name and the names of its synonyms, in order of precedence, the highest first."""
     if name.startswith(BY_LISTENER):
         return name, base_name(name)
     return _SYNONYMS.get(name, (name,))
@@ -62,8 +62,8 @@ def synonyms_of(name: str) -> tuple[str, ...]:
 def broker_sources(name: str, settings: Settings, release: Release) -> list[ConfigSource]:
     """Return the values of a setting from all its sources, the effective one first.
 
-    The list begins with the first value under the setting's own name, and is empty without such a value. Values of
-    synonyms that precede it are omitted, as in Kafka.
+    As in Kafka, values of synonyms before the first value under the setting's own name are omitted. The list is empty
+    if there is no value under the setting's own name.
 
     Args:
         name: Kafka's name of the setting.
@@ -81,7 +81,9 @@ def broker_sources(name: str, settings: Settings, release: Release) -> list[Conf
 
 
 def set_values(names: tuple[str, ...], settings: Settings) -> Iterator[ConfigSource]:
-    """Yield the effective value of each setting in ``names`` that is set, in the order of ``names``."""
+    """Yield the effective value of each of these settings, in the order of ``names``; skip settings that are
+    not set.
+    """
     found = layers(settings)
     for name in names:
         layer = next((layer for layer in found if layer.text(name) is not None), None)

@@ -1,8 +1,8 @@
 """A set of deadlines with their keys: plain data, without a clock or timers.
 
-Every heartbeat postpones a deadline. This changes only a dictionary entry; the heap is corrected when the old deadline
-is reached. The cost therefore does not depend on the number of deadlines. Stale heap entries are removed when they
-outnumber the others, so that the memory is proportional to the number of deadlines.
+Every heartbeat postpones a deadline. Postponing changes only a dictionary entry; the heap entry is corrected when its
+old time is reached. The cost therefore does not depend on the number of deadlines. Outdated heap entries are removed
+when they outnumber the valid ones, so that the memory is proportional to the number of deadlines.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ class Deadlines(Generic[K]):
     """A mapping of keys to deadlines, which are times in seconds of any monotonic clock.
 
     Attributes:
-        earliest: A time in seconds that is not after the first deadline; inf without deadlines. It is earlier than the
-            first deadline if a deadline was postponed whose old time is not reached yet.
+        earliest: A time in seconds at or before the first deadline; inf if nothing is stored. It can be before the
+            first deadline after a deadline was postponed or removed, until ``pop_due`` reaches the old time.
     """
 
     def __init__(self) -> None:

@@ -108,7 +108,7 @@ class Pace:
     """The pace at which a slow response is sent: the number of permitted bytes grows over time.
 
     Attributes:
-        allowed: Number of bytes that may be sent now.
+        allowed: Number of further bytes that may be sent now.
         finished: Whether all bytes were sent, or the connection was closed.
     """
 
@@ -121,10 +121,12 @@ class Delivery:
     """The changes that a fault rule makes to the sending of a response.
 
     Attributes:
-        alter: Function that changes the encoded response, a frame with its length prefix. It returns a generator that
-            yields after a limited amount of work, and returns the bytes to send. None to leave the response unchanged.
-        frame: The bytes to send instead of the encoded response, as returned by ``alter``; None to send the response.
-        close: Reason to close the connection after the response was sent; "" to leave it open.
+        alter: Function that gets the encoded response (a frame with its length prefix) and changes it. The function is
+            a generator, which yields after a limited amount of work and returns the bytes to send. None to leave the
+            response unchanged.
+        frame: The bytes to send instead of the encoded response: the result of ``alter``. None to send the encoded
+            response.
+        close: Reason for the log to close the connection after the response was sent; "" to leave the connection open.
         reset: Whether the connection is closed by a TCP reset.
         mute: Whether later requests of the connection wait for the effect ``Unmute``.
         pace: The pace of sending; None to send immediately.
@@ -251,14 +253,14 @@ class Note:
 
 @dataclass(slots=True)
 class Proceed:
-    """The effect of continuing a request that a stage of request processing has held.
+    """The effect of continuing a request that a stage of request processing, such as the fault rules, has held.
 
     The later stages and the handler process the request next.
 
     Attributes:
         ticket: Identity of the request.
-        call: The request to pass to the later stages; the ``after`` method of the holding stage gets its response. None
-            to pass the original request, without a call of ``after``.
+        call: The changed request to pass to the later stages; the stage that held the request then processes the
+            response. None to pass the original request; the stage that held it does not see the response.
     """
 
     ticket: Ticket

@@ -50,8 +50,8 @@ class KafkaSetting:
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:
-        """Return the reason why Kafka rejects a value of the setting, as text for an error message; None if Kafka
-        accepts it.
+        """Return the reason why Kafka rejects a value of the setting, for an error message; None if Kafka accepts the
+        value.
 
         ``text``: the value.
         """
@@ -117,10 +117,10 @@ def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
 
 
 def base_name(name: str) -> str:
-    """Return the name of the setting that defines a setting of one listener.
+    """Return the name of the setting for all listeners that corresponds to a setting of one listener.
 
-    The prefix ``listener.name.NAME.`` is removed, and so is a SASL mechanism after the prefix. If Kafka has no setting
-    with the remaining name, only the prefix is removed.
+    The prefix ``listener.name.NAME.`` is removed. If Kafka has no setting with the remaining name, a SASL mechanism at
+    its beginning is removed too. If Kafka has none with that name either, only the prefix is removed.
     """
     known = kafka_settings()
     parts = name.split(".")
@@ -145,7 +145,7 @@ def nearest(name: str, known: set[str]) -> str | None:
 
     Args:
         name: The unknown name.
-        known: Names of settings that exist in addition to Kafka's.
+        known: Names of further settings that mockbroker accepts, in addition to Kafka's settings.
     """
     names = known | {
         each for each, releases in kafka_settings().items() if not any(one.internal for one in releases.values())

@@ -18,7 +18,7 @@ MIN_IN_SYNC = "min.insync.replicas"
 
 
 class Layer(Protocol):
-    """The interface to the settings of one source, such as the settings of one broker.
+    """The interface to one source of settings, such as the settings that AlterConfigs has set for one broker.
 
     Attributes:
         source: Number of the source in DescribeConfigs.
@@ -51,8 +51,7 @@ class _Dynamic:
 
 
 class LiveSettings(Settings):
-    """Settings that change while the cluster runs: all objects that refer to a LiveSettings see the new values
-    immediately.
+    """Settings that change while the cluster runs. All objects that refer to a LiveSettings see new values immediately.
 
     The class is not a dataclass, because generating methods for so many fields would slow down the import.
 
@@ -93,7 +92,9 @@ class LiveSettings(Settings):
 
 
 def layers(settings: Settings) -> tuple[Layer, ...]:
-    """Return the sources of a broker's settings in order of precedence, the highest first."""
+    """Return the sources of a broker's settings, such as its dynamic settings, in order of precedence, the highest
+    first.
+    """
     if not isinstance(settings, LiveSettings):
         return (_Static(settings),)
     return (
@@ -110,14 +111,13 @@ class ListenerFiles(Protocol):
     """
 
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
-        """Return the reason why a broker's listeners cannot use the keystores and truststores of its new settings.
+        """Return the reason why a broker's listeners cannot use the keystores and truststores in new settings.
 
-        The result is None if they can.
+        The result is None if the listeners can use them.
 
         Args:
             node: Id of the broker.
-            configs: The dynamic settings that the broker has after the change: the complete set, without cluster-wide
-                settings.
+            configs: The new dynamic settings of the broker, by name: the complete set, without cluster-wide settings.
         """
         ...
 
@@ -142,8 +142,9 @@ class BrokerSettings:
 
     Attributes:
         cluster: The settings of the cluster, without settings of single brokers.
-        keeps_min_in_sync: Whether the cluster always has a cluster-wide ``min.insync.replicas``, at first with the
-            static value. In Kafka the feature ``eligible.leader.replicas.version`` (KIP-966) requires this.
+        keeps_min_in_sync: Whether the cluster always has a cluster-wide ``min.insync.replicas``. Until AlterConfigs
+            sets it, its value is the static one. In Kafka the feature ``eligible.leader.replicas.version`` (KIP-966)
+            requires this.
         listener_files: The keystores and truststores of the listeners; None if the cluster has no sockets.
     """
 
@@ -188,7 +189,8 @@ class BrokerSettings:
         return own
 
     def without_static_min_in_sync(self, configs: Mapping[str, str]) -> dict[str, str]:
-        """Return the cluster-wide settings without ``min.insync.replicas``, if its value is only the static value.
+        """Return cluster-wide settings without ``min.insync.replicas`` if AlterConfigs has not set it and its value is
+        the static one.
 
         ``configs``: the cluster-wide settings as ``set_on`` returns them, possibly changed.
         """

@@ -8,12 +8,14 @@ ROUNDING = 1e-6  # intervals; maximum rounding error of a time that is a multipl
 
 
 def next_check(wanted: float, now: float, every: float) -> float:
-    """Return the time in seconds of the next check. It is not before ``wanted``, and it is after ``now``.
+    """Return the time in seconds of the next check: at or after ``wanted``, and after ``now``.
+
+    The time is a multiple of the interval ``every``.
 
     Args:
         wanted: Time in seconds before which no check is needed.
         now: The current time in seconds.
-        every: Seconds between two checks. 0 to check exactly at ``wanted``, or at ``now`` if ``wanted`` has passed.
+        every: Seconds between two checks. With 0, the result is ``wanted``, or ``now`` if ``wanted`` has passed.
     """
     if every <= 0:
         return max(wanted, now)

@@ -155,13 +155,14 @@ class Release:
 
     Attributes:
         name: The release, such as "3.9"; "all" for the release with every API version.
-        quirks: Differences of the release's group coordinator and configurations from those since 4.0.
+        quirks: Differences between this release and Kafka 4.0 in the group coordinator and the configurations.
         kip890: Whether transactions follow KIP-890, in part also for older clients. If False, a producer whose
             transaction timed out is fenced permanently and cannot recover its producer id; a batch with a newer epoch
             is not verified with the coordinator while the producer has a transaction open in the partition; and the
             start of the last transaction is reported until the next one begins.
         offset_value_version: Version of the OffsetCommitValue records that the coordinator writes.
-        uniform: Kafka release whose ``uniform`` assignor (kwire.assignors) is used for consumer groups (KIP-848).
+        uniform: Name of the Kafka release whose ``uniform`` assignor is used for consumer groups (KIP-848); see
+            kwire.assignors.
         batches_only: Whether message sets (magic 0 and 1) are not supported. Produce v0-2 is advertised nevertheless,
             because librdkafka requires these versions for compression; a Produce v0-2 closes the connection.
         everything: Whether every version of every API that mockbroker implements is served.
@@ -180,8 +181,7 @@ class Release:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions | None:
-        """Return the part of a version range that the release advertises; None if it advertises no version of the
-        range.
+        """Return the versions in a range that the release advertises; None if it advertises none of them.
 
         Args:
             api_key: API key that the versions belong to.

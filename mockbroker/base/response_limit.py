@@ -46,7 +46,8 @@ class Room:
             )
 
     def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
-        """Return the description of each key, such as a topic, and add its size to the size of the response.
+        """Return the description of each key, such as a topic name. Add the size of each description to the size of the
+        response.
 
         For a repeated key, ``describe`` is called only once, but the size is added each time.
 

@@ -356,7 +356,7 @@ class Settings:
         return Settings(**{**present, **changed, "others": others})
 
     def ssl_text(self, name: str) -> str | None:
-        """Return the value of a keystore or truststore setting; None if it is absent, or is an empty location.
+        """Return the value of a keystore or truststore setting; None if it is not set or empty.
 
         ``name``: Kafka's name of the setting.
         """
@@ -364,9 +364,10 @@ class Settings:
         return None if not text and is_ours(name) else text
 
     def of_listener(self, name: str) -> Settings:
-        """Return the settings of one listener: its own ``ssl.*`` settings replace those of all listeners.
+        """Return a copy of the settings in which the ``ssl.*`` settings of one listener replace the general ``ssl.*``
+        settings.
 
-        ``name``: name of the listener.
+        Without such settings, the result is the object itself. ``name``: name of the listener.
         """
         prefix = listener_prefix(name)
         own = {key.removeprefix(prefix): value for key, value in self.others.items() if key.startswith(prefix)}

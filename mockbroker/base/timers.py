@@ -82,7 +82,8 @@ class LossDue:
 
 @dataclass(frozen=True, slots=True)
 class StageDue:
-    """The key of the time at which a stage of request processing continues a request, such as the end of a delay.
+    """The key of the time at which a stage of request processing (fault rules, quotas) continues a request or a
+    connection.
 
     Attributes:
         ticket: Identity of the request.
@@ -93,12 +94,12 @@ class StageDue:
 
 @dataclass(frozen=True, slots=True)
 class ScriptDue:
-    """The key of the next step of a script, such as the next restart in a rolling restart.
+    """The key of the next step of a script, which is the list of timed cluster changes of a preset.
 
     Attributes:
         name: Name of the script.
-        run: Function that does the step, called with the broker time in seconds. None in a key that is only used to
-            look up or remove the deadline.
+        run: Function that makes the changes that are due, called with the broker time in seconds. None in a key that is
+            only used to look up or remove the deadline.
     """
 
     name: str

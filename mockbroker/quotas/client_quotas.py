@@ -39,16 +39,16 @@ class ClientQuotas:
     """The quotas of a cluster. Source: Kafka's ClientQuotaControlManager and ClientQuotaManager.
 
     Args:
-        quotas: By entity, the limits by quota key; ``alter`` changes this dictionary.
-        windows: Number of windows (``quota.window.num``).
+        quotas: entity -> quota key -> limit; ``alter`` changes this dictionary.
+        windows: Number of time windows of a rate (``quota.window.num``).
         window: Length of a window in seconds (``quota.window.size.seconds``).
-        burst_seconds: Size of the burst of partition mutations, as seconds of the quota:
+        burst_seconds: Time in seconds whose quota of partition mutations a client may use at once:
             ``controller.quota.window.num`` times ``controller.quota.window.size.seconds``.
 
     Attributes:
-        quotas: Limit by quota key, by entity.
-        changed: Functions that are called after each change.
-        on_eviction: Function that is called after a measured rate was removed because there were too many.
+        quotas: entity -> quota key -> limit.
+        changed: Functions that ``alter`` calls after each change.
+        on_eviction: Function that is called when a measured rate was removed, because the number of rates is limited.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ClientQuotas:
 
     @property
     def longest(self) -> float:
-        """The time in seconds over which rates are measured: one window less than configured."""
+        """The minimum time in seconds over which a rate is averaged: the length of all windows but one."""
         return (self._windows - 1) * self._window
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
@@ -124,9 +124,10 @@ class ClientQuotas:
         return known
 
     def bucket(self, limit: Limit) -> TokenBucket:
-        """Return the token bucket of a controller mutation quota (``limit``), which the clients of one entity share.
+        """Return the token bucket of a controller mutation quota (``limit``).
 
-        The bucket is created on first use, with all tokens. A token is one partition mutation.
+        The clients of the entity ``limit.shared_by`` share the bucket. It is created on first use, with all tokens. A
+        token is one partition mutation.
         """
         known = self._buckets.get(limit.shared_by)
         if known is None:
@@ -183,12 +184,12 @@ def _is_address(text: str) -> bool:
 def matching(
     quotas: Mapping[Entity, Mapping[str, float]], parts: Mapping[str, str | Default | None], *, strict: bool
 ) -> Iterator[tuple[Entity, Mapping[str, float]]]:
-    """Yield the entities that match a filter, with their quotas.
+    """Yield the entities that match a filter, such as that of DescribeClientQuotas, with their quotas.
 
     Args:
-        quotas: By entity, the limits by quota key.
-        parts: Name by entity type; None matches any name, including the default.
-        strict: True to yield only entities that have no other entity types than ``parts``.
+        quotas: entity -> quota key -> limit.
+        parts: The filter: entity type -> required name; None matches any name, including the default.
+        strict: True to yield only entities without any entity type that is not in ``parts``.
     """
     for entity, limits in quotas.items():
         names = dict(entity.names())

@@ -23,12 +23,12 @@ class ConnectionLimits:
     Attributes:
         connections: Maximum number of connections of a broker.
         per_ip: Maximum number of connections from one address.
-        overrides: Maximum number of connections by address, for addresses to which ``per_ip`` does not apply.
+        overrides: Address -> maximum number of connections from this address, instead of ``per_ip``.
         rate: Maximum number of new connections per second.
-        of_listeners: By listener name, the maximum number of connections, and of new connections per second.
+        of_listeners: Listener name -> maximum number of connections, and maximum number of new connections per second.
         protected: Name of the inter-broker listener. If there are other listeners, a connection to the inter-broker
             listener is accepted even if the limit ``connections`` is reached.
-        windows: Number of windows of a rate.
+        windows: Number of time windows over which a rate is measured.
         window: Length of a window in seconds.
     """
 
@@ -79,7 +79,7 @@ class ConnectionQuotas:
         self._by_address[address] += 1
 
     def closed(self, listener: str, address: str) -> None:
-        """Count a connection that was closed.
+        """Subtract a closed connection from the numbers of open connections.
 
         Args:
             listener: Name of the listener.
@@ -92,14 +92,14 @@ class ConnectionQuotas:
             del self._by_address[address]
 
     def wait_time(self, listener: str, now: float) -> float:
-        """Add a new connection to the connection rates of the broker and of the listener; return the throttle time.
+        """Count a new connection in the connection rates of the broker and of the listener; return the throttle time.
 
         Args:
             listener: Name of the listener.
             now: The broker's time in seconds.
 
         Returns:
-            The seconds for which the connection must wait; 0 if it is accepted immediately.
+            The seconds for which the connection must wait; 0 if no rate is exceeded.
         """
         _, listener_limit = self.limits.of_listeners.get(listener, (UNLIMITED, UNLIMITED))
         wait = self._excess(self._listener_rates[listener], listener_limit, now)
@@ -116,16 +116,16 @@ class ConnectionQuotas:
         return listener == self._protected or self._total < self.limits.connections
 
     def is_excessive(self) -> bool:
-        """Return whether the broker has too many connections.
+        """Return whether the broker has more connections than ``max.connections``.
 
-        If so, a connection to a listener that is not protected has to be closed.
+        If so, the caller must close a connection for which ``may_be_closed`` returns True.
         """
         return self._total > self.limits.connections
 
     def may_be_closed(self, listener: str) -> bool:
-        """Return whether connections to a listener may be closed if the broker has too many.
+        """Return whether the broker may close connections to a listener when it has too many connections.
 
-        ``listener``: name of the listener.
+        The result is False for the protected listener. ``listener``: name of the listener.
         """
         return listener != self._protected
 
@@ -137,16 +137,17 @@ class ConnectionQuotas:
         return self._by_address[address] < self.limits.overrides.get(address, self.limits.per_ip)
 
     def close_time(self, address: str, now: float) -> float:
-        """Add a new connection to the connection rate of its client address. Return the time until it must be closed.
+        """Count a new connection in the connection rate of its client address; return the delay before it must be
+        closed.
 
-        A connection that exceeds the rate is closed after a delay, and does not count for the rate.
+        A connection that exceeds the rate is closed after the delay, and is not counted in the rate.
 
         Args:
             address: Address of the client, without port.
             now: The broker's time in seconds.
 
         Returns:
-            The seconds after which the connection is closed; 0 if it is accepted.
+            The seconds after which the connection must be closed; 0 if the connection does not exceed the rate.
         """
         limit = self._ip_limit(address)
         if limit is None:
@@ -162,11 +163,9 @@ class ConnectionQuotas:
         return excess
 
     def _excess(self, rate: WindowedRate, limit: float, now: float) -> float:
-        """Count a new connection in a rate.
+        """Count a new connection in a rate; return the throttle time in seconds, at most the length of one window.
 
-        If the rate is exceeded, return the throttle time in seconds, at most one window.
-
-        If the rate is not exceeded, return 0.
+        If the rate is not above the limit, the result is 0.
 
         Args:
             rate: The rate.

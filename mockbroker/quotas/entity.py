@@ -1,6 +1,6 @@
 """The entities that have quotas: a user, a client id, a user with a client id, or an address.
 
-A user, client id or address is given by name, or is the default for all names without quotas.
+Each component of an entity is a name, or the default, which applies to all names without their own quotas.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ Name: TypeAlias = str | Default | None  # None: the entity has no name of this t
 
 
 class Entity(NamedTuple):
-    """An entity that has quotas. Absent parts are None.
+    """An entity that has quotas. Components that the entity does not have are None.
 
     It is a tuple because each request looks up the quotas of its client, and the hash of a tuple is fast.
 
     Attributes:
-        user: Name of the user, without ``User:``.
-        client_id: The ``client.id``.
-        ip: Address of the client. An entity with an address has neither user nor client id.
+        user: Name of the user, without ``User:``; DEFAULT for the default user.
+        client_id: The ``client.id``; DEFAULT for the default client id.
+        ip: Address of the client; DEFAULT for the default address. An entity with an address has neither user nor
+            client id.
     """
 
     user: Name = None
@@ -72,8 +73,8 @@ def candidates(user: str, client_id: str) -> Iterator[tuple[Entity, Entity]]:
         client_id: The ``client.id``.
 
     Yields:
-        The entity that has the quota, and the entity whose clients share it. A default quota applies to each user or
-        client id separately.
+        The entity that has the quota, and the entity whose clients share the quota. They differ for a default entity,
+        whose quota applies to each user or client id separately.
     """
     for with_user, with_client in PRECEDENCE:
         quota_user = _name(user, with_user)

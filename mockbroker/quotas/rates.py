@@ -11,8 +11,8 @@ ROUNDING = 1e-6  # seconds; more than the rounding error of a sum of times
 class WindowedRate:
     """A rate per second, such as bytes per second, measured over a number of time windows.
 
-    A new rate is averaged over almost all windows, although most are still empty, so that it is not overestimated.
-    Source: Kafka's Rate and SampledStat.
+    While fewer than ``windows`` - 1 windows have passed, the rate is averaged as if they had passed, so that the rate
+    is not overestimated. Source: Kafka's Rate and SampledStat.
 
     Args:
         windows: Number of windows, the current one included.
@@ -30,13 +30,16 @@ class WindowedRate:
         self._same_until = -inf  # until then, the current window neither ends nor is any window dropped
 
     def record(self, amount: float, now: float) -> None:
-        """Add an amount to the current window. A negative amount cancels an earlier one. ``now``: time in seconds."""
+        """Add an amount to the current window. A negative amount cancels an earlier amount. ``now``: time in
+        seconds.
+        """
         self.use(amount, inf, now)
 
     def use(self, amount: float, limit: float, now: float) -> float:
-        """Add an amount to the current window.
+        """Add an amount to the current window; return the throttle time in seconds, until the rate has fallen to
+        ``limit``.
 
-        Return the seconds until the rate has fallen to the limit (see ``excess``).
+        The result is 0 if the rate is not above the limit.
 
         Args:
             amount: The amount.
@@ -50,7 +53,7 @@ class WindowedRate:
         return 0.0 if self._earlier + current[1] <= limit * self._least else self.excess(limit, now)
 
     def _update_windows(self, now: float) -> None:
-        """Remove the windows that have expired, and begin a new one if the last one has ended.
+        """Remove the windows that have expired, and begin a new window if the current window has ended.
 
         ``now``: time in seconds.
         """
@@ -68,7 +71,7 @@ class WindowedRate:
         return sum(amount for _, amount in self._samples) / self.window(now)
 
     def window(self, now: float) -> float:
-        """Return the time span in seconds over which ``rate`` averages: at least one window less than configured.
+        """Return the length of time in seconds over which ``rate`` averages: at least that of all windows but one.
 
         ``now``: time in seconds.
         """
@@ -81,10 +84,9 @@ class WindowedRate:
         return elapsed
 
     def excess(self, limit: float, now: float) -> float:
-        """Return the seconds for which nothing may be recorded until the rate has fallen to ``limit``; 0 if it is not
-        above it.
+        """Return the throttle time in seconds: the time without further amounts until the rate has fallen to ``limit``.
 
-        Source: Kafka's QuotaUtils.throttleTime.
+        The result is 0 if the rate is not above the limit. Source: Kafka's QuotaUtils.throttleTime.
 
         Args:
             limit: Maximum amount per second.
@@ -102,7 +104,9 @@ class WindowedRate:
 
 
 class TokenBucket:
-    """A bucket of tokens that is refilled at a rate, up to a burst. It is full at first. Source: Kafka's TokenBucket.
+    """A bucket of tokens: tokens are added at a constant rate, up to a maximum (the burst).
+
+    The bucket is full at first. Source: Kafka's TokenBucket.
 
     Args:
         rate: Tokens per second.
@@ -130,7 +134,7 @@ class TokenBucket:
         self._tokens = min(self.burst, self.tokens(now) - amount)
 
     def excess(self, now: float) -> float:
-        """Return the seconds until the number of tokens is no longer negative; 0 if it is not negative.
+        """Return the seconds until the number of tokens is 0 or more; 0 if the number is not negative now.
 
         ``now``: time in seconds.
         """

@@ -1,3 +1,1 @@
-"""Throttling of clients that exceed their quotas: a stage between authentication and the handlers. This package does no
-I/O.
-"""
+"""Throttling of clients that exceed their quotas, after authentication and before the handlers. No I/O."""

@@ -41,8 +41,8 @@ class _Use:
     """A quota of bytes or of request time, and the measured use by all clients that share it.
 
     Attributes:
-        limit: Maximum per second.
-        rate: The measured use.
+        limit: Maximum per second: bytes, or percent of request time.
+        rate: The measured use per second.
     """
 
     limit: float
@@ -75,7 +75,7 @@ class _Mutations:
     Attributes:
         costs: Number of mutated partitions of each accepted topic, by topic name, or by topic id if the request has no
             name.
-        refused: The errors of topics that exceed the quota, to be merged into the response; None without such topics.
+        refused: The errors of topics that exceed the quota, to be added to the response; None if no topic exceeds it.
     """
 
     costs: dict[Any, int] = field(default_factory=dict)
@@ -101,9 +101,9 @@ class QuotaStage(Stage):
         self._muted: dict[int, Ticket] = {}  # by connection
 
     def apply_quotas(self) -> None:
-        """Attach the stage to the router if the cluster has quotas, else detach it.
+        """Make the router call this stage if the cluster has quotas, else make it stop.
 
-        The method must be called when the quotas change, or the router gets another cluster.
+        The caller must call the method after a change of the quotas, and after the router has got a new cluster.
         """
         self._limits.clear()
         self._settings = self._router.broker.settings
@@ -180,8 +180,8 @@ class QuotaStage(Stage):
     def _limits_of(self, call: Call[Any]) -> _Limits:
         """Return the quotas that apply to the client of a request.
 
-        The quotas are cached for the connection, and looked up again if the Client object of the request is another
-        one, because the principal may have changed.
+        The quotas are cached for the connection. They are looked up again if the request has a new Client object,
+        because the principal or the client id may have changed.
 
         ``call``: the request.
         """
@@ -201,13 +201,15 @@ class QuotaStage(Stage):
         return known
 
     def _most_fetched(self, consumer: _Use) -> int:
-        """Return the maximum bytes of records in the response to a Fetch under a consumer quota."""
+        """Return the maximum number of bytes in a Fetch response that a consumer quota allows. ``consumer``:
+        the quota.
+        """
         return int(consumer.limit * self._router.broker.quotas.longest)
 
     # --- throttle times ---
 
     def process_response(self, call: Call[Any], response: Reply | NoReply, now: float) -> Reply | NoReply:
-        """Record the use of quotas by a request.
+        """Count a request in the quotas of its client, and throttle the client if it exceeds a quota.
 
         Args:
             call: The request.
@@ -215,7 +217,8 @@ class QuotaStage(Stage):
             now: The broker's time in seconds.
 
         Returns:
-            The response. If the client exceeds a quota, the response has a throttle time, and the connection is muted.
+            The response. If the client exceeds a quota, the response has a throttle time, and the connection is muted
+            for this time. A throttled Fetch response has no records.
         """
         ticket, seconds, size = call.ticket, 0.0, 0
         limits = self._limits.get(ticket.connection)
@@ -249,7 +252,7 @@ class QuotaStage(Stage):
         return self._muting(response, body, milliseconds, now)
 
     def _muting(self, effect: Reply | NoReply, response: Any, milliseconds: int, now: float) -> Reply | NoReply:
-        """Return the effect with a throttle time, such that the connection is muted for this time.
+        """Return a copy of the effect with a throttle time. The connection is muted for this time.
 
         Args:
             effect: The response, or NoReply for a request without a response.
@@ -272,18 +275,18 @@ class QuotaStage(Stage):
     def _count_mutations(
         self, call: Call[Any], limit: Limit, now: float
     ) -> Generator[None, None, Effects | Call[Any] | None]:
-        """Count the partition mutations of a request by taking tokens from the client's bucket.
+        """Take a token from the client's bucket for each partition that a request creates or deletes.
 
-        The generator yields after a limited number of topics, so that other requests are handled in between.
+        In newer API versions (STRICT_SINCE), topics for which no tokens remain are rejected. The generator yields after
+        a limited number of topics, so that other requests are handled in between.
 
         Args:
             call: The request.
-            limit: The quota.
+            limit: The controller mutation quota.
             now: The broker's time in seconds.
 
         Returns:
-            None if no topic exceeds the quota; else the call without the topics that exceed it, or the response if no
-            topic remains.
+            The request, without the rejected topics; the error response if all topics are rejected.
         """
         key, bucket = ApiKey(call.ticket.api_key), self._router.broker.quotas.bucket(limit)
         strict = call.version >= STRICT_SINCE[key]
@@ -329,9 +332,9 @@ class QuotaStage(Stage):
     def _with_refusals(
         self, call: Call[Any], response: Any, mutations: _Mutations, limit: Limit | None, now: float
     ) -> Any:
-        """Return the response with the errors of the rejected topics.
+        """Return the response with the errors of the topics that exceed the quota.
 
-        The tokens of topics whose creation or deletion failed are put back.
+        The tokens of topics whose creation or deletion failed are put back into the bucket.
 
         Args:
             call: The request.
@@ -349,7 +352,8 @@ class QuotaStage(Stage):
 
 
 def _encoded(call: Call[Any], reply: Reply) -> tuple[Reply, int]:
-    """Return a response that is already encoded, so that it is encoded only once, and its size in bytes.
+    """Return a copy of a response that contains its encoded form, so that it is not encoded again, and its size in
+    bytes.
 
     Args:
         call: The request.
