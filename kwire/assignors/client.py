@@ -28,8 +28,9 @@ class Partition:
     """A partition in the leader's metadata.
 
     Attributes:
-        racks: racks of the brokers with a replica, alive or not; None for a broker without a rack.
-        leader_rack: rack of the partition leader, or None.
+        racks: racks of all brokers with a replica, also of brokers that are not alive; None for a broker without a
+            rack.
+        leader_rack: rack of the partition leader; None if unknown.
     """
 
     racks: Sequence[str | None] = ()
@@ -40,7 +41,7 @@ Topics = Mapping[str, Sequence[Partition]]  # partitions by topic, from the lead
 
 
 def without_racks(counts: Mapping[str, int]) -> Topics:
-    """Return topics with partitions that have no racks. ``counts``: number of partitions by topic."""
+    """Return topics whose partitions have no racks. ``counts``: number of partitions by topic."""
     return {topic: [Partition()] * count for topic, count in counts.items()}
 
 
@@ -49,8 +50,12 @@ class Subscription:
     """The subscription of a member, the input of an assignor.
 
     Attributes:
+        topics: names of the subscribed topics.
+        user_data: data of the assignor in the subscription; None for none.
         owned: partitions that the member owns; empty before subscription v1.
         generation: generation of ``owned``; UNKNOWN_GENERATION before subscription v2.
+        rack_id: rack of the member; None for none.
+        instance_id: group instance id of a static member; None for a dynamic member.
     """
 
     topics: Sequence[str]
@@ -70,6 +75,7 @@ class Assignment:
 
     Attributes:
         partitions: assigned partitions, in the order in which they are encoded.
+        user_data: data of the assignor for the member; None for none.
     """
 
     partitions: Sequence[TopicPartition] = ()
@@ -91,8 +97,8 @@ class Assignor(ABC):
     protocols: Sequence[str] = (EAGER,)
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - for subclasses
-        """Return the user data for the next subscription of this member; None for none. ``topics``: the topics it
-        subscribes to.
+        """Return the user data for the next subscription of this member, or None. ``topics``: topics of the
+        subscription.
         """
         return None
 
@@ -310,8 +316,8 @@ def partition_order(partition: TopicPartition) -> tuple[bytes, int]:
 class Racks:
     """The racks that an assignor has to consider (KIP-881).
 
-    ``members`` and ``replicas`` are empty if there is nothing to consider: no member is in the rack of a replica, or
-    all partitions have replicas in the same racks.
+    ``members`` and ``replicas`` are empty if racks do not affect the assignment: no member is in the rack of a replica,
+    or all partitions have replicas in the same racks.
 
     Attributes:
         members: rack by member id.

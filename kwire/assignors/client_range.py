@@ -57,7 +57,7 @@ def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
 
 
 class RangeAssignor(Assignor):
-    """The client-side assignor ``range``."""
+    """The client-side assignor ``range``, with the algorithm of ``share_out``."""
 
     name = "range"
 
@@ -66,10 +66,11 @@ class RangeAssignor(Assignor):
 
 
 class _TopicState:
-    """The state of a topic during an assignment: its free partitions, and how many partitions each member may still
-    get.
+    """The state of a topic while it is assigned: its free partitions, and the number of partitions of each member.
 
     Args:
+        topic: name of the topic.
+        partitions: partitions of the topic, partition 0 first.
         subscribers: members with their subscriptions, in assignment order.
     """
 
@@ -91,8 +92,10 @@ class _TopicState:
         return rack is None or rack in self._partitions[number].racks
 
     def room(self, member_id: str) -> int:
-        """Return how many partitions of the topic a member may still get; negative if it already has one of the larger
-        shares.
+        """Return how many partitions of the topic a member may still get.
+
+        If the partitions cannot be divided equally, some shares are larger by one. The result is negative if the member
+        has a larger share and all larger shares are given.
         """
         return self._least + (self._larger > 0) - self._held[member_id]
 

@@ -1,7 +1,7 @@
 """The partition movements of one run of an assignor.
 
-If another partition of the same topic has already moved in the opposite direction, the assignor moves that one back
-instead of a further partition.
+A movement that reverses an earlier one is preferred. If the assignor wants to move a partition from member A to member
+B, and a partition of the same topic has moved from B to A before, it moves this earlier partition back to B instead.
 
 Source: PartitionMovements of Kafka's AbstractStickyAssignor, and of UniformHeterogeneousAssignmentBuilder before 4.0.
 """
@@ -38,10 +38,10 @@ class Movements(Generic[_Topic]):
             between.add(partition)
 
     def instead(self, partition: tuple[_Topic, int], giver: int, taker: int) -> tuple[_Topic, int]:
-        """Return the partition that is moved instead of ``partition`` from ``giver`` to ``taker``.
+        """Return the partition to move when an assignor wants to move ``partition`` from ``giver`` to ``taker``.
 
-        If a partition of the same topic has moved from ``taker`` to ``giver`` before, that partition is moved back.
-        Otherwise it is ``partition`` itself.
+        If a partition of the same topic has moved from ``taker`` to ``giver`` before, the result is that partition,
+        which is then moved back. Otherwise the result is ``partition``.
 
         Args:
             partition: topic and partition number.

@@ -12,8 +12,9 @@ T = TypeVar("T")
 
 
 class PriorityQueue(Generic[T]):
-    """A binary heap that orders elements of equal priority as Java's PriorityQueue does. (``heapq`` orders such
-    elements differently.)
+    """A binary heap that returns elements of equal priority in the same order as Java's PriorityQueue.
+
+    (``heapq`` returns elements of equal priority in a different order.)
 
     Args:
         elements: the first elements, in the order in which they are added.

@@ -1,7 +1,7 @@
 """The server-side assignor ``range``: each subscriber gets adjacent partitions of each topic.
 
-If the partitions of a topic cannot be divided equally, the first subscribers get one partition more. It ignores the
-current assignment. Source: RangeAssignor of Kafka's group coordinator.
+If the partitions of a topic cannot be divided equally, the first subscribers get one partition more. The assignor
+ignores the current assignment. Source: RangeAssignor of Kafka's group coordinator.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from kwire.java import utf16
 
 
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
-    """Return the target assignment of the group: member id -> topic id -> partition numbers. Static members are
-    processed first, by instance id, then dynamic members by member id.
+    """Return the target assignment of the group: member id -> topic id -> partition numbers.
+
+    Static members are processed first, by instance id, then dynamic members by member id.
 
     Args:
         members: subscription of each member, by member id.
         partitions: number of partitions by topic id.
-        homogeneous: whether all members subscribe to the same topics, which saves time but does not change the result;
-            None to compare the topic ids.
+        homogeneous: whether all members subscribe to the same topics; None to compare the topic ids. The value does not
+            change the result, but a known value saves time.
 
     Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
@@ -42,8 +43,9 @@ def assign(members: Members, partitions: Partitions, homogeneous: bool | None = 
 
 
 def shares(count: int, members: Sequence[str]) -> Iterator[tuple[str, range]]:
-    """Yield each member with a range of partitions of one topic. The first members get the larger ranges. Members
-    without a partition are left out.
+    """Yield each member that gets partitions of one topic, with its range of partition numbers.
+
+    If the partitions cannot be divided equally, the first members get one partition more.
 
     Args:
         count: number of partitions of the topic.

@@ -1,7 +1,8 @@
-"""The client-side assignor ``roundrobin``: assigns the partitions of all topics, in order, to the members in turn.
+"""The client-side assignor ``roundrobin``, which assigns the partitions of all topics, in order, to the members in
+turn.
 
-Members form a ring, static members first. A member that does not subscribe to a topic is skipped. The next topic
-continues at the same position of the ring. Source: RoundRobinAssignor of kafka-clients.
+Members form a ring, static members first. A member that does not subscribe to a topic is skipped. Each topic begins at
+the member of the ring after the last assigned member. Source: RoundRobinAssignor of kafka-clients.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ def share_out(topics: Topics, members: Subscriptions) -> GroupAssignment:
 
 
 class RoundRobinAssignor(Assignor):
-    """The client-side assignor ``roundrobin``."""
+    """The client-side assignor ``roundrobin``, with the algorithm of ``share_out``."""
 
     name = "roundrobin"
 

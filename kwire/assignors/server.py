@@ -22,8 +22,8 @@ GroupAssignment = dict[str, MemberAssignment]  # target assignment by member id,
 class AssignorError(ValueError):
     """The error for a group that cannot be assigned, an invalid assignment, or an unknown assignor.
 
-    If a member of a consumer group (KIP-848) subscribes to a topic without metadata, Kafka answers UNKNOWN_SERVER_ERROR
-    (-1).
+    An example is a consumer group (KIP-848) with a member that subscribes to a topic without metadata. For this error,
+    Kafka answers UNKNOWN_SERVER_ERROR (-1).
     """
 
 
@@ -36,6 +36,8 @@ class MemberSubscription:
     Attributes:
         topic_ids: topics that the member subscribes to.
         assigned: current target assignment, partition numbers by topic id; ``uniform`` keeps partitions in this order.
+        instance_id: group instance id of a static member; None for a dynamic member.
+        rack_id: rack of the member; None for none.
     """
 
     topic_ids: Collection[UUID]
@@ -58,7 +60,10 @@ def is_homogeneous(members: Collection[MemberSubscription]) -> bool:
 
 
 def numbers_by_key(pairs: Iterable[tuple[_Key, int]]) -> dict[_Key, list[int]]:
-    """Group pairs of key and number, such as topic and partition: return the sorted numbers by key, in key order."""
+    """Group pairs of a key and a number, such as topic and partition, by key.
+
+    Return the sorted numbers of each key; the keys are in ascending order.
+    """
     numbers: dict[_Key, list[int]] = {}
     last: object = None
     listed: list[int] = []

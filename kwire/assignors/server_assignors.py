@@ -25,7 +25,7 @@ _UNIFORM: Mapping[str, Callable[[Members, Partitions, bool | None], GroupAssignm
 def assign(
     name: str, members: Members, partitions: Partitions, *, homogeneous: bool | None = None, release: str = "4.2"
 ) -> GroupAssignment:
-    """Return the target assignment of a group: partition numbers by topic id, by member id.
+    """Return the target assignment of a group: member id -> topic id -> partition numbers.
 
     Partitions in ``assigned`` that no longer exist are ignored. The time grows with members plus partitions, not with
     their product, if all members subscribe to the same topics.

@@ -91,13 +91,13 @@ def _assign_remaining(
 ) -> None:
     """Assign each partition that needs more members to members that are below their desired count, in turn.
 
-    As in Kafka, a partition is skipped if it can be assigned to no such member.
+    As in Kafka, a partition is skipped if all members below their desired count have it already.
 
     Args:
         order: the partitions in processing order.
         by_partition: members by partition.
         by_member: partitions by member, which are updated.
-        unfilled: members below their desired count.
+        unfilled: numbers of the members below their desired count.
         desired: desired number of partitions by member.
         sharing: number of members of each partition.
     """

@@ -1,8 +1,8 @@
 """The assignor ``simple`` of share groups (KIP-932): a partition may have several members.
 
-Each partition is shared by the same number of members: members divided by partitions, rounded up. Each member gets the
-same number of partitions, or one more. Within these limits, members keep their partitions. If all members subscribe to
-the same topics, all topics are balanced together, else each topic separately.
+Each partition is shared by the same number of members: the number of members divided by the number of partitions,
+rounded up. The numbers of partitions of two members differ by at most one. Within these limits, members keep their
+partitions. If all members subscribe to the same topics, all topics are balanced together, else each topic separately.
 
 Source: SimpleAssignor, SimpleHomogeneousAssignmentBuilder and SimpleHeterogeneousAssignmentBuilder of Kafka 4.2.
 """

@@ -2,9 +2,9 @@
 partitions.
 
 Both use the same algorithm. Members of ``sticky`` revoke all partitions before they join, and report their previous
-partitions in the user data. Members of ``cooperative-sticky`` report owned partitions in the subscription, and get a
-partition that moves to them one generation later. Source: StickyAssignor, CooperativeStickyAssignor and
-AbstractStickyAssignor of kafka-clients.
+partitions in the user data. Members of ``cooperative-sticky`` report owned partitions in the subscription. A partition
+that moves to another member is assigned to this member one generation later. Source: StickyAssignor,
+CooperativeStickyAssignor and AbstractStickyAssignor of kafka-clients.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ def share_out_cooperatively(topics: Topics, members: Subscriptions) -> GroupAssi
 
 
 def claim(member: Subscription) -> Claim:
-    """Return the partitions that a member of ``sticky`` claims to own in its user data, with their generation.
+    """Return the partitions that a member of ``sticky`` reports as owned in its user data, with their generation.
 
-    For invalid user data, the claim has no partitions and UNKNOWN_GENERATION.
+    Without user data, the claim has no partitions and the generation None. For invalid user data, the claim has no
+    partitions and UNKNOWN_GENERATION.
     """
     if not member.user_data:
         return Claim()
@@ -74,10 +75,10 @@ def claim(member: Subscription) -> Claim:
 
 
 def cooperative_claim(member: Subscription) -> Claim:
-    """Return the partitions that a member of ``cooperative-sticky`` claims to own in its subscription, with their
-    generation.
+    """Return the partitions that a member of ``cooperative-sticky`` reports as owned, with their generation.
 
-    Before subscription v2 the generation is in the user data.
+    The partitions are in the subscription. The generation is also there since subscription v2, and in the user data
+    before.
     """
     if member.generation >= 0:
         return Claim(member.owned, member.generation)
@@ -100,7 +101,7 @@ class StickyAssignor(Assignor):
         self._generation = UNKNOWN_GENERATION
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002
-        """Return user data v1: the partitions and the generation of the last assignment.
+        """Return user data v1: the partitions and the generation of this member's last assignment.
 
         The result is None before the first assignment.
         """
@@ -127,7 +128,7 @@ class FirstStickyAssignor(StickyAssignor):
 
 
 class CooperativeStickyAssignor(Assignor):
-    """The client-side assignor ``cooperative-sticky``."""
+    """The client-side assignor ``cooperative-sticky``, with the algorithm of ``share_out_cooperatively``."""
 
     name = "cooperative-sticky"
     protocols = (COOPERATIVE, EAGER)
@@ -152,14 +153,15 @@ def _share_out(
     *,
     always_heterogeneous: bool = False,
 ) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Run the sticky algorithm; return the assigned partitions by member id, and the current owner of each partition
-    that moves.
+    """Run the sticky algorithm.
 
     Args:
         topics: partitions by topic name.
         members: subscription of each member, by member id.
         claim_of: function that returns the owned partitions that a member reports.
         always_heterogeneous: True for the algorithm before Kafka 2.4.
+
+    Returns: the assigned partitions by member id; and for each partition that moves, the member to which it moves.
     """
     if not members:
         return {}, {}
@@ -178,7 +180,10 @@ def _share_out(
 
 
 def _moved(members: Subscriptions, shares: GroupAssignment) -> dict[TopicPartition, str]:
-    """Return the new owner of each partition that was assigned to one member while another member claims to own it."""
+    """Return the partitions that move: one member reports them as owned, but they were assigned to another member.
+
+    The result contains for each partition the member to which it was assigned.
+    """
     added: dict[TopicPartition, str] = {}
     given_up: set[TopicPartition] = set()
     for member_id, share in shares.items():

@@ -1,5 +1,6 @@
-"""The sticky assignors for members that subscribe to different topics: members keep partitions, then some are moved.
+"""The sticky algorithm for members that subscribe to different topics.
 
+First, members keep the partitions that they own. Then partitions move to other members until the group is balanced.
 Before Kafka 2.4 this was the algorithm for all groups. Source: AbstractStickyAssignor.GeneralAssignmentBuilder and
 PartitionMovements of kafka-clients.
 """
@@ -46,7 +47,7 @@ class _Group:
 
     Attributes:
         places: index by member id.
-        partitions: all partitions, those of topics with the fewest subscribers first.
+        partitions: all partitions; the partitions of topics with the fewest subscribers come first.
         shares: assigned partitions by member index.
         owners: member index by assigned partition.
     """
@@ -88,9 +89,10 @@ class _Group:
         return sum(len(self._topics[topic]) for topic in counted)
 
     def keep(self, before: Ownership) -> bool:
-        """Let members keep the partitions that they own and still subscribe to, if their racks match a replica.
+        """Assign to members the partitions that they own, except where a topic or a rack does not fit.
 
-        Return True if some partition was not kept by its owner. ``before``: the accepted claims.
+        A partition is not kept if its owner no longer subscribes to the topic, or if none of its replicas is in the
+        owner's rack. Return True if any partition was not kept. ``before``: the accepted claims.
         """
         revoked = False
         for member_id, owned in before.owned.items():
@@ -104,7 +106,10 @@ class _Group:
         return revoked
 
     def fill(self, free: Iterable[TopicPartition]) -> None:
-        """Assign free partitions to the least loaded subscriber, preferably one in the rack of a replica."""
+        """Assign each free partition to its least loaded subscriber.
+
+        If racks matter, subscribers in the rack of one of its replicas are preferred.
+        """
         if self._racks.members:
             free = [partition for partition in free if not self._fill_one(partition, near=True)]
         for partition in free:
@@ -121,7 +126,10 @@ class _Group:
         return False
 
     def freeze(self) -> None:
-        """Exclude from balancing the members that have their maximum and share no topic with other members."""
+        """Exclude members from balancing if no partition can be moved to them or from them.
+
+        Such a member has all partitions of its topics, and no other member subscribes to these topics.
+        """
         self._ranks = [(load, place) for load, place in self._ranks if self._can_change(place)]
 
     def _can_change(self, place: int) -> bool:
@@ -151,7 +159,9 @@ class _Group:
                     self.shares[place] = share
 
     def _move(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Move partitions to better owners until none moves; return True if any moved."""
+        """Move partitions to better owners, repeatedly, until no partition moves. Return True if any partition was
+        moved.
+        """
         moved = False
         while True:
             again = False
@@ -188,8 +198,9 @@ class _Group:
         return self._balanced
 
     def _find_balanced(self) -> bool:
-        """Return True if the group is balanced: no member could get a partition from a member that has at least two
-        more.
+        """Return True if the group is balanced.
+
+        It is balanced if no member could get a partition from a member that has at least two partitions more.
         """
         if self._ranks[0][0] >= self._ranks[-1][0] - 1:
             return True

@@ -18,6 +18,7 @@ class Claim:
     """The partitions that a member reports as owned.
 
     Attributes:
+        partitions: the partitions, as pairs of topic and partition number.
         generation: generation in which the member owned them; None if the member does not report one.
     """
 
@@ -43,10 +44,10 @@ class Ownership:
 def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claims: Mapping[str, Claim]) -> Ownership:
     """Decide which claims to partitions are accepted; return the resulting owners.
 
-    A claim of a partition that does not exist is not accepted. Of two claims to a partition, the one with the higher
-    generation is accepted; if the generations are equal, the partition has no owner. As in Java, the generation of the
-    earlier claim is read from the subscription, not from the claim. Unlike in Java, a partition that no longer exists
-    has no owner.
+    A claim of a partition that does not exist is not accepted. If two members claim a partition, the claim with the
+    higher generation is accepted. If both generations are equal, the partition has no owner. As in Java, the claim that
+    was processed first counts with the generation of the subscription, not with the generation of the claim. Unlike in
+    Java, a partition that no longer exists has no owner.
     """
     ownership = Ownership()
     owners: dict[TopicPartition, str] = {}
@@ -78,7 +79,13 @@ def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claim
 def owners_before(
     members: Iterable[tuple[str, Subscription]], claims: Mapping[str, Claim], newest: int
 ) -> dict[TopicPartition, str]:
-    """Return the last owner of each partition among members whose claims are older than the newest generation."""
+    """Return the last owner of each partition in older generations: only claims older than ``newest`` count.
+
+    Args:
+        members: member ids with their subscriptions.
+        claims: claim of each member, by member id.
+        newest: highest generation of all claims.
+    """
     owners: dict[TopicPartition, tuple[str, int]] = {}
     for member_id, _ in members:
         claim = claims[member_id]
@@ -93,7 +100,7 @@ def owners_before(
 def subscribe_to_same_topics(members: Iterable[tuple[str, Subscription]]) -> bool:
     """Return True if all members subscribe to the same topics.
 
-    As in Java, members before the first member with topics are ignored.
+    As in Java, a member without topics is ignored if it precedes the first member with topics.
     """
     first: set[str] = set()
     for _, member in members:

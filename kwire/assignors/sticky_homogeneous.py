@@ -1,4 +1,4 @@
-"""The sticky assignors for members that subscribe to the same topics: every member keeps partitions up to its share.
+"""The sticky algorithm for members that subscribe to the same topics: every member keeps partitions up to its share.
 
 Source: AbstractStickyAssignor.ConstrainedAssignmentBuilder of kafka-clients.
 """
@@ -13,7 +13,7 @@ from kwire.java import utf16
 
 
 def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAssignment, dict[TopicPartition, str]]:
-    """Return the assigned partitions by member id, and the previous owner of each moved partition.
+    """Return the assigned partitions by member id; and for each partition that moves, the member to which it moves.
 
     Args:
         topics: partitions by topic name.
@@ -33,11 +33,14 @@ def share_out(topics: Topics, before: Ownership, racks: Racks) -> tuple[GroupAss
 class _Sharing:
     """The state of one assignment of a group whose members subscribe to the same topics.
 
+    If the partitions cannot be divided equally, some members get the larger share: one partition more than the smaller
+    share.
+
     Attributes:
         shares: assigned partitions by member id.
-        moved: previous owner by moved partition.
+        moved: for each partition that moves, the member to which it moves.
         below: members with fewer partitions than the smaller share.
-        at_least: members that have exactly the smaller share; some of them may get one more partition.
+        at_least: members that have exactly the smaller share, as long as a larger share is available to one of them.
     """
 
     def __init__(self, topics: Topics, before: Ownership, racks: Racks) -> None:
@@ -54,9 +57,10 @@ class _Sharing:
         self.at_least: list[str] = []
 
     def keep(self) -> None:
-        """Assign to each member the partitions that only this member owns, up to its share and only where racks match.
+        """Assign to each member the partitions that it keeps, up to its share.
 
-        The members give up their other partitions.
+        A member keeps a partition if no other member claims it, and if one of its replicas is in the member's rack
+        (where racks matter). All other partitions that the member owns are revoked.
         """
         for member_id, owned in self._before.owned.items():
             near = []
@@ -87,9 +91,10 @@ class _Sharing:
         return free
 
     def give_near(self, free: list[TopicPartition]) -> None:
-        """Assign partitions to members in their racks, and remove these partitions from ``free``.
+        """Assign partitions to members in the racks of their replicas. Remove the assigned partitions from ``free``.
 
-        Members below their share are served first.
+        Members with fewer partitions than the smaller share are served first. The method does nothing if racks do not
+        matter.
         """
         if not self._racks.members:
             return
@@ -123,7 +128,8 @@ class _Sharing:
     def give(self, free: Sequence[TopicPartition]) -> None:
         """Assign the remaining partitions to members.
 
-        Members below their share get partitions in turn; then each member that may have a larger share gets one more.
+        Members with fewer partitions than the smaller share get partitions in turn. Then one more partition goes to
+        each member that may have the larger share.
 
         ``free``: partitions without an owner.
         """
@@ -142,8 +148,9 @@ class _Sharing:
                 at += 1
 
     def _give_larger(self) -> None:
-        """Record that a member got one of the larger shares. After the last larger share, no further member may get a
-        larger share.
+        """Record that a member got the larger share.
+
+        If no larger share is available any more, clear ``at_least``.
         """
         self._larger -= 1
         if not self._larger:

@@ -52,7 +52,7 @@ class SubtopologyTasks:
 
     Attributes:
         count: number of tasks.
-        stateful: whether the subtopology has state that is stored in changelog topics; only then has it standby tasks.
+        stateful: whether the subtopology has state in changelog topics. Only stateful subtopologies have standby tasks.
     """
 
     count: int
@@ -62,7 +62,7 @@ class SubtopologyTasks:
 def assign_tasks(
     members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologyTasks], standby_replicas: int = 0
 ) -> dict[str, Tasks]:
-    """Return the target assignment of each member.
+    """Return the target assignment of each member, by member id.
 
     Args:
         members: members by member id; their order decides ties (in a broker, the order of a HashMap).
@@ -79,8 +79,15 @@ def assign_tasks(
 
 
 class _Member:
-    """A member with the tasks that were assigned to it so far. ``kept``: number of its former active tasks among
-    them.
+    """A member with the tasks that were assigned to it so far.
+
+    Attributes:
+        process: process of the member.
+        target: target assignment before.
+        count: number of assigned tasks.
+        kept: number of assigned active tasks that the member already had in ``target``.
+        active: assigned active tasks.
+        standby: assigned standby tasks.
     """
 
     __slots__ = ("active", "count", "kept", "process", "standby", "target")
@@ -94,8 +101,8 @@ class _Member:
         self.standby: list[Task] = []
 
     def tasks(self) -> Tasks:
-        """Return the tasks. If the tasks have not changed, the result is the same object as in the previous target
-        assignment.
+        """Return the assigned tasks as a target assignment. If they have not changed, return the object ``target``
+        itself.
         """
         before = self.target
         is_kept = self.kept == len(self.active) == len(before.active)
@@ -105,8 +112,13 @@ class _Member:
 
 
 class _Process:
-    """A process with its members and the number of its tasks. ``tasks``: its tasks; empty if there are no standby
-    tasks.
+    """A process with its members and the number of their tasks.
+
+    Attributes:
+        members: members by member id.
+        tasks: tasks of the members; always empty if there are no standby tasks.
+        task_count: number of tasks of the members.
+        by_load: queue of the members by number of tasks; None until it is needed.
     """
 
     __slots__ = ("by_load", "members", "task_count", "tasks")
@@ -140,9 +152,9 @@ class _Process:
 
 
 class _Quota:
-    """The maximum number of tasks that a member may keep.
+    """The maximum number of tasks of a member.
 
-    Each time a member reaches the quota, the quota of the other members is recomputed from the remaining tasks.
+    Each time a member reaches the quota, the quota of the remaining members is recomputed from the remaining tasks.
     """
 
     def __init__(self, tasks: int, members: int) -> None:
@@ -150,7 +162,7 @@ class _Quota:
         self.limit = _share(tasks, members)
 
     def reach(self) -> None:
-        """Record that a member has reached the quota, and recompute the quota of the other members."""
+        """Record that a member has reached the quota; recompute the quota of the remaining members."""
         self._tasks -= self.limit
         self._members -= 1
         self.limit = _share(self._tasks, self._members)
@@ -205,7 +217,9 @@ class _Assignment:
             by_load.add(process)
 
     def _keep_former_owners(self, tasks: list[Task]) -> list[Task]:
-        """Assign active tasks to the members that had them, up to the quota; return the other tasks."""
+        """Assign active tasks to the members that had them before, up to the quota. Return the tasks that were not
+        assigned.
+        """
         others: list[Task] = []
         owner_of, quota = self._former_owner, self._active_quota
         for task in tasks:
@@ -218,8 +232,9 @@ class _Assignment:
         return others
 
     def _promote_standby(self, task: Task) -> bool:
-        """Assign an active task to a member that had it as a standby task, up to the quota; return False if there is
-        none.
+        """Assign an active task to a member that had it as a standby task before.
+
+        Return False if there is no such member, or if the member has reached the quota.
         """
         member = _least_loaded(self._former_standbys.get(task), None)
         if member is None or member.count >= self._active_quota.limit:
@@ -239,7 +254,7 @@ class _Assignment:
         self._count(member, task)
 
     def _count(self, member: _Member, task: Task) -> None:
-        """Add a task to the task count of a member and of its process, and record the owner."""
+        """Count a newly assigned task for its member and for the member's process."""
         member.count += 1
         process = member.process
         process.task_count += 1
@@ -268,7 +283,11 @@ class _Assignment:
                     break
 
     def _keep_standby(self, task: Task, member: _Member | None) -> bool:
-        """Assign a standby task to a member that had the task, if possible; return whether it was assigned."""
+        """Assign a standby task to a member that had the task before; return whether the task was assigned.
+
+        The task is not assigned if ``member`` is None, if a member of the same process has the task, or if the member
+        has reached the quota.
+        """
         if member is None or task in member.process.tasks or member.count >= self._total_quota.limit:
             return False
         member.process.by_load = None
@@ -276,8 +295,9 @@ class _Assignment:
         return True
 
     def _add_standby(self, by_load: PriorityQueue[_Process], task: Task) -> bool:
-        """Assign a standby task to the process with the lowest load that does not have the task; return False if there
-        is no such process.
+        """Assign a standby task to the process with the lowest load, except processes that have the task already.
+
+        Return False if all processes have the task.
         """
         skipped: list[_Process] = []
         is_assigned = False
@@ -308,14 +328,15 @@ class _Assignment:
 
 
 def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member | None:
-    """Return the least loaded of the members that had a task before; None if none of them can get it.
+    """Return the least loaded of the members that had a task before; None if none of them can get the task.
 
-    As in Kafka, a later member replaces the candidate only if both its process and the member itself have a lower load;
-    also as in Kafka, the result depends on whether the first member's process has the task.
+    The result follows Kafka in two details. A later member replaces the candidate only if both the load of its process
+    and its own load are lower. And the result is None if the process of the first member has the task, whatever the
+    other members have.
 
     Args:
         members: the members that had the task; None if there are none.
-        task: a task that the process must not have yet; None for any process.
+        task: a task that the process of the result must not have yet; None for any process.
     """
     if not members:
         return None

@@ -1,8 +1,8 @@
-"""The task assignor ``sticky`` for a streams group that one member has joined since its last target assignment.
+"""The task assignor ``sticky`` for a streams group in which one member has joined since the last target assignment.
 
-The result equals that of ``sticky_tasks.assign_tasks``, which processes all members and tasks at each change. If each
-process has one member, and each member has an equal share of the tasks or one task more, a new member takes tasks from
-the members that have one more, and no other task moves. Source: StickyTaskAssignor of Kafka 4.2.
+The result equals the result of ``sticky_tasks.assign_tasks``, which processes all members and tasks at each change. The
+condition is that each process has one member, and that each member has an equal share of the tasks or one task more. A
+new member then takes tasks only from members that have one task more. Source: StickyTaskAssignor of Kafka 4.2.
 """
 
 from __future__ import annotations
@@ -45,9 +45,11 @@ class BalancedTasks:
         process_ids: Mapping[str, str],
         subtopologies: Mapping[str, SubtopologyTasks],
     ) -> BalancedTasks | None:
-        """Return a BalancedTasks for the target assignment; None if the assignment must be computed for all members.
+        """Return a BalancedTasks for a target assignment; None if the target assignment must be computed for all
+        members.
 
-        For the arguments, see the class.
+        That is so if a process has two members, if a standby or warm-up task exists, if the tasks are not balanced, or
+        if a task is unassigned or assigned twice. For the arguments, see the class.
         """
         if not target or len(set(process_ids.values())) < len(target):
             return None
@@ -61,7 +63,10 @@ class BalancedTasks:
         return cls(target, process_ids, subtopologies) if len(assigned) == _task_count(subtopologies) else None
 
     def join(self, member_id: str, process_id: str) -> bool:
-        """Record that a member joins; return whether the target assignment can still be updated incrementally."""
+        """Record that a member joins; return whether the target assignment can still be updated incrementally.
+
+        Only one member with a new member id and a new process can join before the next ``update``.
+        """
         if self._joined is not None or process_id in self._processes or member_id in self._numbers:
             return False
         self._joined = member_id
@@ -74,9 +79,9 @@ class BalancedTasks:
         return subtopologies == self._subtopologies and self._task_count // len(self._numbers) == self._share
 
     def update(self, target: Mapping[str, Tasks]) -> dict[str, Tasks]:
-        """Return the target assignments that change, in the order in which the members joined.
+        """Return the target assignments that change, by member id, in the order in which the members joined.
 
-        ``is_for`` must be true. ``target``: the target assignment before.
+        Call this method only if ``is_for`` returns True. ``target``: the target assignment before the change.
         """
         larger = self._task_count - self._share * len(self._numbers)
         changed: dict[str, Tasks] = {}
@@ -92,7 +97,7 @@ class BalancedTasks:
         return dict(sorted(changed.items(), key=lambda each: self._numbers[each[0]]))
 
     def _position(self, task: Task) -> tuple[int, int]:
-        """Return the sort key of a task: members keep their tasks in this order."""
+        """Return the sort key of a task: its position in the order in which a member keeps its tasks."""
         return task[1], self._rank[task[0]]
 
 

@@ -1,9 +1,9 @@
 """The server-side assignor ``uniform``, the default: balanced, and members keep partitions where possible.
 
-This module assigns groups whose members subscribe to the same topics; ``uniform_heterogeneous`` assigns the others. To
-distinguish both cases, Kafka compares topic names, including names of topics that do not exist. Source: UniformAssignor
-and UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and earlier gave the larger shares to other members (see
-``first_are_larger``), and used ``uniform_3_9`` for heterogeneous groups.
+This module assigns homogeneous groups, whose members subscribe to the same topics; ``uniform_heterogeneous`` assigns
+all other groups. To distinguish both cases, Kafka compares topic names, including names of topics that do not exist.
+Source: UniformAssignor and UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and earlier gave the larger
+shares to other members (see ``first_are_larger``), and used ``uniform_3_9`` for heterogeneous groups.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _Partition = tuple[UUID, int]
 def assign(
     members: Members, partitions: Partitions, homogeneous: bool | None = None, *, first_are_larger: bool = False
 ) -> GroupAssignment:
-    """Return the target assignment of the group: partition numbers by topic id, by member id.
+    """Return the target assignment of the group: member id -> topic id -> partition numbers.
 
     Args:
         members: subscription and current assignment of each member, by member id.
@@ -49,8 +49,8 @@ def assign(
 def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_larger: bool = False) -> GroupAssignment:
     """Return the target assignment of a group whose members subscribe to the same topics.
 
-    Members keep partitions up to their share. Members below their share get the other partitions: first those without
-    an owner, then those that other members have in excess of their share.
+    Members keep partitions up to their share. The remaining partitions go to members below their share: first the
+    partitions without an owner, then the partitions that a member owned in excess of its share.
     """
     if not members:
         return {}
@@ -93,8 +93,8 @@ def _kept(
 ) -> tuple[MemberAssignment, list[_Partition]]:
     """Return the partitions that a member keeps, and the partitions that it has in excess of its share.
 
-    Partitions of topics to which the member no longer subscribes are ignored. The returned partitions are removed from
-    ``free``.
+    Partitions of topics to which the member no longer subscribes are ignored. The returned partitions (kept and in
+    excess) are removed from ``free``.
 
     Args:
         member: the member.

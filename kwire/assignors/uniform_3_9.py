@@ -39,7 +39,8 @@ class _Dense:
 
     Attributes:
         topics: the topics.
-        subscribers: for each topic its subscribers as (load, rank, member), least loaded first.
+        subscribers: for each topic its subscribers as (load, rank, member), least loaded first. The rank is the
+            position of the member id in sorted order.
     """
 
     def __init__(self, topics: list[Topic]) -> None:
@@ -54,13 +55,13 @@ class _Dense:
         self.subscribers = [sorted((loads[at], ranks[at], at) for at in topic.subscribers) for topic in self.topics]
 
     def change(self, before: int, after: int, rank: int, place: int) -> None:
-        """Update the load of a member in the sorted subscribers of all its topics.
+        """Update the load of a member in ``subscribers``, in all topics to which the member subscribes.
 
         Args:
             before: number of partitions before the change.
             after: number of partitions after the change.
             rank: position of the member id in sorted order.
-            place: number of the member.
+            place: index of the member.
         """
         for at in self._topics_of[place]:
             by_load = self.subscribers[at]
@@ -83,9 +84,10 @@ class _Dense:
 
 
 class _Group:
-    """The state of one assignment of a group. A member is represented by its position among the members.
+    """The state of one assignment of a group. A member is represented by its index in the order of the members.
 
     Attributes:
+        topics: topics with their owners, in the iteration order of Java's HashMap.
         loads: number of partitions of each member.
         ranks: position of each member id in the order of Java's String.compareTo.
         most: maximum number of partitions of each member: all partitions of its topics.
@@ -122,8 +124,9 @@ class _Group:
                     dense.change(load, load + 1, rank, place)
 
     def balance(self) -> None:
-        """Move partitions to less loaded members, in several passes, until none moves. A partition moves at most
-        once.
+        """Move partitions to less loaded members, in several passes, until no partition moves.
+
+        A partition moves at most once.
         """
         self.below = sorted(load for load, most in zip(self.loads, self.most, strict=True) if load < most)
         shared = [dense for dense in self._dense if len(dense.topics[0].subscribers) > 1]
@@ -132,11 +135,13 @@ class _Group:
             settled.update(moved)
 
     def _balance_once(self, shared: list[_Dense], settled: Set[tuple[UUID, int]]) -> list[tuple[UUID, int]]:
-        """Move partitions in one iteration over all topics; return the moved partitions.
+        """Move partitions in one pass over all topics.
 
         Args:
             shared: topics with at least two subscribers, grouped by density.
-            settled: partitions that have moved before, and must not move again.
+            settled: partitions that moved in an earlier pass, and must not move again.
+
+        Returns: the moved partitions; empty if the group is balanced, so that no further pass is needed.
         """
         moved: list[tuple[UUID, int]] = []
         for dense in shared:
@@ -151,19 +156,23 @@ class _Group:
         return moved
 
     def _is_balanced(self) -> bool:
-        """Return whether the group is balanced as Kafka defines it: members with their maximum are ignored."""
+        """Return whether the group is balanced as Kafka defines it: the loads differ by at most one.
+
+        Members that have the maximum number of partitions are ignored.
+        """
         return self.below[0] >= self.below[-1] - 1
 
     def _move(self, dense: _Dense, topic: Topic, number: int, taker: int) -> tuple[UUID, int]:
-        """Move a partition, or the partition of the same topic that ``Movements.instead`` returns, to another member.
-
-        Return the moved partition.
+        """Move a partition to another member. If ``Movements.instead`` returns a different partition, move that one
+        instead.
 
         Args:
             dense: topics with the density of this topic.
             topic: topic of the partition.
             number: partition number.
             taker: index of the member that gets the partition.
+
+        Returns: the moved partition.
         """
         _, instead = self._movements.instead((topic.id, number), topic.owners[number], taker)
         giver = topic.owners[instead]
@@ -181,7 +190,8 @@ class _Group:
 
 
 def _density(topic: Topic) -> tuple[float, int]:
-    """Return the sort key of a topic: topics with most partitions per subscriber first, then those with fewest
-    subscribers.
+    """Return the sort key of a topic: topics with the most partitions per subscriber come first.
+
+    Among topics with an equal ratio, topics with the fewest subscribers come first.
     """
     return -len(topic.owners) / len(topic.subscribers), len(topic.subscribers)

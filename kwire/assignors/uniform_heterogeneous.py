@@ -23,7 +23,13 @@ NO_OWNER = -1
 
 @dataclass(slots=True)
 class Topic:
-    """A topic during an assignment: its subscribers, and the current owner of each partition."""
+    """A topic during an assignment: its subscribers, and the current owner of each partition.
+
+    Attributes:
+        id: topic id.
+        subscribers: numbers of the members that subscribe to the topic.
+        owners: for each partition the number of its owner, or NO_OWNER.
+    """
 
     id: UUID
     subscribers: list[int]  # member numbers
@@ -76,7 +82,7 @@ def _topics(members: Members, partitions: Partitions) -> dict[UUID, Topic]:
 def _subscribers(members: Members) -> dict[UUID, list[int]]:
     """Return the subscribers of each topic, as member numbers by topic id.
 
-    Members that share one collection object of topics are processed together, which saves time.
+    To save time, members whose ``topic_ids`` are the same object are processed together.
     """
     same_collection: dict[int, list[int]] = {}
     collections: dict[int, Collection[UUID]] = {}
@@ -108,9 +114,10 @@ def _fill(topic: Topic, loads: list[int]) -> None:
 
 
 def _balance(topics: list[Topic], loads: list[int]) -> None:
-    """Even out the loads of each topic's subscribers, topic by topic, until a complete round moves no partition.
+    """Move partitions, topic by topic, so that the loads of each topic's subscribers differ as little as possible.
 
-    Each topic is evened out at most MAX_ROUNDS times. ``loads``: number of partitions of each member.
+    The topics are repeated until no partition moves, but at most MAX_ROUNDS times. ``loads``: number of partitions of
+    each member, which is updated.
     """
     last = 0
     for turn, (at, topic) in enumerate(islice(cycle(enumerate(topics)), MAX_ROUNDS * len(topics))):
@@ -150,9 +157,9 @@ def _by_load(topic: Topic, loads: list[int]) -> list[int]:
 
 
 def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, int]]:
-    """Yield, endlessly, the smallest load and the number of a member that has it.
+    """Yield, endlessly, the smallest load and the number of a member that has this load.
 
-    After each step the caller assigns one partition to this member. A member with a larger load is included when the
+    After each yield, the caller assigns one partition to this member. A member with a larger load is included when the
     smallest load reaches it.
 
     Args:
@@ -170,9 +177,9 @@ def _least_loaded(by_load: list[int], loads: list[int]) -> Iterator[tuple[int, i
 
 
 def _most_loaded(by_load: list[int], loads: list[int], gives: dict[int, list[int]]) -> Iterator[tuple[int, int]]:
-    """Yield the largest load, and the number of a member that has it, until no member has a partition to give.
+    """Yield the largest load and the number of a member that has this load, until no member has a partition to give.
 
-    After each step the caller takes one partition from this member.
+    After each yield, the caller takes one partition from this member.
 
     Args:
         by_load: member numbers, sorted by load.

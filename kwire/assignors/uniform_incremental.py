@@ -1,8 +1,9 @@
-"""The assignor ``uniform`` for a group in which few members have joined or left since its last target assignment.
+"""The assignor ``uniform`` for a group in which few members have joined or left since the last target assignment.
 
-The result equals that of ``uniform.assign``, which processes all members at each change. If each member has an equal
-share or one partition more, a change moves only the partitions of members that join or leave, and those needed to
-restore the balance. Source: UniformHomogeneousAssignmentBuilder of Kafka 4.2.
+The result equals the result of ``uniform.assign``, which processes all members at each change. The condition is that
+each member has an equal share, or one partition more. A change then moves only the partitions of members that join or
+leave, and the partitions that must move to restore the balance. Source: UniformHomogeneousAssignmentBuilder of Kafka
+4.2.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class UniformTarget:
     ) -> UniformTarget | None:
         """Return a UniformTarget for the target assignment; None if the assignment is not balanced.
 
-        An assignment also counts as not balanced if two members own the same partition, which damaged records may
-        claim. For the arguments, see the class.
+        An assignment in which two members own the same partition also counts as not balanced. Damaged records may
+        contain such an assignment. For the arguments, see the class.
         """
         share, larger = divmod(sum(counts.values()), len(member_ids))
         sizes = Counter(_size(target[member_id]) for member_id in member_ids)
@@ -77,11 +78,11 @@ class UniformTarget:
         insort(self._joined, self._new_place(member_id))
 
     def remove(self, member_id: str, assigned: MemberAssignment | None) -> None:
-        """Remove a member; the group removes its target assignment.
+        """Remove a member. The caller removes the target assignment of the member from the group.
 
         Args:
             member_id: the member.
-            assigned: its target assignment; None if it joined after the last one.
+            assigned: target assignment of the member; None if the member joined after the last target assignment.
         """
         place = self._places.pop(member_id)
         for places in (self._joined, self._larger, self._smaller):
@@ -91,8 +92,10 @@ class UniformTarget:
         self._free += _partitions(assigned or {})
 
     def is_for(self, counts: Mapping[UUID, int], peak: int) -> bool:
-        """Return whether the target assignment can be updated: the partitions, the iteration order and the size of a
-        share are unchanged.
+        """Return whether the target assignment can be updated instead of computed again.
+
+        This is so if the topics and partitions, the iteration order of Kafka's hash map and the size of a share are
+        unchanged.
 
         Args:
             counts: number of partitions by subscribed topic id.
@@ -106,9 +109,10 @@ class UniformTarget:
         )
 
     def update(self) -> None:
-        """Update the target assignment for the members that have joined or left.
+        """Update the target assignment for the members that have joined or left since the last update.
 
-        ``is_for`` must be true. The work grows with the number of these members and of the partitions that move.
+        Call this method only if ``is_for`` returns True. The work grows with the number of members that joined or left,
+        and with the number of partitions that move.
         """
         larger = self._partition_count - self._share * len(self._places)
         rooms = dict.fromkeys(self._joined, self._share)
@@ -143,7 +147,10 @@ class UniformTarget:
         return cut
 
     def _last_smaller(self, count: int) -> list[_Place]:
-        """Return the last ``count`` members, in the iteration order, that have exactly the smaller share."""
+        """Return the last ``count`` members that have exactly the smaller share, or have joined without partitions.
+
+        "Last" refers to the iteration order of Kafka's hash map.
+        """
         return sorted(self._smaller[-count:] + self._joined[-count:])[-count:] if count > 0 else []
 
     def _regroup(self, larger: int, rooms: Mapping[_Place, int]) -> None:
@@ -151,7 +158,7 @@ class UniformTarget:
 
         Args:
             larger: number of members that may have one partition more.
-            rooms: number of partitions that each member may still get, by index of the member.
+            rooms: number of partitions that each member may still get, by the position of the member in the hash map.
         """
         for place in self._larger[larger:]:
             insort(self._smaller, place)
