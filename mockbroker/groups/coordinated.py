@@ -106,7 +106,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def has_unwritten_changes(self) -> bool:
-        """Whether fields or offsets have changed since the group's records were written."""
+        """Whether persisted fields or offsets have changed since the group's records were written last."""
         offsets = self.offsets
         return bool(self.changes or offsets.unwritten or offsets.unwritten_transactional)
 
@@ -127,7 +127,7 @@ class CoordinatedGroup(Recorded, ABC):
 
 @dataclass(frozen=True, slots=True)
 class RegisterGroup:
-    """The effect of registering a new group, or replacing the group with the same id."""
+    """The effect that registers a new group, or replaces the group with the same id. ``group``: the group."""
 
     group: CoordinatedGroup
 
@@ -178,5 +178,7 @@ def generation_note(group: CoordinatedGroup, protocol: str, leader: str = "") ->
 
 
 def as_type(group: CoordinatedGroup | None, group_class: type[G]) -> G | None:
-    """Return the group if it is an instance of exactly this class, else None."""
+    """Return the group if its class is exactly ``group_class``. Return None for a group of another class and for
+    None.
+    """
     return group if type(group) is group_class else None

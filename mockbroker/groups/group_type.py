@@ -136,9 +136,8 @@ TopicCreator: TypeAlias = Callable[[Iterable[NewTopic], float, float], Mapping[s
 
 
 def create_no_topics(topics: Iterable[NewTopic], now: float, error_ttl: float) -> Mapping[str, str]:  # noqa: ARG001
-    """Return {} without creating topics.
-
-    The function replaces ``create_topics`` in a Context that is only used to load groups.
+    """Return {} without creating topics: the function ``create_topics`` of a Context that is only used to load
+    groups.
     """
     return {}
 
@@ -306,7 +305,7 @@ class GroupType(ABC, Generic[G]):
     def tick(self, group: G, context: Context, now: float) -> GroupEffects:
         """Handle the due timers, and return the effects.
 
-        Afterwards no deadline is due, unless work remains for the next call.
+        After the call, no deadline is due, unless the group divides its work into several calls and has work left.
 
         Args:
             group: The group.
@@ -359,7 +358,7 @@ class GroupType(ABC, Generic[G]):
     # --- records ---
 
     def group_id_of(self, key: Any) -> str:
-        """Return the group id in the decoded key of a record."""
+        """Return the group id in a record key. ``key``: the decoded key, of a class in ``record_keys``."""
         group_id: str = key.group_id
         return group_id
 
@@ -374,9 +373,9 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def changed_records(self, group: G, wall: WallClock) -> Iterable[Change]:
-        """Return the records that ``group.changes`` affects, with tombstones for removed members and assignments.
+        """Return the records for the changes in ``group.changes``, with tombstones for removed members and assignments.
 
-        Unchanged records may be among the returned records.
+        The result may also contain records that have not changed.
 
         Args:
             group: The group.
@@ -454,14 +453,14 @@ class GroupType(ABC, Generic[G]):
         """
 
     def offset_delete_error(self, group: G) -> ErrorCode:  # noqa: ARG002
-        """Return the error of an OffsetDelete to the group, or NONE."""
+        """Return the error of an OffsetDelete request for the group, or NONE if the request is valid."""
         return ErrorCode.NONE
 
     @abstractmethod
     def subscribed_topics(self, group: G) -> Container[str] | None:
-        """Return the subscribed topics, whose offsets OffsetDelete does not delete.
+        """Return the topics whose offsets OffsetDelete must not delete, because members subscribe to them.
 
-        Return None if the group does not allow OffsetDelete in its current state.
+        Return None if OffsetDelete is not allowed for the group in its current state.
         """
 
     # --- description ---

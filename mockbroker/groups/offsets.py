@@ -64,7 +64,7 @@ class Offsets:
         return Offsets(dict(self.committed), _open_transactions=dict(self._open_transactions))
 
     def store(self, topic: str, partition: int, committed: Committed) -> None:
-        """Store the committed offset of a partition."""
+        """Store the committed offset of a partition, and record the change as unwritten."""
         self._last_sequence += 1
         self._sequences[topic, partition] = self._last_sequence
         self.committed[topic, partition] = committed
@@ -88,7 +88,10 @@ class Offsets:
         self.unwritten_transactional.setdefault((producer_id, epoch), {})[topic, partition] = committed
 
     def restore(self, offsets: Mapping[TopicPartition, tuple[int, Committed]]) -> None:
-        """Add committed offsets that were loaded from records, each with the log offset of its record."""
+        """Add committed offsets that were loaded from records.
+
+        ``offsets``: by topic and partition, the log offset of the record, and the committed offset in the record.
+        """
         for topic_partition, (log_offset, committed) in offsets.items():
             self._last_sequence = max(self._last_sequence, log_offset + 1)
             self._sequences[topic_partition] = log_offset + 1  # 0 means that no offset was stored
@@ -140,7 +143,9 @@ class Offsets:
         return self.committed.get((topic, partition))
 
     def delete(self, topic: str, partition: int) -> None:
-        """Delete the committed and transactional offsets of a partition, if there are any."""
+        """Delete the committed offset of a partition, and its pending offsets in open transactions. Both may be
+        missing.
+        """
         self.committed.pop((topic, partition), None)
         self._sequences.pop((topic, partition), None)
         self.unwritten[topic, partition] = None
@@ -151,7 +156,11 @@ class Offsets:
                 del self.pending_transactional[producer_id]
 
     def delete_topics(self, topics: Collection[str]) -> bool:
-        """Delete all offsets of these topics, and return whether any offset was deleted."""
+        """Delete all committed and pending offsets of deleted topics, and return whether at least one offset was
+        deleted.
+
+        ``topics``: names of the topics.
+        """
         partitions = [each for each in {**self.committed, **self._open_transactions} if each[0] in topics]
         for topic_partition in partitions:
             self.delete(*topic_partition)

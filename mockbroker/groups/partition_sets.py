@@ -25,13 +25,13 @@ def by_topic_id(partition_set: PartitionSet) -> MemberAssignment:
 
 
 def existing_topics(partition_set: PartitionSet, cluster: ClusterState) -> list[tuple[Topic, list[int]]]:
-    """Return the topics of a set that still exist, with their partition indexes, sorted by topic id."""
+    """Return the topics of a partition set that still exist, sorted by topic id, each with its partition indexes."""
     topics = ((cluster.by_id.get(topic_id), partitions) for topic_id, partitions in by_topic_id(partition_set).items())
     return [(topic, partitions) for topic, partitions in topics if topic is not None]
 
 
 def by_topic_name(partition_set: PartitionSet, cluster: ClusterState) -> dict[str, list[int]]:
-    """Return the partition indexes of a set by topic name, without topics that no longer exist."""
+    """Return a partition set as a dict: topic name -> partition indexes. Topics that no longer exist are left out."""
     return {topic.name: partitions for topic, partitions in existing_topics(partition_set, cluster)}
 
 
@@ -51,7 +51,9 @@ def by_known_name(partition_set: PartitionSet, names: Mapping[UUID, str]) -> dic
 
 
 def topic_metadata(names: Iterable[str], cluster: ClusterState) -> dict[str, tuple[UUID, int]]:
-    """Return the ids and partition counts of the topics that exist, by name."""
+    """Return the id and the number of partitions of each topic, by topic name. Topics that do not exist are left
+    out.
+    """
     topics = ((name, cluster.topics.get(name)) for name in names)
     return {name: (topic.topic_id, len(topic.partitions)) for name, topic in topics if topic is not None}
 

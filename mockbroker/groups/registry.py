@@ -120,7 +120,7 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- creating, deleting and loading groups ---
 
     def get_as(self, group_id: str, group_class: type[G]) -> G | None:
-        """Return a group, or None if the group does not exist or is of another class.
+        """Return a group, or None if the group does not exist or its class is not exactly ``group_class``.
 
         Args:
             group_id: The group id.

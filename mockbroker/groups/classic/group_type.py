@@ -149,7 +149,7 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- records ---
 
     def group_id_of(self, key: GroupMetadataKey) -> str:
-        """Return the group id in the decoded key of a record."""
+        """Return the group id in a record key. ``key``: the decoded key."""
         return key.group
 
     def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
@@ -245,9 +245,10 @@ class ClassicType(GroupType[ClassicGroup]):
         return starts
 
     def subscribed_topics(self, group: ClassicGroup) -> Container[str] | None:
-        """Return the subscribed topics, or None if the group contains members that are not consumers.
+        """Return the topics whose offsets OffsetDelete must not delete, because members subscribe to them.
 
-        If a subscription cannot be decoded, all topics count as subscribed.
+        If a subscription cannot be decoded, the result contains every topic. The result is None if the members are not
+        consumers (protocol type other than ``consumer``).
         """
         if not (group.empty or group.protocol_type == CONSUMER):
             return None

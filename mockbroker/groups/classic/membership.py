@@ -36,7 +36,7 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
 
 def ensure_leader(group: ClassicGroup) -> None:
-    """Choose a new leader if the group's leader was removed. As in Kafka, it is the first member in the order of a
+    """If the group's leader was removed, choose a new leader: as in Kafka, the first member in the order of a
     HashMap.
     """
     if not group.leader and group.members:

@@ -145,8 +145,8 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def elect_leader(group: ClassicGroup) -> None:
-    """If the group's leader did not rejoin, elect another leader: the first rejoined member in the iteration order of
-    Kafka's HashMap.
+    """If the leader has not rejoined, elect the first rejoined member in the iteration order of Kafka's HashMap as
+    leader.
     """
     membership.ensure_leader(group)
     if group.members and group.members[group.leader].pending_join is None:

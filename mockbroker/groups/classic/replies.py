@@ -56,6 +56,11 @@ def join_response(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
     """Return the successful response to a JoinGroup.
 
     Only the leader's response contains the list of members, with their metadata for the selected protocol.
+
+    Args:
+        group: The group.
+        ticket: Ticket of the request, with which its response is sent.
+        member: The member that sent the request.
     """
     assert group.protocol is not None
     members: list[JoinGroupResponse.Member] = []

@@ -96,7 +96,9 @@ def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
 
 
 def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """Return the error of a TxnOffsetCommit, or NONE if the request is valid. The state of the group is not checked."""
+    """Return the error of a TxnOffsetCommit, or NONE if the request is valid. The request is valid in every group
+    state.
+    """
     return member_error(group, event) if event.has_member_identity else NONE
 
 
@@ -173,17 +175,19 @@ def is_static_with_pending_id(group: ClassicGroup, event: Join) -> bool:
 
 
 def gets_current_generation(group: ClassicGroup, member: Member, event: Join) -> bool:
-    """Return whether a JoinGroup of a member is answered at once with the current generation, because no rebalance is
-    necessary.
+    """Return whether a JoinGroup is answered immediately with the current generation, because it needs no rebalance.
 
-    ``event``: the JoinGroup.
+    Args:
+        group: The group.
+        member: The member that sent the request.
+        event: The JoinGroup.
     """
     unchanged = list(member.protocols) == list(event.protocols)
     return unchanged and (group.state, member.member_id == group.leader) in CURRENT_GENERATION
 
 
 def supports_protocols(group: ClassicGroup, event: Join) -> bool:
-    """Return whether the group supports the protocol type and one of the protocols of a JoinGroup."""
+    """Return whether a JoinGroup has the protocol type of the group, and lists a protocol that all members support."""
     if not group.members:
         return bool(event.protocol_type) and bool(event.protocols)
     return event.protocol_type == group.protocol_type and any(group.all_support(name) for name, _ in event.protocols)

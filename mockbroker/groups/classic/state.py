@@ -48,7 +48,9 @@ SYNC_TIMER: Timer = ("sync", "")
 
 
 def pending_member_timer(member_id: str) -> Timer:
-    """Return the timer key for the timeout of a pending member."""
+    """Return the timer key for the timeout within which a client must send JoinGroup with the member id assigned
+    to it.
+    """
     return ("pending", member_id)
 
 
@@ -111,8 +113,11 @@ class Member(Recorded):
         set_field(self, "pending_sync", None)
 
     def metadata(self, protocol: str) -> bytes:
-        """Return the metadata of the protocol with this name. If the member listed the name twice, the first entry is
-        used.
+        """Return the member's metadata for a protocol.
+
+        If the member listed the protocol name twice, the metadata of the first entry is returned.
+
+        ``protocol``: name of a protocol that the member supports.
         """
         return next(metadata for name, metadata in self.protocols if name == protocol)
 
@@ -295,18 +300,26 @@ class ClassicGroup(CoordinatedGroup):
         return self.supported_protocols[protocol] == len(self.members)
 
     def set_pending_join(self, member: Member, ticket: Ticket) -> None:
-        """Store the ticket of a member's pending JoinGroup, replacing an earlier one, which is never answered."""
+        """Store the ticket of a member's pending JoinGroup. If the member has an older pending JoinGroup, it is never
+        answered.
+
+        Args:
+            member: The member.
+            ticket: Ticket of the request, with which its response is sent.
+        """
         self.pending_join_count += member.pending_join is None
         member.pending_join = ticket
 
     def pop_pending_join(self, member: Member) -> Ticket | None:
-        """Remove and return the ticket of a member's pending JoinGroup, or None."""
+        """Remove and return the ticket of a member's pending JoinGroup; return None if no JoinGroup of the member is
+        pending.
+        """
         ticket, member.pending_join = member.pending_join, None
         self.pending_join_count -= ticket is not None
         return ticket
 
     def all_members_joined(self) -> bool:
-        """Return whether all members have a pending JoinGroup and there are no pending members."""
+        """Return whether every member has a pending JoinGroup, and every assigned member id has been used to join."""
         return not self.pending_members and self.pending_join_count == len(self.members)
 
     def in_map_order(self) -> list[Member]:

@@ -11,8 +11,13 @@ from mockbroker.groups.events import Commit
 
 
 def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE if the request is valid. Source: Kafka's
-    ConsumerGroup.validateOffsetCommit.
+    """Return the error of an OffsetCommit, or NONE if the request is valid.
+
+    Source: Kafka's ConsumerGroup.validateOffsetCommit.
+
+    Args:
+        group: The group.
+        event: The request.
     """
     if event.generation < 0 and group.empty:
         return ErrorCode.NONE

@@ -212,7 +212,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return starts
 
     def subscribed_topics(self, group: ConsumerGroup) -> Container[str]:
-        """Return the names of the subscribed topics."""
+        """Return the names of the subscribed topics, whose offsets OffsetDelete must not delete."""
         return group.subscribed_topics()
 
     # --- description ---

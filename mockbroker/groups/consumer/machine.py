@@ -93,9 +93,9 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Consu
 
 
 def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartbeat:
-    """Return the heartbeat with a member id.
+    """Return a heartbeat that has a member id.
 
-    A heartbeat without member id (v0) gets a new one, unless the member leaves.
+    If the client has sent no member id (v0) and does not leave, the result has a new member id. Else it is ``event``.
 
     Args:
         event: The heartbeat.
@@ -485,14 +485,15 @@ def _update_regex(group: ConsumerGroup, before: ConsumerMember, after: ConsumerM
 def _should_resolve_regexes(
     group: ConsumerGroup, resolved: Mapping[str, ResolvedRegex], context: Context, now: float
 ) -> bool:
-    """Return whether the regular expressions have to be resolved, at most once per REGEX_REFRESH_MIN_INTERVAL.
+    """Return whether a new resolution of the group's regular expressions to topics has to start now.
 
-    A resolution is necessary if a regular expression is not resolved, topics changed, or the last resolution is too
-    old.
+    There are three reasons: the group's members subscribe to other regular expressions than those that were resolved,
+    topics have changed, or the last resolution is older than group.consumer.regex.refresh.interval.ms. The result is
+    False while a resolution is in progress, and until REGEX_REFRESH_MIN_INTERVAL has passed since the last one.
 
     Args:
         group: The group.
-        resolved: The regular expressions that were resolved before the request, subscribed or not.
+        resolved: The regular expressions that were resolved before the request, including those without a subscriber.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
     """
@@ -513,9 +514,9 @@ def _should_resolve_regexes(
 def _resolve_regexes(group: ConsumerGroup, context: Context, now: float) -> Effects:
     """Match the next part of the group's regular expressions with topics, and return the effects.
 
-    A call matches one regular expression with at most REGEX_SLICE topics; the timer for the next part is due at once.
-    After the last part, a new epoch starts if the matching topics changed. If there are many topics, starting the epoch
-    is left to another call.
+    One call matches one regular expression with at most REGEX_SLICE topics, and then makes the timer for the next part
+    due immediately. After the last part, a new epoch starts if the matching topics have changed. If there are many
+    topics, the new epoch starts in a separate call.
 
     Args:
         group: The group, which is changed.
@@ -591,18 +592,19 @@ def fence(
     now: float,
     reasons: Mapping[str, str] = NO_MEMBER_REASONS,
 ) -> GroupEffects:
-    """Remove members, release their partitions and start a new epoch, or convert the group to a classic group.
+    """Remove members, release their partitions, and start a new epoch. Return the effects.
 
-    Return the effects. The next heartbeat computes the target assignment.
+    If only members of the classic protocol remain, the group may be converted to a classic group instead. After a new
+    epoch, the next heartbeat computes the target assignment.
 
     Args:
         group: The group.
-        members: The members.
-        event: The kind of event for the journal.
-        reason: Why the members are removed.
+        members: The members to remove.
+        event: Kind of the journal events.
+        reason: Reason of the removal, for the journal.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
-        reasons: Reasons that members sent, by member id.
+        reasons: Reasons that the members sent, by member id; a member without an entry has sent none.
     """
     removed = list(members)
     effects: list[Effect | RegisterGroup] = [
@@ -623,7 +625,7 @@ def fence(
 
 
 def cancel_timers(group: ConsumerGroup, member: ConsumerMember) -> None:
-    """Remove all deadlines of a member, because it is removed."""
+    """Remove all deadlines of a member that is removed from the group."""
     for timer in (session_timer, rebalance_timer, join_timer, sync_timer):
         group.timers.forget(timer(member.member_id))
 
@@ -642,8 +644,8 @@ EXPIRY_REASONS: Mapping[str, str] = {
 def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
     """Handle the due timers, and return the effects.
 
-    A call matches at most one regular expression with at most REGEX_SLICE topics. After the call no deadline is due,
-    unless regular expressions remain to be matched or the group was converted to a classic group.
+    One call matches at most one regular expression with at most REGEX_SLICE topics. After the call, no deadline is due,
+    with two exceptions: more topics have to be matched, or the group was converted to a classic group.
 
     Args:
         group: The group.

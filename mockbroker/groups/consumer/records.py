@@ -101,12 +101,12 @@ def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
 
 
 def member_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """Return the record with the metadata and subscription of a member (ConsumerGroupMemberMetadata)."""
+    """Return the record with the client data and the subscription of a member (ConsumerGroupMemberMetadata)."""
     return ConsumerGroupMemberMetadataKey(group_id=group.group_id, member_id=member.member_id), _member_value(member), 0
 
 
 def regex_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
-    """Return the records of all resolved regular expressions.
+    """Yield the records of all resolved regular expressions.
 
     Args:
         group: The group.
@@ -166,7 +166,9 @@ def assignment_epoch_record(group: ConsumerGroup) -> Record:
 
 
 def current_assignment_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
-    """Return the record with the partitions that a member has, and the partitions that it has to revoke."""
+    """Return the record with the current assignment of a member: its partitions, and those that it still has to
+    revoke.
+    """
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
     return key, _current_assignment_value(member), 0
 

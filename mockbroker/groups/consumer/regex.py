@@ -92,7 +92,8 @@ class TopicMatches:
 
         Args:
             regex: The regular expression.
-            created: Names of all topics ever created, in order. The list is only appended to, or replaced.
+            created: Names of all topics ever created, in order. Later calls must pass the same list, with names
+                appended. If a call passes another list, all names are matched again.
             existing: Names of the topics that exist.
 
         Raises:
@@ -111,8 +112,8 @@ class TopicMatches:
 
         Args:
             regex: The regular expression.
-            created: Names of all topics ever created, in order; those of earlier calls are not matched again.
-            size: Maximum number of names that are matched.
+            created: Names of all topics ever created, in order. Names that earlier calls have matched are skipped.
+            size: Maximum number of names that this call matches.
 
         Raises:
             InvalidRegex: The regular expression is not valid.

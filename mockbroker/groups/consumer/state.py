@@ -111,7 +111,10 @@ class ConsumerMember:
     pending_revocation: PartitionSet = NO_PARTITIONS
 
     def is_reconciled_to(self, assignment_epoch: int) -> bool:
-        """Return whether the member has reached its target assignment of an epoch."""
+        """Return whether the member has exactly the partitions of its target assignment with this epoch.
+
+        ``assignment_epoch``: epoch of the target assignment.
+        """
         return self.state is MemberState.STABLE and self.epoch == assignment_epoch
 
 
@@ -233,7 +236,7 @@ class ConsumerGroup(SubscribedGroup):
     def preferred_assignor(self, default: str) -> str:
         """Return the assignor that most members request, or ``default`` if no member requests an assignor.
 
-        Of assignors with equal counts, the first one in the order of a Java HashMap is used.
+        If several assignors are requested equally often, the first one in the order of a Java HashMap is returned.
         """
         names = map_order(self.requested_assignors)
         return max(names, key=lambda name: self.requested_assignors[name]) if names else default
@@ -249,7 +252,10 @@ class ConsumerGroup(SubscribedGroup):
     # --- subscriptions ---
 
     def topics_of(self, member: ConsumerMember) -> frozenset[str]:
-        """Return the names of the topics that a member subscribes to by name or resolved regular expression."""
+        """Return the names of the topics that a member subscribes to: by name, or by its regular expression.
+
+        A regular expression that is not resolved yet adds no topics.
+        """
         resolved = self.resolved_regexes.get(member.regex) if member.regex else None
         if resolved is None:
             return member.topics
@@ -288,11 +294,12 @@ class ConsumerGroup(SubscribedGroup):
         return changed
 
     def put_resolved_regex(self, regex: str, resolved: ResolvedRegex) -> None:
-        """Store the resolution of a regular expression to topics, and update the counts of the group.
+        """Store the topics that match a regular expression, and update the number of matching expressions of each
+        topic.
 
         Args:
             regex: The regular expression.
-            resolved: The topics that match it.
+            resolved: The matching topics.
         """
         old = self.resolved_regexes.get(regex)
         if old is None or old.topics is not resolved.topics:
@@ -301,7 +308,11 @@ class ConsumerGroup(SubscribedGroup):
         self.resolved_regexes[regex] = resolved
 
     def remove_resolved_regex(self, regex: str) -> None:
-        """Remove the matching topics of a regular expression (``regex``), and update the group's counts of matches."""
+        """Remove the stored topics of a regular expression, and update the number of matching expressions of each
+        topic.
+
+        ``regex``: the regular expression; if it is not resolved, nothing changes.
+        """
         old = self.resolved_regexes.pop(regex, None)
         if old is None:
             return
@@ -318,7 +329,9 @@ class ConsumerGroup(SubscribedGroup):
     # --- members ---
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Add a member, or replace the member with the same id. A new member epoch cancels the rebalance timeout."""
+        """Add a member, or replace the member with the same id. If the member epoch changes, cancel the rebalance
+        timeout.
+        """
         old = self.members.get(member.member_id)
         if old is not None:
             self._count(old, -1)
@@ -339,7 +352,7 @@ class ConsumerGroup(SubscribedGroup):
         self.homogeneous = self._is_homogeneous()
 
     def remove_member(self, member: ConsumerMember) -> None:
-        """Remove a member from the group, and release its partitions."""
+        """Remove a member from the group with its target assignment, and release its partitions."""
         del self.members[member.member_id]
         self._count(member, -1)
         self._remove_partition_epochs(member)

@@ -178,10 +178,13 @@ def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now
 def can_downgrade(
     group: ConsumerGroup, without: Collection[ConsumerMember], settings: Settings, *, remaining: int
 ) -> bool:
-    """Return whether the group can be converted to a classic group.
+    """Return whether a consumer group can be converted to a classic group.
+
+    This is so if three conditions hold: ``without`` contains all members that use the consumer protocol,
+    group.consumer.migration.policy allows a downgrade, and ``remaining`` is neither 0 nor more than group.max.size.
 
     Args:
-        group: The group.
+        group: The consumer group.
         without: The members that leave or are replaced.
         settings: The settings of the brokers.
         remaining: Number of members of the resulting classic group.
@@ -215,14 +218,14 @@ def downgrade(
 def downgrade_without(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> GroupEffects | None:
-    """Convert a consumer group to a classic group, if only members of the classic protocol remain.
+    """Convert a consumer group to a classic group, if all remaining members use the classic protocol.
 
     Args:
         group: The group.
         without: The members that leave.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
-        reason: Why the members leave.
+        reason: Why the members leave, as text for the journal.
 
     Returns:
         The effects; None if the group was not converted.
@@ -298,12 +301,13 @@ def to_partition_set(topics: Collection[NamedPartitions], cluster: ClusterState)
 
 
 def encode_assignment(assigned: PartitionSet, metadata: bytes, cluster: ClusterState) -> bytes:
-    """Return an encoded ConsumerProtocolAssignment, in the version of the member's subscription, at most 3.
+    """Return partitions as an encoded ConsumerProtocolAssignment, in the version of the member's subscription, at most
+    3.
 
     Args:
         assigned: Topic ids and partition indexes.
         metadata: Encoded subscription of the member.
-        cluster: The topics; topic ids that do not exist are omitted.
+        cluster: Cluster that has the topics. Partitions of topics that do not exist are omitted.
     """
     element = ConsumerProtocolAssignment.TopicPartition
     topic_partitions = [

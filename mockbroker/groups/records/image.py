@@ -18,19 +18,28 @@ Change: TypeAlias = tuple[bytes, bytes | None]  # encoded key and value; None fo
 
 
 def encode(key: object, value: object, version: int) -> tuple[bytes, bytes]:
-    """Return the encoded key and value of a record. ``version``: version of the value's schema."""
+    """Return the encoded key and the encoded value of a record.
+
+    Args:
+        key: The key.
+        value: The value.
+        version: Schema version in which the value is encoded.
+    """
     encoded_key, encoded_value = encode_record(key, value, version)
     assert encoded_value is not None
     return encoded_key, encoded_value
 
 
 def image_of(records: Iterable[Record]) -> Image:
-    """Return the image of the group that has these records."""
+    """Return the image (encoded key -> encoded value) that consists of the given records.
+
+    ``records``: key, value and value version of each record.
+    """
     return dict(encode(*record) for record in records)
 
 
 def tombstones(keys: Iterable[bytes]) -> list[Change]:
-    """Return tombstones for the given encoded keys, as changes."""
+    """Return tombstones for encoded keys, as changes: pairs of key and None."""
     return [(key, None) for key in keys]
 
 
@@ -43,7 +52,13 @@ def encoded_keys(kinds: Iterable[type], **fields: str) -> list[bytes]:
 
 
 def apply_changes(image: Image, changes: Iterable[Change]) -> Iterator[Change]:
-    """Apply changes to an image, and yield the changes that had an effect."""
+    """Apply changes to an image, and yield the changes that were necessary: those whose value is not in the image
+    already.
+
+    Args:
+        image: The image (encoded key -> encoded value), which is changed while the caller iterates.
+        changes: Encoded key and encoded value; None as value deletes the key.
+    """
     for key, value in changes:
         if image.get(key) == value:
             continue

@@ -49,7 +49,12 @@ def encode_key(group_id: str, topic: str, partition: int) -> bytes:
 
 
 def decode_value(value: OffsetCommitValue, wall: WallClock) -> Committed:
-    """Return the committed offset in the decoded value of an offset record; ``wall``: the clock of its timestamps."""
+    """Return the committed offset in an offset record.
+
+    Args:
+        value: The decoded value of the record.
+        wall: The clock of the timestamps in records.
+    """
     return Committed(
         offset=value.offset,
         leader_epoch=value.leader_epoch,

@@ -37,7 +37,7 @@ class _WrittenGroup:
     offset_keys: dict[TopicPartition, bytes | None] = field(default_factory=dict)
 
     def is_current(self, group: CoordinatedGroup) -> bool:
-        """Return whether the group is unchanged since it was written, as after most heartbeats."""
+        """Return whether a group has no changes that are not written yet, as after most heartbeats."""
         return self.group is group and self.offsets is group.offsets and not group.has_unwritten_changes
 
     def all_offset_keys(self) -> dict[TopicPartition, bytes | None]:
@@ -126,7 +126,7 @@ class GroupRecordWriter:
         group.offsets.mark_written()
 
     def unload(self, group_id: str) -> None:
-        """Stop writing a group, because another broker coordinates it now."""
+        """Forget the written records of a group, because another broker coordinates the group now."""
         self._written.pop(group_id, None)
 
     # --- changes ---

@@ -139,7 +139,7 @@ class ShareType(EpochGroupType[ShareGroup]):
         initialization.remove_topics(group, topics)
 
     def share_partitions(self, group: ShareGroup) -> Mapping[UUID, Sequence[int]]:
-        """Return the partitions whose share state is initialized: topic id -> partition indexes."""
+        """Return the share partitions of the group whose share state is initialized: topic id -> partition indexes."""
         return {topic_id: sorted(shared.partitions) for topic_id, shared in group.initialized.items()}
 
     def prepare_deletion(self, group: ShareGroup, context: Context, now: float) -> ErrorCode:

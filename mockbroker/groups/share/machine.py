@@ -101,14 +101,14 @@ def session_timeout(group_id: str, context: Context) -> float:
 
 
 def get_member(group: ShareGroup, member_id: str) -> ShareMember:
-    """Return a member. Raises: Refused if the group has no member with this id."""
+    """Return the member with a given member id. Raises: Refused if the group has no such member."""
     return find_member(group.members, group.group_id, member_id)
 
 
 def _get_or_create_member(group: ShareGroup, event: ShareHeartbeat) -> ShareMember:
-    """Return the member that sent a heartbeat. If an unknown member joins the group, return a new member.
+    """Return the member that sent a heartbeat: a member of the group, or a new member if an unknown member id joins.
 
-    Raises: Refused if the member is unknown or its epoch is not valid.
+    Raises: Refused if the member id is unknown and does not join, or if the member epoch is not valid.
     """
     if event.epoch == JOIN_EPOCH:
         return group.members.get(event.member_id) or ShareMember(member_id=event.member_id)
@@ -118,7 +118,14 @@ def _get_or_create_member(group: ShareGroup, event: ShareHeartbeat) -> ShareMemb
 
 
 def _check_epoch(member: ShareMember, epoch: int) -> None:
-    """Check the member epoch of a heartbeat. The previous epoch is accepted, because the last response may be lost.
+    """Check the member epoch of a heartbeat.
+
+    The previous epoch of the member is valid too: the client may have lost the response that contained the current
+    epoch.
+
+    Args:
+        member: The member.
+        epoch: Member epoch in the heartbeat.
 
     Raises:
         Refused: The epoch is neither the current nor the previous one.

@@ -59,8 +59,9 @@ def records(group: ShareGroup) -> Iterator[Record]:
 
 
 def changed_records(group: ShareGroup) -> Iterator[Change]:
-    """Yield the records of all fields that were set since the last write, and tombstones. The order is that of Kafka's
-    heartbeat.
+    """Yield the records of all fields that were set since the last write, and tombstones.
+
+    The records are in the order in which Kafka writes the records of a heartbeat.
     """
     changes = group.changes
     members, targets = changes.get("members", {}), changes.get("target", {})

@@ -11,7 +11,14 @@ from mockbroker.groups.streams.state import (
 
 
 def commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE. Source: Kafka's StreamsGroup.validateOffsetCommit."""
+    """Return the error of an OffsetCommit, or NONE if the request is valid.
+
+    Source: Kafka's StreamsGroup.validateOffsetCommit.
+
+    Args:
+        group: The group.
+        event: The request.
+    """
     if event.generation < 0 and group.empty:
         return ErrorCode.NONE
     member = group.members.get(event.member_id)
@@ -54,10 +61,16 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
 
 
 def _had_the_tasks(group: StreamsGroup, member: StreamsMember, event: Commit) -> bool:
-    """Return whether the member has had the tasks of the committed partitions since the member epoch of the commit.
+    """Return whether a commit with an older member epoch is valid, because the member still has the tasks of that
+    epoch.
 
-    If the function returns True, a commit with this older epoch is valid. ``event``: the commit. Source: Kafka's
-    StreamsGroup.createAssignmentEpochValidator.
+    This is so if every committed partition belongs to a task that was assigned to the member in the epoch of the commit
+    or earlier. Source: Kafka's StreamsGroup.createAssignmentEpochValidator.
+
+    Args:
+        group: The group.
+        member: The member that commits.
+        event: The commit.
     """
     if event.generation > member.epoch or group.topology is None:
         return False

@@ -166,7 +166,7 @@ def _update(group: StreamsGroup, event: StreamsHeartbeat, context: Context, now:
 
 
 def get_member(group: StreamsGroup, member_id: str) -> StreamsMember:
-    """Return a member. Raises: Refused if the group has no member with this id."""
+    """Return the member with a given member id. Raises: Refused if the group has no such member."""
     return find_member(group.members, group.group_id, member_id)
 
 
@@ -202,9 +202,11 @@ def _updated_member(member: StreamsMember, event: StreamsHeartbeat) -> StreamsMe
 
 
 def _updated_topology(group: StreamsGroup, event: StreamsHeartbeat) -> Topology:
-    """Return the topology of the group. The first member sets it.
+    """Return the topology of the group after a heartbeat. The topology of the first member becomes the group's
+    topology.
 
-    Raises: Refused if the heartbeat has a different topology of the same or a newer epoch, or one that is not valid.
+    Raises: Refused if the topology in the heartbeat is not valid, or if it differs from the group's topology and its
+    epoch is the same or newer.
     """
     known = group.topology
     if event.topology is None:
@@ -244,6 +246,10 @@ def _configured(
 
 def _check_tasks(owned: Tasks, configured: ConfiguredTopology) -> None:
     """Check that the tasks that a member reports as owned exist in the configured topology.
+
+    Args:
+        owned: Active, standby and warm-up tasks that the member reports.
+        configured: The configured topology.
 
     Raises: Refused if a task does not exist.
     """
@@ -455,17 +461,20 @@ def _topic_status(
     now: float,
     may_create: Callable[[str], bool] | None,
 ) -> list[Response.Status]:
-    """Return the statuses of missing or wrong topics, and create missing internal topics.
+    """Return the status of a topology whose topics are missing or wrong, and create missing internal topics.
 
     If the client may not create one of the topics, no topic is created. As in Kafka, topics are created after the
-    response, so the response reports only errors of earlier attempts.
+    response. So the text of the status can only contain errors of earlier attempts to create the topics.
 
     Args:
         configured: The configured topology.
         settings: The settings of the group.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
-        may_create: Function that returns whether the client may create a topic; None if it may create all.
+        may_create: Function that returns whether the client may create a topic; None if the client may create all
+            topics.
+
+    Returns: a list with the status, or [] if the topology has no problem.
     """
     if configured.problem is None:
         return []
@@ -568,7 +577,10 @@ def note(group: StreamsGroup, event: EventKind, member: StreamsMember, reason: s
 
 
 def source_partitions(group: StreamsGroup, member: StreamsMember) -> dict[str, list[int]]:
-    """Return, by topic, the partitions of source and repartition topics that the active tasks of a member read."""
+    """Return the partitions that the active tasks of a member read: topic name -> partition indexes.
+
+    The topics are source and repartition topics. The result is {} before the group has a topology.
+    """
     if group.topology is None:
         return {}
     names: dict[str, list[str]] = {}

@@ -150,7 +150,9 @@ def assignment_epoch_record(group: StreamsGroup) -> Record:
 
 
 def current_assignment_record(group: StreamsGroup, member: StreamsMember) -> Record:
-    """Return the record with the tasks that a member has, and the tasks that it has to revoke."""
+    """Return the record with the current assignment of a member: its tasks, and the tasks that it still has to
+    revoke.
+    """
     assigned, pending = member.assigned, member.pending_revocation
     value = Current(
         member_epoch=member.epoch,
@@ -193,7 +195,7 @@ def member_keys(group_id: str, member_id: str) -> list[bytes]:
 
 
 def group_keys(group_id: str) -> list[bytes]:
-    """Return the keys of the group's records, except the records of members, in the order of Kafka's tombstones."""
+    """Return the keys of the group's records, except the records of its members, in the order of Kafka's tombstones."""
     kinds = (StreamsGroupTargetAssignmentMetadataKey, StreamsGroupMetadataKey, StreamsGroupTopologyKey)
     return encoded_keys(kinds, group_id=group_id)
 

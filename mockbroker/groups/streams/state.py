@@ -253,7 +253,9 @@ class StreamsGroup(EpochGroup):
     # --- members ---
 
     def put_member(self, member: StreamsMember) -> None:
-        """Add a member, or replace the member with the same id. A new member epoch cancels the rebalance timeout."""
+        """Add a member, or replace the member with the same id. If the member epoch changes, cancel the rebalance
+        timeout.
+        """
         old = self.members.get(member.member_id)
         if old is not None:
             self._remove_owner(old)
@@ -268,7 +270,9 @@ class StreamsGroup(EpochGroup):
         self.peak_member_count = max(self.peak_member_count, len(self.members))
 
     def remove_member(self, member: StreamsMember) -> None:
-        """Remove a member and its target assignment. Without members, a shutdown request is forgotten."""
+        """Remove a member and its target assignment. If no member remains, discard the request to shut down the
+        application.
+        """
         self._remove_owner(self.members.pop(member.member_id))
         self.target.pop(member.member_id, None)
         self.balanced_tasks = None
@@ -277,10 +281,10 @@ class StreamsGroup(EpochGroup):
             self.shutdown_by = ""
 
     def _prepare_target(self, old: StreamsMember | None, member: StreamsMember) -> None:
-        """Add a new member to ``balanced_tasks``, if its tasks can be computed without the other members.
+        """Update ``balanced_tasks``, the state for adding a joining member to the target assignment, after a change of
+        a member.
 
-        If this is not possible, set ``balanced_tasks`` to None, so that the next target assignment is computed for all
-        members.
+        If the state cannot be updated, set it to None: then the next target assignment is computed for all members.
 
         Args:
             old: The member before the change; None for a new member.

@@ -185,7 +185,12 @@ class Bindings:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def bind(self, recorded: str, ours: str) -> None:
-        """Bind a recorded id to ``ours``, the id in the same field of this run."""
+        """Bind a recorded id to the id in the same field of this run. An earlier binding is replaced.
+
+        Args:
+            recorded: recorded id.
+            ours: id in this run.
+        """
         self._bound[recorded] = ours
 
     def fits(self, recorded: str, ours: object) -> bool:

@@ -93,8 +93,8 @@ def _config_text(value: object) -> str:
 async def prepare(asker: Asker, conversation: Conversation) -> None:
     """Prepare an external broker for a conversation.
 
-    Groups and topics of an earlier run are deleted, and the topics that exist at the start of the conversation are
-    created.
+    The groups and topics of the conversation may still exist from an earlier run: they are deleted. Then the topics
+    that exist at the start of the conversation are created.
 
     Args:
         asker: connection to the broker.
@@ -150,7 +150,7 @@ async def clear(asker: Asker, conversation: Conversation) -> None:
 
 
 def _streams_heartbeats(conversation: Conversation) -> Iterator[StreamsGroupHeartbeatRequest]:
-    """Yield a heartbeat with which a member leaves, for each member of the streams groups in a conversation."""
+    """Yield the request with which a member leaves its group, for each member of a streams group in a conversation."""
     sent = (step.fields for step in conversation.steps if step.api_key == STREAMS_GROUP_HEARTBEAT.key and step.fields)
     for group_id, member_id in sorted({(each.get("group_id"), each.get("member_id")) for each in sent}):
         if group_id and member_id:
@@ -286,9 +286,13 @@ def created_topics(conversation: Conversation) -> set[str]:
 
 
 def _texts_of(conversation: Conversation, names: frozenset[str]) -> Iterator[str]:
-    """Yield the values of the request fields whose names are in ``names``, from all requests of a conversation.
+    """Yield the values of some request fields, from all requests of a conversation, in order.
 
-    Values that are not strings are skipped.
+    Values that are not strings are skipped, and values may be repeated.
+
+    Args:
+        conversation: the conversation.
+        names: names of the fields.
     """
     for step in conversation.steps:
         if step.event == "request":

@@ -137,7 +137,12 @@ async def _play_once(file: Path, address: tuple[str, int] | None, sasl_port: int
 
 
 def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
-    """Return the outcome of a conversation. ``difference``: the first difference, or None."""
+    """Return the outcome of a conversation that was played.
+
+    Args:
+        conversation: the conversation.
+        difference: the first difference from the recording; None if there is none.
+    """
     if difference is None:
         return Outcome(conversation.name, "ok")
     is_hurried = difference.lateness >= BUSY
@@ -146,9 +151,9 @@ def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
 
 
 def _release(conversation: Conversation) -> str:
-    """Return the release to emulate for a conversation, such as ``3.9`` for version 3.9.1.
+    """Return the Kafka release that a mockbroker emulates for a conversation, such as ``3.9`` for version 3.9.1.
 
-    For an unknown version, it is the newest release.
+    If no release has the version of the conversation, return the newest release.
     """
     release = ".".join(conversation.version.split(".")[:2])
     return release if release in RELEASES else KAFKA_4_2.name

@@ -47,7 +47,7 @@ class Run:
         self.queue.now = seconds
 
     def do(self, step: Step) -> None:
-        """Advance the virtual time to the time of a step, and execute the step."""
+        """Advance the virtual time to the time of a step of the story, and then execute the step."""
         self.until(step.at)
         self.scheme.do(step)
 

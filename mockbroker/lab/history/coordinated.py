@@ -235,9 +235,13 @@ class Coordinated(Scheme):
         self.clients[consumer].crash()
 
     def busy(self, consumer: str, seconds: float) -> None:
-        """Stop the polls of a consumer for ``seconds``.
+        """Stop the polls of a consumer.
 
-        The consumer continues to send heartbeats, but it rejoins only with its next poll.
+        The consumer continues to send heartbeats. It takes part in a rebalance only at its next poll.
+
+        Args:
+            consumer: name of the consumer.
+            seconds: time without polls, seconds.
         """
         self.clients[consumer].polls_at = self.queue.now + seconds
 

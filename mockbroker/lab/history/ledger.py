@@ -113,7 +113,8 @@ class Ledger:
                 self._states.setdefault((group, place), _State(counted=self.queue.now))
 
     def come(self, group: str, reader: str) -> None:
-        """Record that a consumer was started.
+        """Record that the process of a consumer was started, so that partitions of its group without a reader count as
+        unread.
 
         Args:
             group: group id.
@@ -158,7 +159,7 @@ class Ledger:
             state.changed = self.changed = self.queue.now
 
     def readers(self, group: str) -> dict[Place, list[str]]:
-        """Return the current readers' names for each partition of a group."""
+        """Return the current readers of each partition of a group: partition -> names of the consumers."""
         return {place: sorted(self._states[group, place].readers) for place in self.places}
 
     @property

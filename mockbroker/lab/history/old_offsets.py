@@ -105,9 +105,7 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Do nothing. ZooKeeper calls this function when it has accepted the broker's session; no request waits for
-    that.
-    """
+    """Do nothing. ZooKeeper calls this function when it has accepted the broker's session, which needs no action."""
 
 
 def _expired() -> None:

@@ -127,7 +127,12 @@ class Scheme(ABC):
         """Crash the process of a consumer."""
 
     def busy(self, consumer: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
-        """Make a consumer process records for ``seconds``; during this time it does not poll."""
+        """Make a consumer process records, so that it does not poll.
+
+        Args:
+            consumer: name of the consumer.
+            seconds: duration of the processing, seconds.
+        """
 
     def topic_grew(self, topic: str, count: int) -> None:  # noqa: B027 - in most schemes consumers watch topics themselves
         """Handle a topic that has got more partitions, after the controller has read the change.
@@ -159,7 +164,9 @@ class Scheme(ABC):
         return sum(traffic.notifications for role, traffic in roles.items() if role != BROKER)
 
     def do(self, step: Step) -> None:
-        """Execute a step of the story."""
+        """Execute a step of the story, such as the start of a consumer. The caller has advanced the virtual time to the
+        step.
+        """
         group = self.story.groups.get(step.name, "")
         if step.kind == JOIN:
             self.ledger.come(group, step.name)

@@ -298,7 +298,13 @@ class ZooKeeper:
         return self.traffic.setdefault(role, Traffic())
 
     def lag(self, server: int, seconds: float) -> None:
-        """Set the one-way delay in seconds of messages between a ZooKeeper server and the leader of the ensemble."""
+        """Set the one-way delay of messages between a server and the leader of the ensemble. The leader itself never
+        lags.
+
+        Args:
+            server: number of the server; for 0 (the leader) the delay remains 0.
+            seconds: one-way delay, seconds.
+        """
         self.servers[server].lag = seconds if server else 0.0
 
     def connect(
@@ -372,12 +378,12 @@ class ZooKeeper:
         self.queue.at(server.there, what, *with_)
 
     def _to_all(self, changes: list[Change], origin: Session, after: Callable[[], None]) -> None:
-        """Apply changes on all servers, each after its lag.
+        """Apply changes of nodes on all servers: each server applies them when the message from the leader arrives.
 
         Args:
             changes: changes of nodes.
-            origin: session that requested them.
-            after: function that is called when the server of ``origin`` has applied them.
+            origin: session whose request caused the changes.
+            after: function that is called when the server to which ``origin`` is connected has applied the changes.
         """
         for server in self.servers:
             then = after if server.number == origin.server else None
@@ -517,7 +523,12 @@ class ZooKeeper:
             self._sessions[session.number] = session, self.queue.now
 
     def _check(self, session: Session) -> None:
-        """Expire a session if no message arrived within its timeout; else check again at the end of its timeout."""
+        """Expire a session if no message of the client has arrived for the session timeout.
+
+        If the session timeout is not over, check again when it ends. Do nothing if the session has ended.
+
+        ``session``: the session.
+        """
         if session.number not in self._sessions:
             return
         due = self._sessions[session.number][1] + session.timeout

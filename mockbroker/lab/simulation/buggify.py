@@ -90,6 +90,8 @@ class Buggify:
     def change_data_dir(self, data: DataDir) -> None:
         """Apply the point ``flush-partially`` to a data directory, if the point is active: some writes are divided into
         two.
+
+        ``data``: the data directory, whose method for writing is replaced.
         """
         if "flush-partially" not in self._points:
             return

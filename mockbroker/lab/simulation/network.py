@@ -137,7 +137,9 @@ class Network:
         self._queue.at(to.here, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
-        """Close a connection on the client's side. Requests that were already sent still arrive."""
+        """Close a connection on the client's side. Requests that were sent before still arrive; responses are
+        discarded.
+        """
         if connection.open:
             connection.open = False
             connection.waiting.clear()
@@ -147,8 +149,10 @@ class Network:
     def break_off(self, connection: Wire) -> None:
         """Break a connection as a network failure does.
 
-        All messages of the connection that are in flight are lost. The broker learns of the failure immediately, the
-        client after a delay.
+        All messages of the connection that are in flight are lost. The broker detects the failure immediately, the
+        client after a delay. Do nothing if the connection is already broken.
+
+        ``connection``: the connection.
         """
         if not connection.cut:
             connection.cut = True
@@ -156,7 +160,7 @@ class Network:
             self._queue.after(RESET + connection.peer.delay(), self._notify, connection)
 
     def free(self, link: Link) -> None:
-        """Stop holding the messages of a link, and deliver the held ones in order."""
+        """End the clogging of a link: deliver the messages that were held, in order, and hold no more messages."""
         link.clogged = False
         while link.held:
             what, with_ = link.held.popleft()

@@ -84,6 +84,8 @@ class SimulatedConnection(Connection):
 
     Attributes:
         wire: the connection in the simulated network.
+        requests: received requests.
+        out: requests with their responses, which are not sent yet.
         pending: the last request that was handled; None before the first.
     """
 
@@ -540,9 +542,10 @@ class Shell:
             self._keep_unsent([(call, outcome.response)])
 
     def _keep_unsent(self, answers: Iterable[Answer]) -> None:
-        """Store the unsent responses of closed connections.
+        """Store the unsent responses of a closed connection.
 
-        When the changes up to now are synced, the checkers treat these responses as acknowledged.
+        When all changes that the broker has made until now are synced, the checkers treat these responses as
+        acknowledged.
 
         ``answers``: the requests with their responses.
         """
@@ -638,7 +641,10 @@ class Shell:
     # --- brokers that stop and restart ---
 
     def change(self, effects: Effects) -> None:
-        """Apply the effects of a leader change, and notify the invariant checkers."""
+        """Deliver the responses of a leader change to the clients, and notify the invariant checkers.
+
+        ``effects``: responses and journal events that the leader change has produced.
+        """
         now = self.now
         self.pump.deliver(self.router.finish(effects, now))
         self.watchers.notify("ticked", self.broker, now)

@@ -103,7 +103,7 @@ class HostileBroker:
             thread.call(add)
 
     def _watch_rules(self, cluster: Cluster) -> None:
-        """Store the responses that the fault rules change."""
+        """Add a stage that stores the last response that a fault rule has changed, for ``explanation``."""
         outer = cluster.router.outer_stages
         cluster.router.outer_stages = {key: (self._watch, *stages) for key, stages in outer.items()}
 
@@ -124,7 +124,7 @@ class HostileBroker:
         return self._applied + sum(state.applied for state in self._handle.faults.states())
 
     def feed(self) -> None:
-        """Append a record to each partition."""
+        """Append one record to each partition of the topic that the client uses."""
         for partition in range(PARTITIONS):
             self._handle.produce(self._topic, [RECORD], partition=partition)
 
@@ -143,7 +143,11 @@ class HostileBroker:
                 self._handle.rebalance(group_id)
 
     def seen(self) -> tuple[set[str], set[str]]:
-        """Return the APIs that the client has requested and the GOALS that it has achieved since the last call."""
+        """Return the progress of the client since the last call of this method.
+
+        Returns: the names of the APIs that the client has requested; the APIs in GOALS whose response shows that the
+        client made progress.
+        """
 
         def look(cluster: Cluster) -> tuple[set[str], set[str]]:
             log = cluster.router.requests

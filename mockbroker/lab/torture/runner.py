@@ -351,7 +351,7 @@ class _Run:
     def _watch(self) -> Verdict:
         """Watch the client until a verdict is possible, and return the verdict.
 
-        The misbehaviour of the cluster is ended after ``Limits.bad`` seconds.
+        After ``Limits.bad`` seconds, the cluster stops its misbehaviour.
         """
         most_memory = self._health.memory + self._limits.memory
         misbehaved: float | None = None
@@ -416,7 +416,7 @@ def _quoted(output: str, preferred: Sequence[str] = ()) -> str:
 
 
 def _pause(broker: HostileBroker, process: ClientProcess, elapsed: float) -> None:
-    """Wait SAMPLED seconds for the client, and append records to the cluster about every FED seconds.
+    """Wait SAMPLED seconds, or until the client ends, and append records to the cluster about every FED seconds.
 
     Args:
         broker: the cluster.

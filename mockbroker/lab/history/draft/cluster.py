@@ -180,16 +180,25 @@ class DraftCluster:
             self._close(connection)
 
     def pause(self, consumer: str, seconds: float) -> None:
-        """Pause the process of a consumer for ``seconds``, as a garbage collection does. Messages to the consumer are
-        delayed.
+        """Pause the process of a consumer, as a garbage collection does.
+
+        Messages to the consumer and its timers are delayed until the end of the pause.
+
+        Args:
+            consumer: consumer name.
+            seconds: duration of the pause, seconds.
         """
         self._frozen.setdefault(consumer, [])
         self._queue.after(seconds, self._end_pause, consumer)
 
     def work(self, consumer: str, seconds: float) -> None:
-        """Make a consumer process records for ``seconds``.
+        """Make a consumer process records, so that the consumer does not poll.
 
         During this time, the consumer sends heartbeats only if its option ``background`` is True.
+
+        Args:
+            consumer: consumer name.
+            seconds: duration of the processing, seconds.
         """
         if self.consumers[consumer].options.background:
             self.consumers[consumer].busy(self.now + seconds)
@@ -197,7 +206,13 @@ class DraftCluster:
             self.pause(consumer, seconds)
 
     def set_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic, or set the number of partitions of an existing topic."""
+        """Create a topic, or set the number of partitions of an existing topic. Brokers with a watch on the topic are
+        notified.
+
+        Args:
+            topic: topic name.
+            partitions: number of partitions after the change.
+        """
         for node in self.store.set_topic(topic, partitions):
             self._perform(node, self.brokers[node], self.brokers[node].topic_changed())
 
@@ -288,7 +303,11 @@ class DraftCluster:
         return self._spans + going_on
 
     def is_settled(self, group: str) -> bool:
-        """Return whether a group's coordinator is Steady and all running consumers are in its generation."""
+        """Return whether a group is stable.
+
+        A group is stable if its coordinator is in state Steady, all running consumers are members, and all of them have
+        the current generation. The result is False if the coordinator is down.
+        """
         coordinator = self.coordinator(group)
         running = [one for one in self.consumers.values() if one.group == group and one.state is not Consuming.DOWN]
         return (
@@ -340,7 +359,8 @@ class DraftCluster:
     # --- broker actions ---
 
     def _perform(self, node: int, broker: Broker, actions: Actions) -> None:
-        """Perform the actions of a broker in order. Stop if the broker fails in between.
+        """Perform the actions of a broker in order. If the broker fails after an action, the remaining actions are
+        dropped.
 
         Args:
             node: broker id.
@@ -409,7 +429,9 @@ class DraftCluster:
         return moment
 
     def _serve(self, connection: DraftConnection) -> None:
-        """Handle the next request of a connection, or do nothing while the previous request is pending."""
+        """Handle the next received request of a connection. Do nothing while an earlier request is pending or if none
+        waits.
+        """
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return
         connection.busy = True
@@ -446,7 +468,7 @@ class DraftCluster:
         self._serve(connection)
 
     def _close(self, connection: DraftConnection) -> None:
-        """Close a connection on behalf of the consumer."""
+        """Close a connection, as its consumer requests. The broker is notified after the network delay."""
         self._links.pop((connection.consumer, connection.link), None)
         self._network.to_broker(connection, self._closed, connection)
 
@@ -456,7 +478,9 @@ class DraftCluster:
             self._perform(connection.node, broker, broker.disconnected(connection.number, self.now))
 
     def _disconnect_consumer(self, connection: DraftConnection) -> None:
-        """Notify a consumer that its connection has failed: the broker has closed or refused it, or is down."""
+        """Notify the consumer that its connection has failed, because the broker is down or has closed or refused the
+        connection.
+        """
         self._deliver(connection.consumer, self._connection_ended, connection)
 
     def _connection_ended(self, connection: DraftConnection, now: float) -> Effects:

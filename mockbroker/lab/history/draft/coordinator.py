@@ -127,7 +127,7 @@ class Coordinator:
         return [*self.lost(), *(Answer(parked.connection, elsewhere) for parked in waiting)]
 
     def lost(self) -> Actions:
-        """Stop because the broker failed or another coordinator was elected, and return the actions."""
+        """Stop this coordinator, because its broker failed or another coordinator was elected. Return the actions."""
         return [self._move(Cause.LOST)]
 
     # --- requests ---
@@ -161,7 +161,10 @@ class Coordinator:
         return self._prepare(Cause.JOIN) + self._rebalance_if_all_joined(now)
 
     def _join_error(self, request: JoinGroupRequest) -> Error:
-        """Return the error with which a JoinGroup request is rejected, or NONE if it starts or joins a rebalance."""
+        """Return the error with which a JoinGroup request is rejected, or NONE if the request is accepted.
+
+        An accepted request starts a rebalance, or joins the rebalance in progress.
+        """
         if request.strategy not in STRATEGIES:
             return Error.UNKNOWN_PARTITIONING_STRATEGY
         if request.consumer_id is not None and request.consumer_id not in self.members.keys() | self._former:
@@ -202,7 +205,7 @@ class Coordinator:
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
         """Handle a heartbeat in the state "Prepare for rebalance". Return the error of the response, and the actions.
 
-        If the rebalance was caused only by an expired session, and the next heartbeat comes from the member of this
+        If the only cause of the rebalance is an expired session, and the heartbeat comes from the member of this
         session, the rebalance is cancelled.
 
         Args:
@@ -236,11 +239,12 @@ class Coordinator:
         return Error.ILLEGAL_GENERATION if consumer_id in self._former else Error.UNKNOWN_CONSUMER
 
     def _is_current(self, generation: int, member: Member) -> bool:
-        """Return whether a generation is current, and whether the member has received it in a JoinGroup response.
+        """Return whether a request contains the current generation, and the member has received this generation from
+        JoinGroup.
 
         Args:
-            generation: generation in a request of the member.
-            member: the member.
+            generation: generation in the request.
+            member: the member that sent the request.
         """
         return generation == self.record.generation == member.generation
 

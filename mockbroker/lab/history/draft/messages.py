@@ -167,7 +167,7 @@ Response = ConsumerMetadataResponse | JoinGroupResponse | HeartbeatResponse | Of
 
 
 def answer_to(request: GroupRequest, error: Error) -> Response:
-    """Return the response to a request that contains only an error."""
+    """Return the response to a request of a consumer, with an error and the default values in all other fields."""
     match request:
         case JoinGroupRequest():
             return JoinGroupResponse(error=error)

@@ -78,7 +78,12 @@ def owners(spans: Iterable[Span], group: str, time: float) -> dict[TopicPartitio
 
 
 def overlaps(spans: Iterable[Span]) -> list[tuple[Span, Span]]:
-    """Return the pairs of spans in which two consumers of a group own the same partition at the same time."""
+    """Return the pairs of spans in which two consumers of one group own the same partition at the same time.
+
+    In each pair, the span that began earlier is the first.
+
+    ``spans``: intervals of ownership, in any order.
+    """
     by_partition: dict[tuple[str, TopicPartition], list[Span]] = {}
     for span in sorted(spans, key=lambda span: span.since):
         by_partition.setdefault((span.group, span.partition), []).append(span)

@@ -6,7 +6,12 @@ from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
 
 
 def find_inconsistent_read(log: FinalLog) -> str:
-    """Return a description of the first read that differs from the log at the end of the run; "" if there is none."""
+    """Return a description of the first read by a client that differs from the log at the end of the run.
+
+    The result is "" if there is no such read.
+
+    ``log``: the records at the end of the run.
+    """
     for place, offset, client in log.history.out_of_range:
         if log.is_deleted(place, offset):
             continue

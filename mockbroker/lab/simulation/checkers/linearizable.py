@@ -38,7 +38,10 @@ def find_impossible_lookup(log: FinalLog) -> str:
 def _interval(operation: OffsetOperation) -> Interval:
     """Return the interval of virtual time, in seconds, within which an operation takes effect: (start, end).
 
-    A commit in a transaction takes effect between EndTxn and its response.
+    For a commit in a transaction, the interval is from EndTxn to its response; the end is inf if the transaction was
+    not committed. For all other operations, it is from the request to the response.
+
+    ``operation``: a commit or a lookup of an offset.
     """
     transaction = operation.transaction
     if transaction is None:
@@ -47,9 +50,13 @@ def _interval(operation: OffsetOperation) -> Interval:
 
 
 def _is_optional(operation: OffsetOperation, others: list[OffsetOperation]) -> bool:
-    """Return whether a commit in a transaction may have no effect, because a newer commit overlaps it.
+    """Return whether a commit in a transaction may have no effect, because another commit may have come later.
 
-    ``others``: all operations on the same group and partition.
+    The result is False for operations outside a transaction.
+
+    Args:
+        operation: the commit.
+        others: all operations on the same group and partition.
     """
     if operation.transaction is None:
         return False

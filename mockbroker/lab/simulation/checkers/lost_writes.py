@@ -9,10 +9,12 @@ from mockbroker.lab.simulation.history import Result
 
 
 def find_lost_write(log: FinalLog) -> str:
-    """Return a description of an acknowledged record that is not visible at the end of the run, or "".
+    """Return a description of an acknowledged record that is not in the log at the end of the run; "" if there is none.
 
     Records of committed transactions and records without a transaction must be visible to read_committed readers.
-    Records of aborted transactions must still be in the log.
+    Records of aborted transactions must be in the log.
+
+    ``log``: the records at the end of the run.
     """
     everywhere, committed = log.places(committed=False), log.places(committed=True)
     for write in log.history.writes:

@@ -15,7 +15,9 @@ def find_wrong_retention(log: FinalLog) -> str:
     """Return a description of the first violation of I42, or "" if there is none.
 
     There are three kinds of violations: a log start that moved backwards or too far, a missing record, and an old
-    record that remains.
+    record that was not deleted.
+
+    ``log``: the records at the end of the run.
     """
     upkeep = log.history.upkeep
     for topic, policy in upkeep.policies.items():

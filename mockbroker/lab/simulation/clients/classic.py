@@ -183,9 +183,10 @@ class ClassicClient(Reader):
         return (plans.cooperative if self.cooperates else plans.round_robin)(subscriptions, partitions)
 
     def see(self, partitions: Mapping[str, int]) -> None:
-        """Store the numbers of partitions at the start of this generation, to detect later changes.
+        """Store the number of partitions of each topic at the start of this generation, to detect later changes.
 
-        ``partitions``: topic -> number of partitions. Numbers that are already stored are kept.
+        ``partitions``: topic -> number of partitions. If a number is already stored for a topic in this generation, the
+        stored number remains.
         """
         self.seen_in = {**self.seen_in, self.generation: {**partitions, **self.seen}}
 
@@ -243,7 +244,7 @@ class ClassicClient(Reader):
             self.join_later()
 
     def enforce_rebalance(self) -> None:
-        """Rejoin as soon as the member is stable. If it is the leader, a rebalance begins."""
+        """Rejoin as soon as the member is stable. If the member is the group leader, the rejoin starts a rebalance."""
         if self.state == STABLE:
             self.join_later()
         else:

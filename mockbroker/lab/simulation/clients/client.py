@@ -113,10 +113,15 @@ class Client:
         self.trace.add(self.queue.now, f"{self.name} {what}")
 
     def later(self, seconds: float, what: Callable[..., None], *with_: Any) -> None:
-        """Schedule a call of ``what(*with_)`` after ``seconds`` of virtual time.
+        """Schedule a function call in virtual time.
 
         If the client's process is paused at that time, the call is made at the end of the pause. If the process has
-        ended by that time, the call is not made.
+        ended, the call is not made.
+
+        Args:
+            seconds: time until the call, seconds.
+            what: the function.
+            with_: arguments of the function.
         """
         self.queue.after(seconds, self._now, self.life, what, with_)
 
@@ -253,8 +258,7 @@ class Client:
             self.queue.at(deadline, self._now, self.life, self._on_request_timeouts, (to,))
 
     def _on_request_timeout(self, to: Wire, correlation: int) -> None:
-        """Handle a request timeout: close the connection if the request, or an earlier one on it, still has no
-        response.
+        """Handle a request timeout: close the connection if the request or an earlier request still has no response.
 
         Args:
             to: the connection.
@@ -295,7 +299,9 @@ class Client:
         then(response)
 
     def disconnected(self, connection: Wire) -> None:
-        """Handle the closing of a connection. If it was the coordinator's connection, look up the coordinator again."""
+        """Handle a connection that was closed. If it is the connection to the coordinator, look up the coordinator
+        again.
+        """
         if connection is self.bootstrap:
             self.bootstrap = None
             if self.up and self.coordinator is None:

@@ -60,7 +60,7 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
 
     @abstractmethod
     def _hold(self, assignment: Assignment) -> None:
-        """Adopt an assignment."""
+        """Adopt an assignment: read its partitions or run its tasks from now on, and store it in ``held``."""
 
     def _beat(self) -> None:
         self.later(self.interval, self._beat)
@@ -79,9 +79,8 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """At the next poll, adopt exactly the last received assignment.
-
-        If this changes anything, report it with a heartbeat.
+        """At the next poll, adopt the last received assignment. If this changes the partitions or tasks, send a
+        heartbeat.
         """
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())

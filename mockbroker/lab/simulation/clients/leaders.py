@@ -15,8 +15,9 @@ METADATA_VERSION = 12
 
 
 class Leaders:
-    """The leaders of all partitions that a client knows. The client must call ``start``, ``disconnected`` and
-    ``close``.
+    """The partition leaders that a client knows from Metadata, and the client's connections to brokers.
+
+    The client must call ``start`` at its start, ``disconnected`` for each closed connection, and ``close`` at its end.
 
     Args:
         client: the client.
@@ -92,7 +93,12 @@ class Leaders:
         return self.connections[node]
 
     def disconnected(self, connection: Wire) -> bool:
-        """Remove a closed connection and request metadata. Return False if this object does not own the connection."""
+        """Handle a closed connection: remove it, and request metadata. Return True.
+
+        If the connection was not opened by this object, do nothing and return False.
+
+        ``connection``: the connection.
+        """
         if connection is self._any:
             self._any, self._asked = None, False
         elif self.connections.get(connection.node) is connection:

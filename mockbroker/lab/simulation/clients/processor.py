@@ -51,13 +51,16 @@ class Processor(RecordReader):
         return READ_COMMITTED
 
     def on_read(self, read: Read) -> None:
-        """Keep the records of a read for the next transaction."""
+        """Store the records that were read; the next transaction processes them. ``read``: records of one Fetch
+        response.
+        """
         self._buffer += [(read.place, offset, value) for offset, value in read.records]
 
     def own(self, share: frozenset[Place]) -> None:
-        """Read exactly the partitions in ``share``.
+        """Set the partitions to read from now on. If they differ from the current partitions, abandon the open
+        transaction.
 
-        If the set of partitions changes, the open transaction is abandoned.
+        ``share``: the partitions.
         """
         if share != self.owned:
             self.rewind()

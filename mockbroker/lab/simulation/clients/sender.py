@@ -165,11 +165,13 @@ class Sender:
             self._client.later(BACKOFF * (0.5 + self._client.dice.random()), self.send_due)
 
     def _next(self, batches: deque[Batch], wire: Wire | None) -> Batch | None:
-        """Return the next batch to send: the first batch that is not in flight. Return None if all batches are in
-        flight, or if sending the batch now could change the order.
+        """Return the next batch to send: the first batch of the partition that is not in flight.
+
+        Return None if all batches are in flight, or if the broker could store the batches in another order if this
+        batch was sent now.
 
         Args:
-            batches: batches of a partition.
+            batches: batches of a partition, in order.
             wire: connection to the leader, or None.
         """
         for at, batch in enumerate(batches):
@@ -250,7 +252,7 @@ class Sender:
         self._settled(batch.write)
 
     def disconnected(self, connection: Wire) -> None:
-        """Retry the batches that were in flight on a closed connection."""
+        """Handle a closed connection: the batches that were in flight on the connection are sent again later."""
         for batches in self._batches.values():
             for batch in batches:
                 if batch.wire is connection:

@@ -185,10 +185,11 @@ class TransactionManager:
             self._wire = None
 
     def disconnected(self, connection: Wire) -> bool:
-        """Handle a closed connection.
+        """Handle a closed connection, and return whether it was the connection to the transaction coordinator.
 
-        If the connection was the one to the transaction coordinator, retry the current request and return True; else
-        return False.
+        If it was, the request in flight is sent again.
+
+        ``connection``: the connection.
         """
         if connection is self._wire:
             self._wire = None
@@ -316,9 +317,11 @@ class TransactionManager:
         self._ask(ApiKey.END_TXN, 5 if self.kip890 else 4, request, ended)
 
     def fail(self, error: int) -> None:
-        """Abandon the transaction because of an error code.
+        """Abandon the transaction because of an error, and call the function ``failed`` of the constructor.
 
-        After that, the caller must call ``start`` before ``begin``.
+        After that, the client must call ``start`` before ``begin``.
+
+        ``error``: error code.
         """
         if self.phase is not Phase.FAILED:
             self.phase = Phase.FAILED

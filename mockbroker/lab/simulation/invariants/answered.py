@@ -39,11 +39,12 @@ class Answered(Watcher):
             self._asked[call.ticket] = call, now
 
     def _forget_replaced(self, call: Call[Any]) -> None:
-        """Remove the earlier JoinGroup of the same member, if there is one.
+        """Expect no response to an earlier JoinGroup of the same member any more, because a newer JoinGroup has
+        replaced it.
 
-        The broker may not have detected that the connection of the earlier JoinGroup is closed.
+        The broker may not have detected yet that the connection of the earlier JoinGroup is closed.
 
-        ``call``: the new JoinGroup request.
+        ``call``: the newer JoinGroup request.
         """
         member = call.request.group_id, call.request.member_id
         for ticket, (other, _) in list(self._asked.items()):

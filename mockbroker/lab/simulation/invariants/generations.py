@@ -100,9 +100,15 @@ class Generations(Watcher):
         self._returned.pop(group, None)
 
     def _converted(self, event: Event) -> None:
-        """Check that a converted group keeps its epoch as generation, or its generation as epoch.
+        """Check that a group that was converted between the classic and the consumer protocol has not lost a
+        generation.
 
-        The epoch may be newer than the last event: events from before the conversion reach the journal after it.
+        The conversion keeps the number: the generation becomes the group epoch, or the reverse. The event may contain a
+        newer number than the last event, because older events may reach the journal after the event of the conversion.
+
+        ``event``: the journal event of the conversion.
+
+        Raises: Broken if the number in the event is lower than the highest number so far.
         """
         reached = self._reached.get(event.group, event.generation)
         if event.generation < reached:

@@ -77,7 +77,9 @@ def _group_of(request: Any) -> str:
 
 
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a fingerprint of a group: values of which almost every operation on the group changes at least one."""
+    """Return a fingerprint of a group: a tuple of values, of which almost every change of the group changes at least
+    one.
+    """
     offsets = group.offsets
     return (
         group.generation,

@@ -174,12 +174,13 @@ class OneHolder(Watcher):
             self._holders[key, offset] = Holder(call.request.member_id, until, session, call.client.node, leader)
 
     def _mark(self, call: Call[Any], *, leaving: bool) -> set[tuple[StateKey, int]]:
-        """Set ``leaving`` for the records that a request acknowledges and its sender has acquired. Return these
-        records.
+        """Set ``Holder.leaving`` for the records that a request acknowledges and that its sender has acquired.
 
         Args:
             call: the request.
             leaving: True before the request is handled, False after it.
+
+        Returns: the records, as (share partition, offset).
         """
         marked: set[tuple[StateKey, int]] = set()
         for key, offset, _ in acknowledged_in(call.request):

@@ -164,7 +164,7 @@ class Watch:
         self._items.pop(sock, None)
 
     def check(self, sock: SimulatedSocket) -> None:
-        """Read a socket soon if it is watched and readable."""
+        """Schedule the reading of a socket if it has unread data and its connection is watched."""
         if sock in self._items and sock.readable and sock not in self._scheduled:
             self._scheduled.add(sock)
             self._shell.queue.after(0.0, self._report, sock)
@@ -236,7 +236,9 @@ class ServedSockets(Sockets):
         return taken
 
     def _changed(self, connection: SocketConnection) -> None:
-        """Read from a connection or send to it, because its socket has become readable or writable."""
+        """Handle a change of a socket: schedule reading if it is readable, and sending if it is writable and bytes are
+        unsent.
+        """
         sock = cast("SimulatedSocket", connection.sock)
         self.simulated_watch.check(sock)
         if connection.draining and sock.writable:

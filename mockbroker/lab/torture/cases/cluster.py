@@ -233,8 +233,9 @@ def many_brokers(response: Any, _request: Any, _: Turn) -> None:
 
 
 def coordinators(response: Any) -> list[Any]:
-    """Return the parts of a FindCoordinator response that contain an address: the response itself up to v3, its list
-    since v4.
+    """Return the structs of a FindCoordinator response that contain an address.
+
+    Up to v3 this is the response itself; since v4, it is each element of its list.
     """
     return response.coordinators or [response]
 

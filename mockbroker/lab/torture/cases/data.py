@@ -181,7 +181,11 @@ def compacted_batches(response: Any, _request: Any, _: Turn) -> None:
 
 
 def earlier_records(response: Any, _request: Any, _: Turn) -> None:
-    """Return one record before the fetch offset, in a batch that ends at the fetch offset."""
+    """Replace the records of each partition with one record, at the offset before the first record of the response.
+
+    The batch of this record ends at the offset of the first replaced record. ``response``: Fetch response, which is
+    changed in place.
+    """
     for each in with_records(response):
         (first,) = BASE_OFFSET.unpack_from(each.records)
         if first:

@@ -50,7 +50,7 @@ def many_names(authority: CA) -> LeafCert:
 
 
 def valid_within(begin: datetime, end: datetime) -> Certificate:
-    """Return a function that issues a certificate which is valid from ``begin`` to ``end``."""
+    """Return a function that issues a certificate that is valid from ``begin`` to ``end``."""
     return lambda authority: authority.issue_cert(*LOCAL_NAMES, not_before=begin, not_after=end)
 
 
