@@ -1,9 +1,13 @@
-"""The state that the analysis of a stream keeps from one part to the next, so that groups continue in bounded memory.
+"""The state that the analysis of a stream keeps from one part to the next part.
 
-Of each current member, the calls with its latest join, assignment and owned partitions are kept. Of each group, all
-events of the last OVERLAP_US and of an unfinished rebalance are kept. These events define the state of the group at the
-end of the part. The times of older events are changed to just before the overlap: the heartbeats between them and the
-overlap are not kept, so that a member would seem to have expired. ``joined_ts`` of members has the true time.
+A stream is analysed in parts, so that memory stays bounded. With the kept events, groups continue in the next part:
+
+- for each current member, the events of the calls with its latest join, assignment and owned partitions;
+- for each group, all events of the last OVERLAP_US of the part, and of a rebalance that is not finished.
+
+The events of older calls get a time just before the last OVERLAP_US. With their true time, a member would seem to have
+expired, because its heartbeats after these calls are not kept. The column ``joined_ts`` of the table ``members`` still
+has the true time.
 """
 
 from __future__ import annotations
@@ -50,12 +54,13 @@ class Earlier:
     """The state of a stream at the end of its latest part.
 
     Attributes:
-        begin: end of the latest part, in microseconds since 1970; 0 before the first.
+        begin: end of the latest part, which is the beginning of the next part, in microseconds since 1970; 0 before the
+            end of the first part.
         names: topic names; a key is the text ``id:`` followed by the topic id.
-        statements: clusters and brokers in responses, by content.
+        statements: cluster ids and brokers in responses, by ``ClusterStatement.content``.
         marks: latest high watermarks, by broker, topic and partition.
         events: events to begin the next part with, by group id.
-        observers: observers of open connections, by connection id.
+        observers: collectors of call counts, transactions and fetches of the open connections, by connection id.
     """
 
     def __init__(self) -> None:
@@ -77,16 +82,16 @@ class Earlier:
         observers: Mapping[str, Observer],
         tables: dict[str, list[Row]],
     ) -> None:
-        """Remove the rows of earlier parts from the tables of a part, and keep the state at its end.
+        """Remove the rows that the tables of earlier parts contain, and store the data for the next part.
 
         Args:
             end: latest time in the part, in microseconds since 1970.
-            names: topic names, as in the attribute.
-            statements: clusters and brokers, by content.
+            names: topic names in the part; a key is the text ``id:`` followed by the topic id.
+            statements: cluster ids and brokers in the part, by ``ClusterStatement.content``.
             marks: high watermarks in the part.
-            events: events of the part by group id, including those of ``self.events``.
-            observers: observers of open connections, by connection id.
-            tables: rows by table name; they are changed.
+            events: events of the part by group id, including the events that were kept from the earlier parts.
+            observers: collectors of the data of open connections, by connection id.
+            tables: tables of the part: rows by table name. Rows are removed from the lists, and ``joined_ts`` is set.
         """
         if self.begin:
             self._remove_known_rows(tables)
@@ -117,7 +122,7 @@ class Earlier:
 
         Args:
             events: events of the group.
-            members: ids of the current members, and of those that left a short time ago.
+            members: ids of the current members, and of the members that have left since ``recent``.
             recent: time from which all events are kept, in microseconds since 1970.
         """
         calls: dict[tuple[str | None, int], list[GroupEvent]] = defaultdict(list)
@@ -142,7 +147,10 @@ class Earlier:
         return [*(replace(event, ts=first + number) for number, event in enumerate(moved)), *kept]
 
     def _remove_known_rows(self, tables: dict[str, list[Row]]) -> None:
-        """Remove rows about the time before this part, and set the true times of joins."""
+        """Remove rows about the time before this part, and set ``joined_ts`` of members to the true time.
+
+        ``tables``: rows by table name, which are changed.
+        """
         known = {(event.conn_id, event.number, event.part): event for own in self.events.values() for event in own}
         commits = {
             (event.group_id, event.ts, event.member_id, event.partition)
@@ -183,7 +191,12 @@ class Earlier:
 
 
 def _is_old_join(call: Iterable[GroupEvent], latest: int) -> bool:
-    """Return whether a call of the classic protocol belongs to a generation before the latest."""
+    """Return whether a call of the classic protocol belongs to a generation before the latest one.
+
+    Args:
+        call: events of the call.
+        latest: latest generation id of the group.
+    """
     return any(
         event.protocol == "classic" and event.generation is not None and 0 <= event.generation < latest
         for event in call
@@ -191,7 +204,7 @@ def _is_old_join(call: Iterable[GroupEvent], latest: int) -> bool:
 
 
 def _keep(kept: OrderedDict[K, V], new: Mapping[K, V], most: int) -> None:
-    """Add entries as the latest, and remove the oldest above ``most``."""
+    """Add entries at the end of ``kept``. If it has more than ``most`` entries then, remove the first entries."""
     for key, value in new.items():
         kept[key] = value
         kept.move_to_end(key)

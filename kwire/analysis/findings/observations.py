@@ -1,8 +1,9 @@
-"""The data of calls that detectors need in addition to group events, collected for each connection separately.
+"""Collection of the data that detectors of findings need in addition to group events, for each connection separately.
 
-Observations of one connection depend on no other connection, so connections can be processed in any order and in
-parallel. The calls of one connection can be cut into slices, each with an Observer of its own; ``Observer.merge``
-combines them. All times are microseconds since 1970.
+The data are call counts, calls of transactional producers, and periods in which partitions were fetched. The data of a
+connection depend only on its own calls, so connections can be processed in any order and in parallel. The calls of one
+connection can be divided into slices (numbers of consecutive calls). Then each slice has a separate ``Observer``, and
+``Observer.merge`` combines the observers. All times are microseconds since 1970.
 """
 
 from __future__ import annotations
@@ -32,14 +33,23 @@ _FIRST_FETCH_EPOCH = (0, -1)  # session epochs of a full Fetch request
 
 @dataclass(slots=True)
 class Tally:
-    """The calls of one API in one window of WINDOW_US on one connection.
+    """The count of the calls of one API on one connection in one time window, which is WINDOW_US long.
+
+    Times are microseconds since 1970.
 
     Attributes:
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        client_id: client id in the request headers; None if they contain none.
         host: address of the client.
         window: start of the window.
+        api_key: API key.
         calls: number of requests.
-        throttle_ms: sum of ``throttle_time_ms`` of the responses.
-        errors: number of responses with an error code, and the times of the first and the last, by error code.
+        throttle_ms: sum of ``throttle_time_ms`` in the responses, in milliseconds.
+        first_ts: time of the first request.
+        last_ts: time of the last response, or of the last request if its response was not captured.
+        errors: for each error code, the number of responses with this code, the time of the first of these responses,
+            and the time of the last.
     """
 
     conn_id: str
@@ -57,7 +67,18 @@ class Tally:
 
 @dataclass(slots=True)
 class Connected:
-    """The beginning and the end of a connection. ``closed``: ``fin`` or ``rst``; None if it was still open."""
+    """The beginning and the end of a connection. Times are microseconds since 1970.
+
+    Attributes:
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        client_id: client id in the request headers; None if they contain none.
+        host: address of the client.
+        first_ts: time of the first packet.
+        last_ts: time of the last packet.
+        syn_seen: True if the capture contains the SYN packet; False if the connection was open before the capture.
+        closed: ``fin`` or ``rst``; None if the connection was still open at the end of the capture.
+    """
 
     conn_id: str
     broker: str
@@ -71,13 +92,25 @@ class Connected:
 
 @dataclass(slots=True)
 class Step:
-    """A call of a transactional producer, or the end of its connection.
+    """A call of a transactional producer, or the last packet of its connection.
 
     Attributes:
-        kind: INIT, COMMIT, ABORT (accepted), FENCED (refused because the producer is fenced), WORK (a request that
-            needs or begins a transaction), LAST (last packet of an open connection) or CLOSED (of a closed one).
-        timeout_ms: transaction timeout in milliseconds, of an INIT; else None.
-        api_key: API of the request; -1 for LAST and CLOSED.
+        ts: time in microseconds since 1970.
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        client_id: client id of the producer.
+        host: address of the producer.
+        transactional_id: transactional id.
+        producer_id: producer id; -1 if unknown, as for a Produce request.
+        producer_epoch: producer epoch; -1 if unknown.
+        kind: one of these kinds:
+            INIT, COMMIT and ABORT: successful InitProducerId or EndTxn.
+            FENCED: request that failed because the producer is fenced.
+            WORK: any other request that begins a transaction or is part of a transaction.
+            CLOSED: last packet of a closed connection.
+            LAST: last captured packet of a connection that is still open.
+        timeout_ms: transaction timeout in milliseconds in an INIT; None for all other kinds.
+        api_key: API key of the request; -1 for LAST and CLOSED.
         number: number of the call on its connection; -1 for LAST and CLOSED.
     """
 
@@ -97,12 +130,17 @@ class Step:
 
 @dataclass(slots=True, frozen=True)
 class FetchSpan:
-    """A period in which one connection fetched one partition without a pause.
+    """A period in which a consumer fetched one partition on one connection without a pause.
 
     Attributes:
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        client_id: client id of the consumer.
+        host: address of the consumer.
         topic: topic name; if it is unknown, the text ``id:`` followed by the topic id.
-        begin: first request.
-        end: last response.
+        partition: partition number.
+        begin: time of the first Fetch request of the period, in microseconds since 1970.
+        end: time of the last Fetch response of the period, in microseconds since 1970.
     """
 
     conn_id: str
@@ -116,13 +154,17 @@ class FetchSpan:
 
 
 class Observer:
-    """The collector of the observations of one connection, or of a slice of its calls.
+    """A collector of call counts, calls of transactional producers (``Step``) and fetched partitions of one connection.
 
-    Fetch requests of a session name only partitions that changed (KIP-227), so the partitions of the session are
-    tracked. If the capture begins in the middle of a session, its unchanged partitions are unknown.
+    An observer processes all calls of the connection, or a slice of them: a number of consecutive calls. ``merge``
+    combines the observers of slices.
+
+    A Fetch request in a fetch session contains only the partitions that have changed in the session (KIP-227).
+    Therefore the observer stores the partitions of the session. If the capture begins in the middle of a session, the
+    unchanged partitions are unknown.
 
     Args:
-        is_first: True if no calls precede; False for a later slice, which depends on what the earlier slices end with.
+        is_first: True for all calls of a connection or its first slice; False for a later slice.
     """
 
     __slots__ = (
@@ -158,7 +200,7 @@ class Observer:
         self._first_named: dict[tuple[str, int], int] = {}  # number of the first request that names a partition
 
     def note(self, call: Call, refusals: Sequence[Refusal]) -> None:
-        """Count a call. ``refusals``: errors in its response."""
+        """Count a call, and record the partitions of a Fetch request. ``refusals``: errors in the response."""
         if call.api_key is None or call.request_us is None:
             return
         host = call.client.rpartition(":")[0]
@@ -182,14 +224,21 @@ class Observer:
             self._fetch(call)
 
     def drain(self) -> list[Tally]:
-        """Return the counts since the last call of this method. Several counts may have the same window and API; the
-        caller must add such counts.
+        """Return and remove the call counts since the previous ``drain``.
+
+        The results of several ``drain`` calls may contain counts of the same time window and API. The caller must add
+        these counts.
         """
         tallies, self._tallies = list(self._tallies.values()), {}
         return tallies
 
     def steps(self, call: Call) -> Iterator[Step]:
-        """Yield the transaction step that a call represents, if any."""
+        """Yield the step of a call of a transactional producer.
+
+        Yield nothing for all other calls, for a call that failed without a fencing error, and for a WORK step that
+        follows another WORK step of the same producer within STEP_US. A later slice yields its first WORK steps only in
+        ``merge``.
+        """
         request = call.request
         if call.api_key is None or call.api_key not in _TRANSACTIONAL or request is None or call.request_us is None:
             return
@@ -218,10 +267,10 @@ class Observer:
         yield from self._keep(Step(ts, *who, name, producer_id, epoch, kind, timeout, call.api_key, call.number))
 
     def _keep(self, step: Step) -> Iterator[Step]:
-        """Yield a step, unless it is WORK that follows other WORK of the producer within STEP_US.
+        """Yield a step, unless it is a WORK step that follows another WORK step of the producer within STEP_US.
 
-        A slice that is not the first does not know the time of earlier WORK, so it yields no WORK before the first step
-        of another kind; ``merge`` does.
+        In a later slice, the time of the previous WORK step is in an earlier slice. Therefore the WORK steps at the
+        beginning of a later slice are stored, up to the first step of another kind. ``merge`` yields them.
         """
         name = step.transactional_id
         if step.kind != WORK:
@@ -239,10 +288,12 @@ class Observer:
         yield step
 
     def merge(self, later: Observer) -> Iterator[Step]:
-        """Add the observations of the slice that follows; yield its steps that depended on this one.
+        """Add the data of the next slice of the connection, and yield the steps that ``later`` has stored for this.
 
-        The result is the same as that of one Observer for all calls of both slices. ``later`` must not be used again.
-        Its counts are not added: ``drain`` returns them.
+        Afterwards this object is the same as if it had processed the calls of both slices. The exception is the call
+        counts, which the caller gets from ``later.drain``. All steps must be consumed.
+
+        ``later``: observer of the next slice. It must not be used again.
         """
         for step in (step for steps in later._waiting.values() for step in steps):
             yield from self._keep(step)
@@ -266,12 +317,13 @@ class Observer:
             self._who = later._who
 
     def _continue_fetch(self, place: tuple[str, int], times: list[list[int | None]], later: Observer) -> None:
-        """Set the end of the last time in which a partition is in the session, if a later slice shows it.
+        """Set the time at which a partition left the fetch session, if the next slice shows this time.
 
         Args:
             place: topic and partition.
-            times: times of the partition in this slice. The last one has no end.
-            later: slice that follows.
+            times: periods in which the partition was in the session, in this slice. The last period has no end; the
+                method sets the end.
+            later: observer of the next slice.
         """
         named = later._first_named.get(place, later._fetches)
         ends = [later._first_gone[place]] if place in later._first_gone else []  # before the request that names it
@@ -283,7 +335,11 @@ class Observer:
             times[-1][1] = later._fetched[place].pop(0)[1]
 
     def _add_firsts(self, later: Observer) -> None:
-        """Complete the first requests of this slice, which is not the first, with those of the slice that follows."""
+        """Add the first Fetch requests of the next slice, ``later``, to the first Fetch requests of this slice.
+
+        Only a later slice stores its first requests: the first request that contains a partition, the first request
+        that removes a partition from the session, and the first full request.
+        """
         if self._first_full is None and later._first_full is not None:
             self._first_full = self._fetches + later._first_full[0], later._first_full[1]
         for place, (number, begin) in later._first_gone.items():
@@ -293,9 +349,10 @@ class Observer:
             self._first_named.setdefault(place, self._fetches + number)
 
     def finish(self, connection: Connection) -> tuple[Connected | None, list[Step], list[FetchSpan]]:
-        """Return the last observations of a connection that has ended: the connection, steps, and fetched partitions.
+        """Return the data that are complete only at the end of the connection.
 
-        The connection is None if no Kafka request was found on it.
+        Returns: the beginning and end of the connection, or None if it is not a Kafka connection; a LAST or CLOSED step
+            for each transactional id; and the periods in which partitions were fetched.
         """
         host = connection.client.rpartition(":")[0]
         who = connection.id, connection.broker, connection.client_id, host
@@ -311,8 +368,10 @@ class Observer:
         return whole, last, list(self._spans())
 
     def continued(self) -> Observer:
-        """Return the observer for the next part of a stream, after ``finish``: it knows the partitions of the Fetch
-        session, and no earlier spans.
+        """Prepare this observer for the next part of a stream, after ``finish``, and return it.
+
+        The partitions of the fetch session are kept. The periods in which partitions were fetched are removed, because
+        ``finish`` has returned them.
         """
         self._active = self._active[-1:]
         last = self._active[0][1] if self._active else 0
@@ -357,11 +416,11 @@ class Observer:
                 times.append([begin, None])
 
     def _add_active(self, begin: int, end: int) -> None:
-        """Add a span of time in which Fetch requests followed each other.
+        """Add a period of fetching, or extend the previous period if the pause between both is at most IDLE_US.
 
         Args:
-            begin: first request.
-            end: last response.
+            begin: time of the first Fetch request, in microseconds since 1970.
+            end: time of the last Fetch response, in microseconds since 1970.
         """
         if self._active and begin - self._active[-1][1] <= IDLE_US:
             self._active[-1][1] = max(self._active[-1][1], end)
@@ -371,12 +430,13 @@ class Observer:
     def _note_firsts(
         self, begin: int, named: Iterable[tuple[str, int]], gone: Iterable[tuple[str, int]] | None
     ) -> None:
-        """Record what a Fetch request shows about partitions that earlier slices have in the session.
+        """Record the first Fetch requests of a later slice, which ``merge`` of the earlier slice needs.
 
         Args:
-            begin: time of the request.
-            named: partitions of the request.
-            gone: partitions that leave the session; None for a full request, with which all others leave it.
+            begin: time of the request, in microseconds since 1970.
+            named: partitions in the request.
+            gone: partitions that the request removes from the fetch session. None for a full request, which removes all
+                partitions that are not in ``named``.
         """
         number = self._fetches
         self._fetches += 1
@@ -409,8 +469,9 @@ _TRANSACTIONAL = {
 
 
 def _identity(call: Call) -> tuple[str | None, int, int]:
-    """Return the transactional id, producer id and producer epoch of a request. In a Produce request, the producer id
-    and the epoch are in the record batches.
+    """Return the transactional id, producer id and producer epoch of a request.
+
+    The id and the epoch are -1 for a Produce request, because only its record batches contain them.
     """
     if call.api_key == ApiKey.PRODUCE:
         return call.request.transactional_id, -1, -1

@@ -36,7 +36,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
     A life of a group id ends when the group is deleted, expires or loses its state.
 
     Args:
-        out: rows of the life.
+        out: rows of the life, to which rows are added.
         events: all events of the life, sorted.
         until: start of the next life, in microseconds since 1970; None for the last life.
     """
@@ -44,7 +44,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Generations:
-    """The conversion of one life of a classic group to rows, generation by generation."""
+    """A converter of one life of a classic group to rows, generation by generation."""
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
@@ -84,13 +84,15 @@ class _Generations:
     def _add_generation(
         self, before: Phase | None, phase: Phase, owners: dict[str, str], triggers: list[Trigger]
     ) -> dict[str, Stop]:
-        """Add the rows of one generation; return the stop of each member, by member id.
+        """Add the rows of one generation, and return the stop of each member, by member id.
+
+        A stop is the time in which a member waited for its assignment, and the time in which it did not read.
 
         Args:
             before: previous generation; None for the first.
             phase: generation to add.
-            owners: owner of each partition in the previous generation.
-            triggers: possible triggers, in order of precedence.
+            owners: member id of the owner of each partition in the previous generation.
+            triggers: possible triggers of the generation, in order of precedence; at least one.
         """
         self._learn_members(phase)
         self._end_memberships(before, phase, triggers)
@@ -172,14 +174,14 @@ class _Generations:
     ) -> None:
         """Record the static members that returned with a new member id without a rebalance.
 
-        For each of them an inferred event ``static_restart`` is added, and the partitions of the old member id are
-        moved to the new one.
+        For each such member, the method adds an inferred event ``static_restart``, ends the membership of the old
+        member id, and moves the partitions of the old member id to the new member id.
 
         Args:
             phase: the generation.
             following: the next generation; None for the last one.
             owners: owner of each partition, which is updated.
-            stops: stops of the members, by member id.
+            stops: stops of the members, by member id. The stops of the returned members are added.
         """
         high = following.done_ts if following else self.life.end
         for join in self.life.joins:
@@ -212,9 +214,14 @@ class _Generations:
     # --- ends ---
 
     def _became_empty(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
-        """Return the trigger and the empty generation that followed ``phase`` because all members left.
+        """Return the trigger and the empty generation that followed a generation because all members left or expired.
 
-        The result is None if another member joined before all members had left.
+        The result is None if members remained, or if a member joined before all members had left. Memberships of
+        members that expired are ended.
+
+        Args:
+            phase: the generation with members.
+            following: the next captured generation; None if ``phase`` is the last one.
         """
         if following is not None and following.generation < phase.generation + 2:
             return None
@@ -252,9 +259,9 @@ class _Generations:
         )
 
     def _add_unfinished(self, before: Phase | None) -> None:
-        """Add the row of a rebalance that had begun but was not complete at the last event.
+        """Add the row of a rebalance that had begun but was not complete at the last event, if there was one.
 
-        ``before``: the last generation; None if there was none.
+        ``before``: the last generation. None if no generation was captured; then no row is added.
         """
         if before is None:
             return

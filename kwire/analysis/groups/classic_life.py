@@ -19,13 +19,13 @@ class ClassicLife:
     """One life of a classic group: its events, generations and members. Times are microseconds since 1970.
 
     Attributes:
-        out: rows of the life.
+        out: rows of the life, to which rows are added.
         events: all events of the life, sorted.
         until: start of the next life; None for the last life.
         end: end of the life.
         joins: all JoinGroup requests with their responses, in order.
         phases: generations, in order.
-        sessions: sessions of the members.
+        sessions: times at which requests of members renewed their sessions.
         memberships: members by member id, in the order in which they joined.
         asks: JoinGroup requests with their responses, by member id.
     """

@@ -15,8 +15,8 @@ class Partitions:
     Times are microseconds since 1970.
 
     Attributes:
-        free_since: partition -> time since which no member reads it.
-        resumed: member id -> time of the latest assignment.
+        free_since: for each partition that no member reads, the time since which it has had no reader.
+        resumed: time at which a member received its latest assignment, by member id.
     """
 
     def __init__(self, life: ClassicLife) -> None:
@@ -27,8 +27,9 @@ class Partitions:
     def stop_of(self, phase: Phase, member: str) -> Stop:
         """Return the stop of a member in the rebalance that led to a generation.
 
-        The stop begins with the first JoinGroup that the member sent after its previous assignment. It ends when the
-        member receives its assignment in this generation; it has no end if the member receives none.
+        A stop is the time in which a member waits for its assignment. It begins with the first JoinGroup that the
+        member sent after its previous assignment. It ends when the member receives its assignment in this generation,
+        and has no end if the member receives none. An eager member also stops reading at the beginning of the stop.
 
         Args:
             phase: the generation.
@@ -71,7 +72,8 @@ class Partitions:
 
         Args:
             owner: member id.
-            phase: first generation without the member.
+            phase: first generation without the member. The time of this generation is the result if nothing else is
+                known.
         """
         membership = self.life.memberships[owner]
         left = phase.done_ts if membership.left_ts is None else membership.left_ts
@@ -80,9 +82,9 @@ class Partitions:
         return self.life.sessions.last_sign(owner, left) or left
 
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
-        """Extend the stops of members that received partitions which had no reader.
+        """Extend the stops of members that received partitions without a reader.
 
-        The stop of such a member begins when the first of these partitions lost its reader.
+        The time without reading of such a member begins when the first of these partitions lost its reader.
 
         Args:
             shares: partitions in this generation, by member id.
@@ -98,13 +100,13 @@ class Partitions:
             self.free_since.clear()  # partitions without a new owner are no longer subscribed to
 
     def same_instance(self, phase: Phase, owners: dict[str, str]) -> dict[str, str]:
-        """Return the owners in the previous generation, by partition, with the current member ids of static members.
+        """Return the member id of the owner of each partition in the previous generation.
 
-        If a static member has returned with a new member id, the result has the new member id as owner.
+        If a static member has returned with a new member id, the new member id replaces the old member id.
 
         Args:
-            phase: this generation.
-            owners: owner of each partition in the previous generation, as a member id.
+            phase: this generation, which contains the new member ids.
+            owners: owner of each partition in the previous generation, with the old member ids.
         """
         by_instance = {
             self.life.memberships[m].instance_id: m for m in phase.members if self.life.memberships[m].instance_id

@@ -29,13 +29,21 @@ SLACK = 250 * MS  # tolerance between the end of a session and the rebalance, fo
 
 
 class Triggers:
-    """The search for the triggers of the generations in one life of a classic group."""
+    """A finder of the triggers of each generation of a classic group: what caused its rebalance.
+
+    Args:
+        life: one life of the group; a life ends when the group is deleted, expires or loses its state. Memberships of
+            members that left are ended in this object.
+    """
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life
 
     def between(self, before: Phase | None, phase: Phase | None) -> list[Trigger]:
-        """Return the possible triggers between two generations, in order of precedence.
+        """Return the possible triggers of the rebalance between two generations, in order of precedence.
+
+        The result has at least one trigger if ``phase`` is given: a trigger of the kind UNKNOWN if nothing else is
+        known. Memberships of members that left are ended.
 
         Args:
             before: earlier generation; None if ``phase`` is the first.
@@ -71,11 +79,13 @@ class Triggers:
     def departures(self, known: set[str], low: int, high: int, after: set[str] | None) -> Iterator[Trigger]:
         """Yield a trigger for each member that left or whose session expired; end the membership of members that left.
 
+        The membership of a member whose session expired is not ended.
+
         Args:
             known: member ids of the current generation.
-            low: start of the period, in microseconds since 1970.
-            high: end of the period, in microseconds since 1970.
-            after: member ids of the next generation; None if there is none.
+            low: start of the period in which events are used, in microseconds since 1970.
+            high: end of this period, in microseconds since 1970.
+            after: member ids of the next generation, whose sessions cannot have expired; None if there is none.
         """
         left = set()
         for event in self.life.sessions.between(low, high):
@@ -108,13 +118,14 @@ class Triggers:
                 )
 
     def _sync_timeouts(self, before: Phase, low: int, after: Phase) -> Iterator[Trigger]:
-        """Yield a trigger for each member that sent no SyncGroup within the rebalance timeout after its JoinGroup
-        response.
+        """Yield a trigger for each member that the coordinator removed because it sent no SyncGroup in time.
+
+        The time limit is the rebalance timeout after the join phase.
 
         Args:
             before: generation in which the members should have sent SyncGroup.
-            low: start of the period to search, in microseconds since 1970.
-            after: the next generation.
+            low: end of the join phase of ``before``, in microseconds since 1970.
+            after: the next generation. Its members were not removed.
         """
         timeouts = [
             timeout for m in before.members if (timeout := self.life.memberships[m].rebalance_timeout_ms) is not None
@@ -148,9 +159,9 @@ class Triggers:
         before the capture began.
 
         Args:
-            join: the JoinGroup.
+            join: JoinGroup request with its response.
             before: the previous generation; None before the first.
-            low: start of the period after the previous generation, in microseconds since 1970.
+            low: end of the join phase of the previous generation, in microseconds since 1970.
         """
         sent, member = join.sent, join.member_id
         ts = max(sent.ts, low)

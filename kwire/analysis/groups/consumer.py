@@ -30,7 +30,7 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Heartbeats:
-    """The conversion of one life of a group to rows, with one method per kind of event."""
+    """A converter of one life of a group to rows, with one method for each kind of event."""
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
         self.out = out
@@ -93,22 +93,29 @@ class _Heartbeats:
 
     @staticmethod
     def _is_same(member: Member, sent: GroupEvent) -> bool:
-        """Return whether ``sent`` is the join of the static member ``member`` after a restart.
+        """Return whether a join is the return of a static member after a restart.
 
-        Either the join has another member id, or the member had left temporarily before it.
+        The join must have the same instance id as the member. It must also have a different member id, or the member
+        must have left temporarily before the join.
+
+        Args:
+            member: member before the join.
+            sent: first heartbeat of the join.
         """
         if not sent.instance_id or member.membership.instance_id != sent.instance_id:
             return False
         return member.membership.member_id != sent.member_id or member.away is not None
 
     def _record_static_restart(self, old: Member, member: Member, sent: GroupEvent, event: GroupEvent) -> None:
-        """Move the assignment of a static member that restarted to its new member id; add an event ``static_restart``.
+        """Record that a static member restarted: move its partitions to the new member id.
+
+        The method also ends the membership of the old member id, and adds an inferred event ``static_restart``.
 
         Args:
             old: static member before the restart.
             member: static member after the restart; the same object if the member id is the same.
             sent: first heartbeat after the restart.
-            event: response to that heartbeat.
+            event: response to the first heartbeat.
         """
         assert self.epochs.current is not None
         if old.away is None:

@@ -27,10 +27,10 @@ class Epoch:
         members_before: member ids of the previous epoch; None if they were not captured.
         owners: owners of partitions in the previous epoch.
         reached: ids of members that received the epoch.
-        stops: stops by member id.
+        stops: by member id, the time in which the member waited for its assignment and did not read.
         seen_from_start: True if the previous epoch was captured, or this is the first epoch.
-        late: ids of static members that returned during the epoch and therefore are not part of the rebalance.
-        replaced: new member id -> old member id, for members in ``late`` that returned with a new id.
+        late: member ids of static members that returned during the epoch. They are not part of the rebalance.
+        replaced: old member id by new member id, for the members in ``late`` that returned with a new member id.
     """
 
     number: int
@@ -47,10 +47,10 @@ class Epoch:
     replaced: dict[str, str] = field(default_factory=dict)
 
     def keeps_stop(self, name: str) -> bool:
-        """Return whether a member's stop must not change, because it is a static member that returned with the same
-        member id.
+        """Return whether the recorded stop of a member must not change any more.
 
-        ``name``: member id.
+        This is so for a static member that returned during the epoch with the same member id: its stop in the rebalance
+        is already recorded. ``name``: member id.
         """
         return name in self.late and name not in self.replaced
 
@@ -58,10 +58,13 @@ class Epoch:
 class Epochs:
     """The epochs of one life of a group with server-side assignment.
 
+    A life of a group id ends when the group is deleted, expires or loses its state.
+
     Attributes:
         current: current epoch; None before the first.
-        owners: latest known owner of each partition.
-        stops: stop of every member in every closed epoch, as (epoch number, member, stop).
+        owners: member id of the latest known owner of each partition before the current epoch.
+        stops: stops of all members in all earlier epochs, as (epoch number, member, stop). A stop is the time in which
+            a member waited for its assignment and did not read.
     """
 
     def __init__(self, members: Members) -> None:
@@ -72,7 +75,7 @@ class Epochs:
         self._previous: list[str] = []  # members of the previous epoch
 
     def reach(self, event: GroupEvent, member: Member, asked: int) -> None:
-        """Record that a member received an epoch.
+        """Record that a member received an epoch. If the epoch is new, close the current epoch and begin the new one.
 
         Args:
             event: response to the member, with the epoch.
@@ -94,15 +97,19 @@ class Epochs:
             stop.resumed = stop.resumed or event.ts
 
     def extend(self, member: Member, ts: int) -> None:
-        """Move the end of the current rebalance to a time, because a member received its assignment.
+        """Move the end of the current rebalance to a later time, because a member received the epoch or its assignment.
 
-        A static member that returned during the rebalance does not move the end. ``ts``: microseconds since 1970.
+        A static member that returned during the epoch does not move the end.
+
+        Args:
+            member: the member.
+            ts: time at which the member received the epoch or the assignment, in microseconds since 1970.
         """
         if self.current is not None and member.membership.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)
 
     def advance(self, event: GroupEvent) -> None:
-        """Close the current epoch and begin the epoch of a response; do nothing if that epoch has already begun.
+        """Close the current epoch and begin the epoch of a response. Do nothing if this epoch has already begun.
 
         ``event``: response with the epoch.
         """
@@ -132,7 +139,10 @@ class Epochs:
         )
 
     def close(self) -> None:
-        """Add the rebalance and the assignments of the current epoch, and record the stops of its members."""
+        """Add rows for the rebalance and the assignments of the current epoch, and record the stops of its members.
+
+        Do nothing before the first epoch.
+        """
         epoch = self.current
         if epoch is None:
             return
@@ -166,8 +176,9 @@ class Epochs:
         self.members.departed = {}
 
     def finish(self) -> None:
-        """Add a rebalance for the members that left after the last epoch, because each leave increments the group
-        epoch.
+        """Add a row of ``rebalances`` if members left after the last captured epoch.
+
+        The coordinator increments the group epoch for each member that leaves, but no response contains the new epoch.
         """
         gone = [trigger for trigger in self.members.triggers if trigger.kind == LEFT]
         if not gone or self.current is None:
@@ -187,9 +198,9 @@ class Epochs:
         )
 
     def resume(self, event: GroupEvent, member: Member, since: int | None) -> None:
-        """Record that a member received partitions.
+        """Record that a member received partitions, which ends the time in which these partitions had no reader.
 
-        If the member stopped several times in an epoch, the longest stop is recorded.
+        If a member receives partitions several times in an epoch, the longest such time is recorded as its stop.
 
         Args:
             event: response with the assignment.

@@ -27,8 +27,9 @@ class Member:
         holding: partitions that the member may still read, until it reports their revocation.
         heard: time of the latest event of the member; 0 before the first event.
         interval_ms: heartbeat interval, in milliseconds.
-        is_known: whether all its partitions are known: its join was captured, or a request with all that it owns.
-        away: time at which a static member left temporarily; None for any other member.
+        is_known: True if all partitions of the member are known. For this, the capture must contain its join, or a
+            request with all partitions that it owns.
+        away: time at which a static member left temporarily; None for a member that has not left temporarily.
     """
 
     membership: Membership
@@ -42,15 +43,18 @@ class Member:
 
 
 class Members:
-    """The members in one life of a group.
+    """The members in one life of a group with server-side assignment.
+
+    A life of a group id ends when the group is deleted, expires or loses its state.
 
     Attributes:
-        out: rows of the life.
+        out: rows of the life, to which rows are added.
         now: current members, by member id.
         former: memberships that ended, by member id.
         departed: members whose membership ended during the current epoch, by member id.
         triggers: possible triggers of the next epoch.
-        free_since: partition -> time since which no member reads it, in microseconds since 1970.
+        free_since: for each partition that no member reads, the time since which it has had no reader, in microseconds
+            since 1970.
     """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
@@ -63,7 +67,10 @@ class Members:
         self._last_heard = {event.member_id: event.ts for event in events if event.member_id}
 
     def get_or_add(self, event: GroupEvent) -> Member:
-        """Return the member of an event; add the member first if it joined before the capture began."""
+        """Return the member of an event, and store the client and timeouts in the event as attributes of the member.
+
+        If the member is not a current member, because its join was not captured, it is added first.
+        """
         name = event.member_id or ""
         if name not in self.now:
             self.now[name] = Member(Membership(member_id=name))
@@ -110,10 +117,13 @@ class Members:
         )
 
     def notice_silent(self, ts: int) -> None:
-        """End the membership of members that have sent no heartbeat for too long.
+        """End the membership of members that have expired.
 
-        A member counts as silent if other members sent heartbeats for SILENT heartbeat intervals after its last
-        request. ``ts``: current time, in microseconds since 1970.
+        The session timeout is not in the capture. A member counts as expired if no event of the member follows, and its
+        last event is more than SILENT heartbeat intervals before ``ts``. For each such member, the method also adds an
+        inferred event ``member_silent`` and a possible trigger of the next epoch.
+
+        ``ts``: current time, in microseconds since 1970.
         """
         for name, member in sorted(self.now.items()):
             final = self._last_heard.get(name, 0)
@@ -162,9 +172,14 @@ class Members:
 
 
 def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:
-    """Return whether the partition of a commit is, or may be, in ``owned``.
+    """Return False if the partition of a commit is certainly not in ``owned``.
 
-    "May be" means that the answer is unknown, because either the commit or ``owned`` contains only the topic id.
+    The result is also True if this is uncertain, because the commit contains a topic id and ``owned`` contains topic
+    names, or the reverse.
+
+    Args:
+        event: event of the commit.
+        owned: partitions, as ``topic-partition``.
     """
     is_id = (event.topic or "").startswith("id:")
     unknown = any(partition.startswith("id:") != is_id for partition in owned)

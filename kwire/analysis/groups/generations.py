@@ -23,10 +23,10 @@ class Phase:
     Attributes:
         generation: generation id.
         done_ts: time of the first JoinGroup response of the generation, in microseconds since 1970.
-        joins: JoinGroup requests that waited for the generation, with their responses.
+        joins: JoinGroup requests whose responses contain the new generation id, with these responses.
         members: member ids, including static members that returned during the generation.
-        leader: member id of the leader.
-        protocol: name of the assignor.
+        leader: member id of the leader; None if unknown.
+        protocol: name of the assignor; None if unknown.
         received: first successful SyncGroup response, by member id.
         planned: partitions in the leader's SyncGroup request, by member id.
     """

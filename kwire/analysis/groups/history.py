@@ -1,7 +1,8 @@
 """The history of one group id: its groups in each cluster, and the lives of each group.
 
-A new life begins after the group was deleted, expired or lost its state. The history depends only on the events,
-watermarks and clusters of that group id, so that several processes can compute histories in parallel.
+A life ends when the group is deleted, expires or loses its state; a later group with the same id is the next life. The
+history of a group id does not depend on events of different group ids, so several processes can compute histories in
+parallel.
 """
 
 from __future__ import annotations
@@ -56,9 +57,10 @@ class Ends:
             marks.sort()
 
     def all(self, cluster: str | None, topic: str, partition: int) -> list[tuple[int, int]]:
-        """Return all captured end offsets of a partition in order: the time of the response, and the end offset.
+        """Return all captured end offsets of a partition, in order of time.
 
-        Responses of a broker whose cluster is unknown count for every cluster.
+        Each element is the time of the response, in microseconds since 1970, and the end offset. Responses of a broker
+        whose cluster is unknown count for every cluster.
 
         Args:
             cluster: cluster of the partition; None if unknown.
@@ -70,7 +72,7 @@ class Ends:
     def before(self, cluster: str | None, topic: str, partition: int, ts: int) -> tuple[int, int] | None:
         """Return the last end offset of a partition that was captured up to a time.
 
-        Responses of brokers of unknown cluster count for every cluster.
+        Responses of a broker whose cluster is unknown count for every cluster.
 
         Args:
             cluster: cluster of the partition; None if unknown.
@@ -98,7 +100,7 @@ def fold(
     transactions: Transactions | None = None,
     unread: Iterable[Unread] = (),
 ) -> dict[str, list[Row]]:
-    """Return the rows of all groups with one group id, by table name.
+    """Return the rows of all groups with one group id, by table name. Each cluster may have a group with this id.
 
     Args:
         capture_id: id of the capture.
@@ -107,7 +109,7 @@ def fold(
         ends: end offsets of partitions.
         clusters: clusters of the brokers; None if unknown.
         transactions: ends of transactions; None if unknown.
-        unread: periods without decoded calls, of the whole capture.
+        unread: periods in which calls may be missing, of all groups in the capture.
     """
     missing = of_group(unread, group_id)
     ordered = sorted(events, key=lambda event: event.key)
@@ -125,12 +127,15 @@ def fold(
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
     """Divide the events of one group id by cluster, because groups of several clusters may have the same id.
 
-    Events of a broker whose cluster is unknown are added to a cluster in which the same member appears. Otherwise they
-    are added to the cluster in which the same client uses the group, if there is only one such cluster.
+    Events of brokers whose cluster is unknown are added to a cluster in which the same member has events. Without a
+    match, they are added to the cluster in which the same client uses the group, if there is only one. Remaining
+    events are returned separately; the address of a broker is the name of their cluster.
 
     Args:
         events: sorted events.
         clusters: clusters of the brokers.
+
+    Returns: pairs of the cluster and its events; the cluster is None if the broker is unknown, too.
     """
     by_cluster_id: dict[str | None, list[GroupEvent]] = defaultdict(list)
     named: set[str | None] = set()
@@ -183,7 +188,7 @@ def _rows(
         capture_id: id of the capture.
         group_id: group id.
         cluster: cluster of the group; None if unknown.
-        life: the life.
+        life: life of the group, which ends when the group is deleted, expires or loses its state.
         ends: end offsets of partitions.
         transactions: ends of transactions.
         blanks: periods in which calls of the group may be missing.
@@ -219,8 +224,8 @@ def _commits(
     """Yield each event of an offset commit with its row of ``offset_commits``.
 
     Args:
-        out: rows of the life.
-        events: events of the life, sorted.
+        out: object with the capture id, the cluster and the number of the life, which the rows contain.
+        events: events of one life of the group, sorted.
         ends: end offsets of partitions.
         transactions: ends of transactions.
     """
@@ -301,10 +306,16 @@ def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
 
 
 def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
-    """Add a row of ``violations`` for each generation that is lower than the previous generation, and for each
-    committed offset that is lower than the previous committed offset.
+    """Add rows of ``violations`` for generations and committed offsets that decreased.
 
-    Commits without an effect are ignored.
+    - A generation decreased if the coordinator lost the state of the group, but still knew a member.
+    - A committed offset decreased if it is lower than the previous committed offset of the partition. Only successful
+      commits count.
+
+    Args:
+        out: rows of the life, to which the violations are added.
+        life: life of the group, which ends when the group is deleted, expires or loses its state.
+        commits: offset commits of the life, each with its row of ``offset_commits``, in order.
     """
     if fell := life.remembered:
         detail = f"to {fell.generation}, though the coordinator knew the member"

@@ -14,8 +14,8 @@ class Join:
 
     Attributes:
         sent: event of the request.
-        asked: time of the first JoinGroup of the member, in microseconds since 1970. It is earlier than ``sent`` if the
-            first JoinGroup only returned a member id.
+        asked: time at which the member began to join, in microseconds since 1970. This is the time of ``sent``, or of
+            an earlier JoinGroup whose response only contained the member id (MEMBER_ID_REQUIRED).
         done: event of the response; None if it was not captured.
     """
 
@@ -25,7 +25,7 @@ class Join:
 
     @property
     def member_id(self) -> str:
-        """The member id in the response, else the member id in the request; "" if neither has a member id."""
+        """The member id in the response. If the response has none, the member id in the request; "" without both."""
         return (self.done.member_id if self.done else None) or self.sent.member_id or ""
 
 

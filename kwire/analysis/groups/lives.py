@@ -25,9 +25,9 @@ class Life:
         number: number of the life, from 1.
         events: events of the life, sorted.
         until: start of the next life, in microseconds since 1970; None for the last life.
-        remembered: first response of the life if the coordinator still knew the member, else None. The coordinator is
-            assumed to know the member if the generation is lower than before but not 1, and the member had joined in an
-            earlier life.
+        remembered: join response with which the life began, if the coordinator still knew the member; None otherwise.
+            The coordinator is assumed to know the member if the generation in the response is not 1, and the member had
+            joined in an earlier life. Only classic groups have a value.
     """
 
     number: int
@@ -37,8 +37,9 @@ class Life:
 
 
 def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
-    """Split the events of a group id into lives, in order. A life ends when the group is deleted, expires or loses its
-    state.
+    """Divide the events of a group id into lives, in order.
+
+    A life ends when the group is deleted, expires or loses its state.
 
     Args:
         events: all events of the group, sorted.
@@ -56,10 +57,10 @@ def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
 
 
 def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int]]:
-    """Yield the beginning of each life of a group id after the first one.
+    """Yield the beginning of each life of a group id except the first life.
 
-    Yields: the join response whose generation shows that a new life has begun; and the start of the life, in
-    microseconds since 1970.
+    Yields: the join response that shows that a new life has begun, because its generation is lower than before; and the
+        start of the life, in microseconds since 1970.
     """
     joins = joins_of(events)
     by_answer = {id(join.done): join for join in joins if join.done is not None}
@@ -81,13 +82,13 @@ def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int
 def _start(before: Iterable[GroupEvent], joins: Iterable[Join], first: Join) -> int:
     """Return the start of a life, in microseconds since 1970.
 
-    The start is the first request of the joins that were answered together with ``first``. It is not earlier than the
-    last event that belongs to the previous life.
+    The start is the time of the first request to join the generation in the response of ``first``. Requests before the
+    last event with a higher generation do not count, because this event belongs to the previous life.
 
     Args:
-        before: events of the previous life.
-        joins: joins of the new life.
-        first: join whose response shows the new life.
+        before: events before the response of ``first``.
+        joins: all joins of the group id.
+        first: join whose response shows that a new life has begun.
     """
     assert first.done is not None
     generation, ts = first.done.generation, first.done.ts

@@ -34,7 +34,7 @@ class Trigger:
         ts: time, in microseconds since 1970.
         kind: kind of the trigger, one of ORDER.
         member_id: member that caused the rebalance; None if unknown.
-        client_id: client id of that member.
+        client_id: client id of the member that caused the rebalance; None if unknown.
         evidence: captured facts that show the trigger, as text.
     """
 
@@ -46,15 +46,27 @@ class Trigger:
 
     @property
     def rank(self) -> tuple[int, int]:
-        """The sort key of a trigger. Of several possible triggers, the one with the lowest rank is reported."""
+        """The sort key of a trigger: time, then kind. The possible trigger with the lowest rank is reported."""
         return self.ts, ORDER.index(self.kind)
 
 
 @dataclass(slots=True, kw_only=True)
 class Membership:
-    """The attributes of a member from its first response until it left, expired or was fenced.
+    """The attributes of a member from its first join response until it left, expired or was fenced.
 
-    Times are microseconds since 1970.
+    Times are microseconds since 1970. None means unknown, except in ``left_ts`` and ``left_how``.
+
+    Attributes:
+        member_id: member id.
+        joined_ts: time of the first join response; None if the member joined before the capture began.
+        instance_id: group instance id of a static member.
+        client_id: client id.
+        host: address of the client.
+        session_timeout_ms: session timeout in milliseconds.
+        rebalance_timeout_ms: rebalance timeout in milliseconds.
+        subscription: subscribed topics.
+        left_ts: end of the membership; None for a current member.
+        left_how: reason for the end, such as "leave" or "silent"; None for a current member.
     """
 
     member_id: str
@@ -69,7 +81,10 @@ class Membership:
     left_how: str | None = None
 
     def learn(self, event: GroupEvent) -> None:
-        """Store the client, the timeouts and the subscription that an event of the member contains."""
+        """Store the client, the timeouts and the subscription in an event of the member.
+
+        A value that is None in the event does not replace a known value.
+        """
         self.instance_id = event.instance_id or self.instance_id
         self.client_id = event.client_id or self.client_id
         self.host = event.host or self.host
@@ -81,11 +96,11 @@ class Membership:
             self.subscription = event.topics
 
     def end(self, ts: int, how: str) -> None:
-        """End the membership; later calls have no effect.
+        """End the membership. The call has no effect if the membership has already ended.
 
         Args:
             ts: time, in microseconds since 1970.
-            how: reason, such as "left" or "expired".
+            how: reason, such as "leave" or "silent" (the session expired).
         """
         if self.left_ts is None:
             self.left_ts, self.left_how = ts, how
@@ -97,14 +112,14 @@ class Membership:
 
 @dataclass(slots=True)
 class Stop:
-    """The stop of a member in a rebalance: the wait for the assignment, and the time without reading.
+    """The two periods of a member in a rebalance: it waited for its assignment, and it did not read.
 
-    Times are microseconds since 1970.
+    Both periods end with the assignment. Times are microseconds since 1970.
 
     Attributes:
         resumed: time of the assignment; None if the member received none.
-        asked: start of the wait; None if unknown.
-        stopped: start of the time without reading; None if the member did not stop reading.
+        asked: start of the wait for the assignment; None if unknown.
+        stopped: start of the period without reading; None if the member did not stop reading.
     """
 
     resumed: int | None = None
@@ -112,7 +127,7 @@ class Stop:
     stopped: int | None = None
 
     def row(self) -> dict[str, Any]:
-        """Return the durations of the stop as columns of ``members``, by column name."""
+        """Return the begin, end and durations of the stop as columns of ``members``, by column name."""
         return {
             "stopped_ts": self.stopped,
             "resumed_ts": self.resumed,
@@ -130,7 +145,11 @@ class Outcome:
     """The rows of one life of a group under one protocol.
 
     Attributes:
-        life: number of the life, from 1.
+        capture_id: id of the capture.
+        group_id: group id.
+        protocol: ``classic``, ``consumer``, ``share`` or ``streams``; None if unknown.
+        cluster: cluster of the group; None if unknown.
+        life: number of the life, from 1. A life ends when the group is deleted, expires or loses its state.
         blanks: periods in which calls of the group may be missing.
         events: inferred events.
         rebalances: rows of ``rebalances``.
@@ -154,7 +173,7 @@ class Outcome:
     violations: list[Row] = field(default_factory=list)
 
     def infer(self, ts: int, event: str, member: Membership, reason: str, **more: Any) -> None:
-        """Add an inferred event: no frame contains it, but captured events show that it happened.
+        """Add an inferred event: no frame contains this event, but captured events show that it happened.
 
         Args:
             ts: time, in microseconds since 1970.
@@ -184,8 +203,8 @@ class Outcome:
 
         Args:
             trigger: trigger of the rebalance.
-            stops: stops of the members.
-            values: values of all other columns.
+            stops: stops of the members, from which the stop-the-world times are computed.
+            values: values of the columns that do not depend on the trigger or the stops; ``ended_ts`` is required.
         """
         waits = [wait for stop in stops if (wait := stop.row()["stw_ms"]) is not None]
         self.rebalances.append(
@@ -207,9 +226,13 @@ class Outcome:
     def mark_incomplete(self, until: int | None) -> None:
         """Set ``incomplete`` in rows that may be wrong because calls of the group were not decoded.
 
-        - A rebalance may be wrong if calls are missing between the end of the second rebalance before it and its own
-          end; the last rebalance of the life, also if calls are missing later.
-        - A member may be wrong if calls are missing between the same start and the first rebalance without the member.
+        A row may be wrong if calls may be missing in one of these periods:
+
+        - A rebalance: from the end of the second to last rebalance before it, up to the end of the rebalance. For the
+          last rebalance, the period ends with the life.
+        - A member: from the start of the period of its first rebalance, up to the first rebalance after it left.
+        - An assignment change: from the previous change of the member, or from the start of the period of the rebalance
+          if this is earlier, up to the change.
 
         ``until``: end of the life, in microseconds since 1970; None for the last life.
         """
@@ -240,7 +263,7 @@ class Outcome:
         Args:
             generation: generation id, or group epoch.
             member: the member.
-            stop: stop of the member in the rebalance.
+            stop: time in which the member waited for its assignment and did not read, in the rebalance.
             leader: True if the member is the leader.
         """
         self.members.append(
@@ -333,10 +356,10 @@ class Outcome:
             ts: time of the violation, in microseconds since 1970.
             kind: kind of the violation.
             detail: description, as text.
-            event: event that supplies the columns that are not in ``about``.
-            since: start of the evidence, in microseconds since 1970: if calls after it were not decoded, the violation
-                is marked as uncertain; None to never mark it.
-            about: values of columns.
+            event: event that supplies values for the columns that are not in ``about``; None to leave them empty.
+            since: start of the evidence, in microseconds since 1970. If calls may be missing between this time and
+                ``ts``, the violation is marked as uncertain. None to leave the violation unmarked.
+            about: values by column name.
         """
         if since is not None and self.blanks.between(since, ts):
             detail += UNCERTAIN

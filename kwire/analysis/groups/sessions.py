@@ -1,4 +1,4 @@
-"""Sessions of classic members: when requests renewed them, and when they expired."""
+"""Sessions of classic members: the times at which requests renewed a session, and at which a session expired."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ class Sessions:
 
     Attributes:
         events: events of the group, sorted.
-        moments: times of the events.
+        moments: times of the events, in the same order.
         synced: (generation, member id) of each SyncGroup request.
         signs: times of the requests and responses of a member, by member id.
-        parked: periods in which a member waited for a response to JoinGroup or SyncGroup, by member id.
+        parked: begin and end of the periods in which a member waited for a response to JoinGroup or SyncGroup, by
+            member id.
         refused: times at which a member received REBALANCE_IN_PROGRESS, by member id.
         gone: times at which a member received UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID, by member id.
         shares: times and partitions of the assignments that a member received, by member id.
-        new: member ids that the coordinator gave in a captured response, so that the member has no earlier history.
+        new: member ids whose first response, in which the coordinator assigned the id, was captured. These members were
+            not in the group before.
     """
 
     def __init__(self, events: Sequence[GroupEvent]) -> None:
@@ -97,7 +99,9 @@ class Sessions:
         return _last(self.signs[member], before)
 
     def is_heard(self, member: str, after: int) -> bool:
-        """Return whether a member sends a request, or receives a fencing error, after a time.
+        """Return whether a member sends a request or receives a response after a time.
+
+        Responses with UNKNOWN_MEMBER_ID and FENCED_INSTANCE_ID count, too.
 
         Args:
             member: member id.
@@ -106,18 +110,18 @@ class Sessions:
         return any(moments[-1:] > [after] for moments in (self.signs[member], self.gone[member]))
 
     def over(self, membership: Membership, high: int) -> int | None:
-        """Return the time at which the session of a member expires, counted from its last renewal up to ``high``.
+        """Return the time at which the session of a member expires, in microseconds since 1970.
 
-        The result is None if the session timeout or a renewal was not captured.
+        This is the session timeout after the last renewal up to ``high``. The result is None if the session timeout or
+        a renewal was not captured.
 
         Sessions are renewed by responses to JoinGroup and Heartbeat, by accepted commits, and by a SyncGroup that waits
-        for the leader. A SyncGroup that arrives after the leader's renews the session only in brokers before 4.0. Such
-        a broker is recognised when a member still receives normal responses although its session would otherwise have
-        expired.
+        for the SyncGroup of the leader. A SyncGroup after that of the leader renews the session only in brokers before
+        4.0. The method assumes such a broker if a heartbeat succeeds after the session would have expired in 4.0.
 
         Args:
             membership: the member.
-            high: time in microseconds since 1970, as the result.
+            high: time up to which renewals count, in microseconds since 1970.
         """
         member = membership.member_id
         if membership.session_timeout_ms is None or (last := _last(self._renewed[member], high)) is None:
@@ -130,10 +134,10 @@ class Sessions:
         return longer if goes_on else over
 
     def may_commit(self, event: GroupEvent) -> bool:
-        """Return whether the partition of a commit is in one of the member's last two assignments.
+        """Return whether the partition of a commit is in one of the member's last two assignments before the commit.
 
-        A partition of the second to last assignment may be committed while it is being revoked. The result is True if
-        one of these assignments was not captured.
+        The second to last assignment counts, because a member may commit a partition while it revokes the partition.
+        The result is also True if one of the two assignments was not captured.
         """
         member = event.member_id or ""
         shares = self.shares[member]

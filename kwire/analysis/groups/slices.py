@@ -1,10 +1,12 @@
-"""The history of a large group in slices, so that several processes can compute it.
+"""Division of the events of a large group into slices, so that several processes can compute the history of the group.
 
-Most events of a large group are about one partition each: commits, and acquired or acknowledged records. These events
-are divided by partition. Every slice gets all other events of the group. For each call with divided events, every slice
-also gets a witness: an event with the time, the member and the error code. A slice contributes the rows of its own
-partitions; the first slice also contributes the rows that are about no partition. All slices together have the same
-rows as the whole group.
+Most events of a large group are about one partition: commits, and acquired or acknowledged records. Each partition
+belongs to one slice, and only this slice gets the events about the partition. Each slice gets all events that are about
+no partition. If a call has events about partitions, each slice also gets a witness for the call: a copy of one of these
+events without partition and offset. It shows that the member was alive.
+
+The history of a slice is computed as that of a whole group. Then a slice contributes the rows about its partitions. The
+first slice also contributes the rows about no partition. All slices together contribute the rows of the whole group.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ _BY_PARTITION = frozenset({"offset_commits", "share_records"})
 
 
 def slice_of(topic: str, partition: int, count: int) -> int:
-    """Return the slice of a partition.
+    """Return the number of the slice to which a partition belongs, from 0.
 
     Args:
         topic: topic name; if it is unknown, the text ``id:`` followed by the topic id.
@@ -34,15 +36,15 @@ def slice_of(topic: str, partition: int, count: int) -> int:
 
 
 def is_divided(event: GroupEvent) -> bool:
-    """Return whether an event is in one slice only; other events are in all slices."""
+    """Return whether only one slice gets an event. If the result is False, all slices get the event."""
     return event.event in DIVIDED and event.topic is not None
 
 
 def slices(events: Iterable[GroupEvent], count: int) -> list[list[GroupEvent]]:
-    """Return the events of each slice of a group, from some or all of its events.
+    """Return a list with the events of each slice; the index is the number of the slice.
 
-    The events may be processed in parts, and the slices of the parts concatenated. (If a call has events in two parts,
-    there are additional witnesses, which do no harm.)
+    The function may also be called for portions of the group's events. Then the caller concatenates the results for
+    each slice. If the events of a call are in two portions, there is an additional witness, which changes no row.
 
     Args:
         events: events of one group id, with topic names, in any order.
@@ -67,11 +69,11 @@ def slices(events: Iterable[GroupEvent], count: int) -> list[list[GroupEvent]]:
 
 
 def own_rows(rows_by_table: Mapping[str, Sequence[Row]], *, first: bool) -> dict[str, list[Row]]:
-    """Return the rows that a slice contributes to the tables.
+    """Return the rows that a slice contributes to the tables, by table name.
 
     Args:
         rows_by_table: rows of ``history.fold`` for the events of the slice.
-        first: True for the first slice.
+        first: True for the first slice, which also contributes the rows about no partition.
     """
     return {name: [row for row in rows if _is_own(name, row, first=first)] for name, rows in rows_by_table.items()}
 
@@ -87,14 +89,15 @@ def _is_own(table: str, row: Row, *, first: bool) -> bool:
 
 
 def for_findings(rows_by_table: Mapping[str, Sequence[Row]], *, first: bool) -> dict[str, list[Row]]:
-    """Return the rows of a slice with which detectors find the same problems as with all rows of the group.
+    """Return the rows of a slice that detectors need, by table name.
 
-    From ``group_events`` about partitions, only refused events and the first event of each partition are returned. A
-    witness replaces the other events.
+    With these rows of all slices, detectors yield the same findings as with all rows of the group. The result has the
+    rows of ``own_rows``, but fewer rows of ``group_events`` about partitions: the rows with an error, and the first row
+    of each partition. The first slice also has one row without partition for each successful call about partitions.
 
     Args:
         rows_by_table: rows of ``history.fold`` for the events of the slice.
-        first: True for the first slice.
+        first: True for the first slice, which also contributes the rows about no partition.
     """
     rows = own_rows(rows_by_table, first=first)
     places: set[tuple[str, int]] = set()
@@ -114,7 +117,7 @@ def for_findings(rows_by_table: Mapping[str, Sequence[Row]], *, first: bool) -> 
 
 
 def merged(slices: Iterable[Mapping[str, Sequence[Row]]]) -> dict[str, list[Row]]:
-    """Return the sorted rows of a group by table. ``slices``: rows of all slices, by table, in any order."""
+    """Return the sorted rows of a group, by table name. ``slices``: rows of each slice by table name, in any order."""
     rows_by_table: dict[str, list[Row]] = {}
     for one in slices:
         for name, rows in one.items():

@@ -31,7 +31,10 @@ _STALE = {
 
 
 def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that committed after it was fenced, or with an old generation."""
+    """Yield a finding for each member that sent invalid commits.
+
+    A commit is invalid if the member is fenced, the generation is old, or the partition belongs to a different member.
+    """
     by_member: dict[str, list[Row]] = defaultdict(list)
     seen = set()
     for row in group.violations:

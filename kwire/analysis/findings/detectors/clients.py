@@ -150,9 +150,11 @@ def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
 def _total(code: int, tallies: Sequence[Tally]) -> tuple[int, int, int]:
     """Return the number of responses with an error code, and the times of the first and the last of these responses.
 
+    Times are microseconds since 1970.
+
     Args:
         code: the error code.
-        tallies: counted calls.
+        tallies: counts of calls, at least one. Each count must contain the error code.
     """
     counts, firsts, lasts = zip(*(one.errors[code] for one in tallies), strict=True)
     return sum(counts), min(firsts), max(lasts)

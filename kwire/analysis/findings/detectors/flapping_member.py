@@ -22,8 +22,9 @@ Client = tuple[str | None, str | None, str | None]
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each client that leaves the group, or is evicted, and returns, several times within the
-    window.
+    """Yield a finding for each client that leaves the group or is evicted and then joins again, several times.
+
+    The threshold ``window_ms`` limits the time in which this happens.
     """
     by_client: dict[Client, list[Row]] = defaultdict(list)
     spells = {(row["life"], row["member_id"], row["joined_ts"]): row for row in group.members}
@@ -56,8 +57,9 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _returns(rows: list[Row]) -> Iterator[int]:
-    """Yield the times at which a client returned, that is, joined after one of its members had left or expired. Each
-    departure counts once.
+    """Yield the times at which a client joined again after one of its members had left or expired.
+
+    Each member that leaves or expires counts for one join. ``rows``: rows of ``members`` of the client.
     """
     departures = sorted(row["left_ts"] for row in rows if row["left_ts"] is not None)
     for joined in sorted(row["joined_ts"] for row in rows):
@@ -67,7 +69,7 @@ def _returns(rows: list[Row]) -> Iterator[int]:
 
 
 def _together(rows: list[Row]) -> int:
-    """Return the largest number of members that a client had in the group at the same time."""
+    """Return the largest number of members that a client had in the group at the same time. ``rows``: its members."""
     changes = [(row["joined_ts"], 1) for row in rows]
     changes += [(row["left_ts"], -1) for row in rows if row["left_ts"] is not None]
     most = now = 0

@@ -83,8 +83,10 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _signs(group: GroupView, member: str) -> list[Row]:
-    """Return the events that show that a member is alive, in order: it renews its session, or waits for the
-    coordinator.
+    """Return the rows of ``group_events`` that show that a member is alive, in order.
+
+    These are all captured events of the member, except leaving, assignments in the leader's SyncGroup request, and
+    commits in transactions. ``member``: member id.
     """
     return [
         row

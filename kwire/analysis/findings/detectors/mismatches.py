@@ -67,8 +67,10 @@ def detect_subscriptions(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for members that were refused because of their assignor. Without refused members, yield findings
-    for members whose assignors differ from the assignors of the other members.
+    """Yield one finding about the assignors in JoinGroup requests.
+
+    The finding is about requests that failed because the member and the group have no common assignor. Without such
+    requests, the finding is about members of the last generation that offer different assignors.
     """
     refused = [row for row in group.events if row["event"] == "join_error" and row["error_code"] in _REFUSED]
     if len(refused) >= max(limits["count"], 1):

@@ -54,7 +54,14 @@ def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each period in which the committed offset of a partition was the same: begin, end and offset."""
+    """Yield each period in which the committed offset of a partition was the same: begin, end and offset.
+
+    Times are microseconds since 1970.
+
+    Args:
+        rows: commits of the partition, in order.
+        end: end of the last period.
+    """
     begin, offset = rows[0]["ts"], rows[0]["offset"]
     for row in rows[1:]:
         if row["offset"] != offset:
@@ -89,7 +96,7 @@ def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each partition that receives far more records than the other partitions of its topic."""
+    """Yield a finding for each partition that receives far more records than the median of the topic's partitions."""
     by_topic: dict[str, list[tuple[int, Place, int, int]]] = defaultdict(list)
     for place in {*group.marks, *group.of_partition}:
         seen = [*group.marks.get(place, ())]

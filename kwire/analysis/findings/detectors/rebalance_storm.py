@@ -22,9 +22,9 @@ FOLLOW_UPS = {"revocation"}  # the second half of a cooperative rebalance
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for the window with the most rebalances, if there were many.
+    """Yield a finding for the time window with the most rebalances, if it has as many as the threshold.
 
-    Rebalances because a client joins for the first time, or leaves and never returns, do not count.
+    A rebalance does not count if its trigger is a client that joins for the first time, or leaves and does not return.
     """
     known: set[tuple[str | None, str | None]] = set()
     last_joins: dict[tuple[str | None, str | None], int] = {}

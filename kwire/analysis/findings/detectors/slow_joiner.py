@@ -35,7 +35,7 @@ def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
     Args:
         group: the group.
         row: row of ``rebalances``.
-        wait: shortest wait that is a finding.
+        wait: shortest wait that is a finding, in microseconds.
     """
     joined: int | None = row["joined_ts"]
     started: int = row["started_ts"]
@@ -67,11 +67,13 @@ def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
 
 
 def _consumer(group: GroupView, wait: float) -> Iterator[Finding]:
-    """Yield findings for a KIP-848 group, in which other members wait until a member has acknowledged a revocation.
+    """Yield a finding for each member of a KIP-848 group that acknowledged a revocation late.
+
+    The new owner of a partition waits until the previous owner has acknowledged the revocation of the partition.
 
     Args:
         group: the group.
-        wait: shortest wait that is a finding.
+        wait: shortest wait that is a finding, in microseconds.
     """
     for member, events in sorted(group.of_member.items()):
         owned: set[str] = set()

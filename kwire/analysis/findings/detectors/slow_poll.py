@@ -63,13 +63,15 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 def _longest_pause(
     group: GroupView, client_id: str | None, host: str | None, begin: int, end: int
 ) -> tuple[int, int] | None:
-    """Return the longest pause of a client between two Fetch requests, or after the last Fetch, within a period; None
-    without a Fetch.
+    """Return the begin and end of the longest pause between Fetch requests of a client within a period.
+
+    The time from the last Fetch to the end of the period also counts as a pause. The result is in microseconds since
+    1970; None if there is no pause, or the client sent no Fetch in the period.
 
     Args:
         group: the group.
-        client_id: client id.
-        host: address of the client.
+        client_id: client id; None if unknown.
+        host: address of the client; None if unknown.
         begin: start of the period, in microseconds since 1970.
         end: end of the period, in microseconds since 1970.
     """

@@ -20,7 +20,7 @@ from kwire.analysis.findings.views import TransactionView
 
 
 def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
-    """Yield one finding for all refused requests of producers that were fenced."""
+    """Yield one finding for all requests that failed because their producer was fenced."""
     fenced = [one for one in view.steps if one.kind == FENCED]
     if len(fenced) < limits["count"]:
         return
@@ -60,12 +60,14 @@ def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def _last_sign(steps: Sequence[Step], opened: Step) -> Step:
-    """Return the last step of a producer as a sign of life. A step on an open connection takes precedence over steps on
-    closed connections.
+    """Return the last step of a producer, which shows how long the producer was alive.
+
+    A step is a call of the producer or the last packet of its connection. A step on an open connection takes precedence
+    over steps on closed connections.
 
     Args:
-        steps: steps of the producer.
-        opened: the step that began the transaction.
+        steps: steps of the producer, in order.
+        opened: step that began the transaction.
     """
     later = [one for one in steps if one.ts >= opened.ts and (one.kind != CLOSED or one.client_id == opened.client_id)]
     still = [one for one in later if one.kind == LAST]

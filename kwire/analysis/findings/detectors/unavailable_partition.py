@@ -22,7 +22,10 @@ from kwire.analysis.findings.views import GroupView, Place
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each rebalance around which partitions were not fetched for long."""
+    """Yield a finding for each rebalance in which an assigned partition was not fetched for a long time.
+
+    The time without a fetch may begin before the rebalance and end after it.
+    """
     clients = {(row["client_id"], row["host"]) for row in group.members}
     spans: dict[Place, list[FetchSpan]] = defaultdict(list)
     for span in group.spans:
@@ -63,8 +66,11 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _pauses(spans: Sequence[FetchSpan], least: float) -> list[tuple[int, int]]:
-    """Return the periods of at least ``least`` microseconds in which no connection fetched a partition, as begin and
-    end.
+    """Return the periods in which no connection fetched a partition: begin and end in microseconds since 1970.
+
+    Args:
+        spans: periods in which a connection fetched the partition, sorted by begin.
+        least: minimum length of a returned period, in microseconds.
     """
     pauses = []
     reached: int | None = None
