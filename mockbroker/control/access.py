@@ -28,8 +28,8 @@ class Access:
     Args:
         host: The address to which the API is bound.
         port: The port to which the API is bound.
-        token: The token that requests must have; None to serve requests without a token.
-        names: Further allowed names in the Host header; without effect if a token is required.
+        token: The bearer token that requests must have; None to serve requests without a token.
+        names: Names that the Host header may contain in addition to the address; without effect if ``token`` is set.
         new_session: Function that returns a new, unpredictable session id.
     """
 
@@ -68,7 +68,7 @@ class Access:
             )
 
     def log_in(self, token: str) -> str:
-        """Begin a session; return its Set-Cookie header.
+        """Begin a session of a browser; return the Set-Cookie header of the session.
 
         Raises: Refused if the token is wrong, or the API requires no token.
         """
@@ -135,7 +135,7 @@ def name_of(host: str) -> str:
 
 
 def _is_same(origin: str, hosts: list[str]) -> bool:
-    """Return whether an Origin header is the origin of this server.
+    """Return whether an Origin header belongs to this server: its host and port are those of a Host header.
 
     Args:
         origin: Value of the Origin header.

@@ -54,8 +54,9 @@ def application(control: Control, routes: Sequence[Route]) -> ASGIApp:
 
 
 class _Path:
-    """The ASGI endpoint of one path, which passes a request to the route with its method. A path without routes gets
-    404.
+    """The ASGI endpoint of one path, which passes a request to the route for its HTTP method.
+
+    A request for a path without routes gets status 404.
     """
 
     def __init__(self, control: Control, methods: Mapping[str, Route]) -> None:
@@ -187,7 +188,9 @@ def _checked(route: Route, body: Any) -> dict[str, Any]:
 
 
 async def _handle_waiting(request: Request, control: Control, route: Route, call: CheckedRequest) -> Response | None:
-    """Handle a request that may wait; return None if the client disconnects before there is a response."""
+    """Handle a request that may wait for a condition; return None if the client disconnects before the response is
+    known.
+    """
     answers = list[Answer | Response]()
 
     async def handle() -> None:

@@ -80,14 +80,14 @@ class Control:
     Attributes:
         cluster: The cluster.
         access: The rules that decide which requests are served.
-        kind: Kind of the server.
+        kind: Kind of the server, ``mock`` or ``proxy``.
         capabilities: Names of the optional features that the server has.
-        feed: The journal events.
+        feed: The journal events, and the tasks that wait for new ones.
         lags: The lag of groups over time.
-        request_feed: The wake-ups of streams of requests.
+        request_feed: The object that wakes the event streams of requests.
         waiters: The limit on requests that wait.
         streams: The limit on event streams.
-        stream_count: Number of event streams so far.
+        stream_count: Number of event streams since the start, including streams that have ended.
         stopping: Event that is set when the server stops.
         state: The document that the streams of the live page share.
     """

@@ -26,7 +26,7 @@ class Feed:
 
     Attributes:
         followers: The open event streams.
-        changed: Streams and other tasks that wait until an event is recorded or the server stops.
+        changed: Parking lot in which tasks wait until an event is recorded, another change is made or the server stops.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -61,14 +61,14 @@ class Feed:
 
     @property
     def oldest(self) -> int:
-        """The id that precedes the oldest kept event; the newest id if no event is kept."""
+        """The event id before that of the oldest stored event; the id of the newest event if no event is stored."""
         journal = self._cluster.journal
         return journal.ids[0] - 1 if journal.ids else journal.last_id
 
     def since(self, after: int) -> Iterator[dict[str, Any]]:
         """Yield the events after the id ``after`` as JSON objects, oldest first.
 
-        Events that are no longer kept are replaced by one ``gap`` object.
+        Events that the journal no longer stores are replaced by one ``gap`` object.
         """
         journal = self._cluster.journal
         if after > journal.last_id:  # an id of another process
@@ -114,10 +114,10 @@ class Feed:
         return iso(self._start + time_ms / 1000)
 
     def _gap(self, after: int, last: int) -> dict[str, Any]:
-        """Return the ``gap`` object that replaces events that are no longer kept.
+        """Return the ``gap`` object that replaces events that the journal no longer stores.
 
         Args:
-            after: Id that precedes the first missing event.
+            after: Id of the event before the first missing event.
             last: Id of the last missing event.
         """
         time_ms = round(self._cluster.clock.now() * 1000)

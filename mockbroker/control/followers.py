@@ -1,4 +1,6 @@
-"""The open streams that wait for changes of the same kind, such as new events. Nothing is done while there are none."""
+"""The open streams that wait for changes of one kind, such as new events. Without open streams, no work is done for
+them.
+"""
 
 from __future__ import annotations
 
@@ -48,8 +50,9 @@ class Followers:
             await trio.lowlevel.checkpoint()
 
     async def wake_slowly(self) -> None:
-        """Wake all waiting streams, with a pause of PER_STREAM seconds between two of them. It is for streams that send
-        often.
+        """Wake all waiting streams, with a pause of PER_STREAM seconds between two streams.
+
+        The method is for streams that send data often.
         """
         count = len(self.changed)
         while count > 0:

@@ -1,6 +1,4 @@
-"""The lag of groups and of their partitions over time, in bounded memory, so that a live page that is opened later can
-show them.
-"""
+"""The lag of groups and of their partitions over time, in bounded memory, for a live page that is opened later."""
 
 from __future__ import annotations
 
@@ -55,7 +53,7 @@ class Curves:
     partitions: dict[Partition, array[int]] = field(default_factory=dict)
 
     def ends_with(self, lags: Mapping[Partition, int]) -> bool:
-        """Return whether the last point has these lags. Partitions without a curve are ignored.
+        """Return whether the lags are the same as at the last point. Partitions without a curve are ignored.
 
         ``lags``: lag by partition.
         """
@@ -66,7 +64,9 @@ class Curves:
         )
 
     def add(self, time_ms: int, lags: Mapping[Partition, int]) -> None:
-        """Add a point. It replaces the last point if that is less than INTERVAL_MS older.
+        """Add a point to the curves. If the last point is less than INTERVAL_MS older, the new point replaces it.
+
+        If there are more than POINTS points, every second point of the older half is removed.
 
         Args:
             time_ms: Time of the point, in milliseconds since the cluster was started or reset.
@@ -99,11 +99,12 @@ class LagHistory:
     def sample(
         self, groups: Mapping[str, CoordinatedGroup], topics: Mapping[str, Topic], time_ms: int
     ) -> Generator[None, None, None]:
-        """Add a point to the curves of each group whose lag has changed; yield after each group.
+        """Add a point to the curves of each group whose lag has changed, and remove deleted groups. Yield after each
+        group.
 
         Args:
-            groups: The groups. If this is another object than at the last call, the cluster was reset, and the curves
-                are cleared.
+            groups: The groups by group id. A different object than in the last call means that the cluster was reset;
+                all curves are then removed.
             topics: The topics by name.
             time_ms: The time in milliseconds since the cluster was started or reset.
         """
@@ -117,7 +118,10 @@ class LagHistory:
             self._count -= len(self._groups.pop(group_id).partitions)
 
     def slices(self, group_id: str) -> Generator[None, None, dict[str, Any]]:
-        """Return the lag curves of a group as a JSON object; yield between slices of the work."""
+        """Return the lag curves of a group as a JSON object; empty curves for a group without known lag.
+
+        The generator yields after a limited number of curves, so that other tasks can run.
+        """
         curves = self._groups.get(group_id, Curves())
         times, total = curves.times.tolist(), curves.total.tolist()
         partitions: dict[str, dict[str, list[int | None]]] = {}

@@ -46,9 +46,9 @@ class Refused(Exception):
 
 
 class NotPossible(Refused):
-    """The error for a request that is valid JSON but has values that are not valid (status 422).
+    """The error for a request whose body is JSON, but contains a value that is not valid (status 422).
 
-    Its problem details list every wrong value in ``errors``.
+    Its problem details list every invalid value in ``errors``.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -25,7 +25,7 @@ class RequestFeed:
 
     Attributes:
         followers: The open streams.
-        tick: Number of the last wake-up.
+        tick: Number of times that the streams were woken.
     """
 
     def __init__(self, log: Callable[[], RequestLog]) -> None:
@@ -35,7 +35,9 @@ class RequestFeed:
         self._rows: OrderedDict[tuple[int, bool], bytes] = OrderedDict()
 
     async def run(self) -> None:
-        """Wake the streams after changes, while at least one stream is open; run until cancelled."""
+        """Wake the streams after each change of the request log, while at least one stream is open. Run until
+        cancelled.
+        """
         seen = (-1, -1)
         while True:
             await self.followers.wait()

@@ -34,8 +34,8 @@ class Parameter:
 
     Attributes:
         name: Name of the parameter.
-        shape: Shape of its value.
-        about: Effect of the parameter, as a phrase for the documentation.
+        shape: Shape (declaration of the valid values) of its value.
+        about: Phrase for the documentation that describes the effect of the parameter.
         default: The value if the parameter is absent.
     """
 
@@ -94,9 +94,9 @@ class Route:
         errors: Status codes of errors, in addition to those that every route may return.
         capability: Name of the optional feature that the server must have; "" for none.
         is_open: Whether a request needs no token.
-        waits: Whether the response may take long, so that the handling is cancelled if the client disconnects.
+        waits: Whether the request may wait for a condition; the wait is cancelled if the client disconnects.
         media: Content type of the response.
-        any_query: Whether unknown query parameters are ignored instead of refused.
+        any_query: True to ignore unknown query parameters, False to reject them.
     """
 
     method: str

@@ -50,8 +50,8 @@ class HttpServer:
         settings: The settings of the brokers.
         host: The address to which the socket is bound.
         sock: The listening socket.
-        token: The token that requests must have; None to serve requests without a token.
-        names: Further allowed names in the Host header.
+        token: The bearer token that requests must have; None to serve requests without a token.
+        names: Names that the Host header may contain in addition to the address.
 
     Attributes:
         url: The base URL.
@@ -94,7 +94,7 @@ class HttpServer:
     async def run(self) -> None:
         """Serve until ``stop`` is called, then end all connections within GRACE seconds.
 
-        After a failure, which is logged, it serves again.
+        After an unexpected exception, which is logged, the server starts again. The number of restarts is limited.
         """
         async with trio.open_nursery() as beside:
             beside.start_soon(self.control.feed.run)
@@ -118,7 +118,7 @@ class HttpServer:
         self.stopped.set()
 
     async def _record_lags(self) -> None:
-        """Record the lag of all groups about once per second, even if no client follows the state."""
+        """Record the lag of all groups about once per second, even if no client reads the lag."""
         control = self.control
         while True:
             began = trio.current_time()
@@ -190,9 +190,9 @@ class _Connection(TCPServer):
 
 
 class _BoundedStream:
-    """A wrapper around a connection's stream, for hypercorn, that limits how long sending may take.
+    """A stream of a connection for hypercorn, with a limit on the time of sending.
 
-    ``send_all`` fails if the client reads nothing for SEND_TIMEOUT seconds.
+    ``send_all`` fails if the client reads no data for SEND_TIMEOUT seconds.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:
@@ -226,8 +226,8 @@ async def serving(
         settings: The settings of the brokers.
         host: The address to which the socket is bound.
         sock: The listening socket, which is closed at the end.
-        token: The token that requests must have; None to serve requests without a token.
-        names: Further allowed names in the Host header.
+        token: The bearer token that requests must have; None to serve requests without a token.
+        names: Names that the Host header may contain in addition to the address.
     """
     server = HttpServer(cluster, settings, host, sock, token, names)
     failure: BaseException | None = None

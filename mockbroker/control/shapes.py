@@ -241,8 +241,9 @@ class Object(Shape):
     Attributes:
         required: Shapes of the keys that must be present.
         optional: Shapes of the keys that may be absent.
-        name: Name in the OpenAPI document; "" to describe it where it is used.
-        further: The shape of all other keys; None to refuse other keys.
+        name: Name of the schema in the OpenAPI document; "" to repeat the schema at each place where the object is
+            used.
+        further: The shape of the values of all other keys; None if other keys are not valid.
     """
 
     required: Mapping[str, Shape] = field(default_factory=dict)
@@ -286,7 +287,12 @@ class Object(Shape):
 
 
 def listed(of: Shape, **further: Shape) -> Object:
-    """Return the shape of a list as the control API returns it: ``items``, ``next`` and ``further`` keys."""
+    """Return the shape of a list as the control API returns it: an object with ``items``, ``next`` and further keys.
+
+    Args:
+        of: The shape of each item.
+        further: Key -> shape of its value, for the further keys.
+    """
     return Object({"items": Items(of), "next": Null(Either((Text(), Whole()), "a cursor")), **further})
 
 

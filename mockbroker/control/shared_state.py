@@ -1,7 +1,7 @@
 """The document that all streams of the live page share. It is refreshed and encoded once for all of them.
 
-A stream has no copy of the document, only the version number that its client has. A client that reads too slowly gets
-the whole document again when the patches since its version are no longer kept.
+A stream stores only the version number of the document that its client has. If a client reads so slowly that the
+patches since its version are no longer stored, it gets the whole document again.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ class SharedState:
     async def encoded(self, *, fresh: bool = True) -> tuple[int, bytes]:
         """Return the number of the current version, and the document as JSON.
 
-        ``fresh``: True to refresh the document first; False if the client will get later patches anyway.
+        ``fresh``: True to refresh the document first; False to use the last version if there is one, for a client that
+        will get patches.
         """
         async with self._lock:
             if fresh or not self.version:
@@ -80,13 +81,16 @@ class SharedState:
             return self._encoded
 
     def patches_since(self, version: int) -> list[bytes] | None:
-        """Return the patches after a version as JSON, oldest first; None if some of them are no longer kept."""
+        """Return the patches after a version as JSON, oldest first; None if some of these patches are no longer
+        stored.
+        """
         missing = self.version - version
         return None if missing > len(self._patches) else list(islice(self._patches, len(self._patches) - missing, None))
 
     async def run(self) -> None:
-        """Refresh the document and wake the streams after a change, while at least one stream is open; run until
-        cancelled.
+        """Refresh the document repeatedly while at least one stream is open, and wake the streams after a change.
+
+        The task runs until it is cancelled.
         """
         announced = 0
         while True:
@@ -111,12 +115,14 @@ class SharedState:
         self._is_incomplete = False
 
     def _add(self, patch: Mapping[str, Any], data: bytes, *, is_incomplete: bool) -> None:
-        """Add a version of the document, with the patch that leads to it.
+        """Add a version of the document, with the patch from the version before it. If the patch is empty, add no
+        version.
 
         Args:
             patch: The merge patch from the previous version.
             data: The patch as JSON.
-            is_incomplete: Whether an earlier patch was lost, so that all streams need the whole document.
+            is_incomplete: Whether an earlier patch was lost. All stored patches are then removed, so that all streams
+                send the whole document.
         """
         if is_incomplete:
             self._patches.clear()

@@ -1,4 +1,4 @@
-"""JSON that is encoded in slices: other tasks run between two slices."""
+"""Encoding of JSON in slices (parts of limited size): other tasks run between two slices."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ async def encode(content: Any, nested: int = NESTED) -> bytes:
 
     Args:
         content: The value.
-        nested: Number of levels of objects and arrays that are divided. An element of the last level is encoded at
-            once.
+        nested: Number of levels of nested objects and arrays whose elements are encoded one by one. A deeper value is
+            encoded in one piece.
     """
     parts, size = list[str](), 0
     for part in _parts(content, nested):

@@ -1,7 +1,7 @@
-"""Streams of server-sent events: the loop that all of them share, and the stream of the journal.
+"""Streams of server-sent events: the loop that all streams share, and the stream of the journal.
 
-A stream has no buffer, only the id of the last event that was sent. A client that reads too slowly gets a ``gap`` when
-the journal no longer keeps the next event.
+A stream has no buffer. It stores only the id of the last event that it sent. If the client reads so slowly that the
+journal no longer stores the next event, it gets a ``gap`` event.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class Stream(Response, ABC):
 
     @abstractmethod
     async def next_data(self) -> bytes:
-        """Return the next bytes to send, and advance past the events in them; b"" if there are no new events."""
+        """Return the next bytes to send, with one or more events, and record that these events are sent; b"" without
+        new events.
+        """
 
     @property
     def is_complete(self) -> bool:
@@ -97,7 +99,7 @@ class EventStream(Stream):
         return self._after == self._control.feed.last
 
     async def next_data(self) -> bytes:
-        """Return the next events that the client wants, at most EVENTS_AT_ONCE, and advance past them."""
+        """Return the next events that the client wants, at most EVENTS_AT_ONCE, and record that they are sent."""
         parts = []
         for event in self._control.feed.since(self._after):
             self._after = event["id"]
@@ -114,7 +116,7 @@ def event_data(value: object) -> bytes:
 
 
 async def until_disconnected(receive: Receive, work: Callable[[], Awaitable[None]]) -> None:
-    """Run ``work``, and cancel it if the client disconnects. An exception of the work is raised.
+    """Run ``work``; cancel it if the client disconnects. If ``work`` raises an exception, raise it.
 
     Args:
         receive: The ASGI function that returns the next message from the client.

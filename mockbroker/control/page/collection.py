@@ -16,7 +16,7 @@ class Collection:
 
     Attributes:
         content: The objects by key.
-        patch: The merge patch of all changes since the last ``begin``.
+        patch: The merge patch of all changes since the last call of ``begin``.
     """
 
     def __init__(self) -> None:
@@ -28,7 +28,7 @@ class Collection:
         self.patch = {}
 
     def put(self, key: str, value: Any) -> None:
-        """Add or replace an object.
+        """Add or replace an object, and add the difference to the merge patch.
 
         Args:
             key: Key of the object.
@@ -46,7 +46,10 @@ class Collection:
             self.patch[key] = None
 
     def put_all(self, values: Mapping[str, Callable[[], Any]]) -> Slices:
-        """Replace the objects; yield between slices. ``values``: functions that return the objects, by key."""
+        """Replace all objects; yield after a limited number of objects, so that other tasks can run.
+
+        ``values``: key of each new object -> function that returns the object. Objects with other keys are removed.
+        """
         for number, (key, value_of) in enumerate(values.items(), 1):
             self.put(key, without_null(value_of()))
             if number % SLICE == 0:
@@ -55,14 +58,14 @@ class Collection:
 
 
 class Allotment:
-    """A limit on the number of elements, such as members, that the objects of a collection may have.
+    """A limit on the number of elements, such as members, that the page shows: for each object, and for all together.
 
     Args:
-        each: Maximum number for one object.
+        each: Maximum number for one object, such as a group.
         in_all: Maximum number for all objects together.
 
     Attributes:
-        left_out: Number of elements that exceed a maximum.
+        left_out: Number of elements that the page does not show because of the limits.
     """
 
     def __init__(self, each: int, in_all: int) -> None:
@@ -71,10 +74,10 @@ class Allotment:
         self.left_out = 0
 
     def take(self, number: int) -> int:
-        """Reserve a number of elements of an object, and deduct it from the total; return how many of its elements are
-        shown.
+        """Return how many elements of an object the page shows, and subtract this number from the maximum for all
+        objects.
 
-        ``number``: the number of its elements.
+        ``number``: the number of elements of the object.
         """
         taken = min(number, self._each, self._free)
         self._free -= taken

@@ -14,9 +14,9 @@ _Seen: TypeAlias = tuple[Any, ...]
 
 
 class Connections(Collection):
-    """The connections of Kafka clients.
+    """The connections of Kafka clients in the document of the live page.
 
-    A refresh compares only connections that have sent requests since the last one.
+    A refresh describes only connections that have changed since the last refresh.
     """
 
     def __init__(self, control: Control) -> None:
@@ -25,9 +25,10 @@ class Connections(Collection):
         self._seen: dict[str, _Seen] = {}
 
     def refresh(self, left_out: dict[str, int]) -> Slices:
-        """Update the collection from the open connections; yield between slices.
+        """Update the collection from the open connections; yield after some connections, so that other tasks can run.
 
-        ``left_out``: dictionary in which the method sets the number of connections that exceed the limit CONNECTIONS.
+        ``left_out``: dictionary in which the method sets the entry ``connections``: how many connections the page does
+        not show.
         """
         self.begin()
         everything = self._control.cluster.open_connections()

@@ -1,6 +1,6 @@
-"""The document with everything that the live page shows, which is refreshed in slices.
+"""The document with all data that the live page shows. It is refreshed in slices (parts of limited size).
 
-The document has no null values: an absent key means null, because a merge patch deletes a key whose value is null.
+The document has no null values, because a merge patch deletes a key whose value is null. An absent key means null.
 """
 
 from __future__ import annotations
@@ -42,9 +42,10 @@ class StateDocument:
         self._transactions, self._faults = Collection(), Collection()
 
     def refresh(self) -> Generator[None, None, Patch]:
-        """Refresh the document; yield between slices, and return the merge patch from the old document to the new one.
+        """Refresh the document, and return the merge patch from the old document to the new one.
 
-        The time of a running clock always changes, so a patch contains it only together with other changes.
+        The generator yields between parts of the work, so that other tasks can run. The time of a running clock always
+        changes, so a patch contains the time only together with a further change.
         """
         control, patch, left_out = self._control, Patch(), dict[str, int]()
         yield from self._topics.refresh(left_out)

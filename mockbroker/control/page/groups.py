@@ -23,7 +23,7 @@ OFFSETS, OFFSETS_IN_ALL = 1_000, 20_000
 
 class Groups(Collection):
     """The groups in the document of the live page. A refresh describes only groups that have changed since the last
-    one.
+    refresh.
     """
 
     def __init__(self, control: Control) -> None:
@@ -34,11 +34,13 @@ class Groups(Collection):
         self._shares: dict[str, tuple[int, int]] = {}  # numbers of members and offsets that are shown, by group id
 
     def refresh(self, changed_topics: Set[str], left_out: dict[str, int]) -> Slices:
-        """Refresh the groups; yield between slices.
+        """Refresh the groups; yield between parts of the work, so that other tasks can run.
 
         Args:
-            changed_topics: Names of the topics whose offsets have changed, so that lags have changed too.
-            left_out: Dictionary in which the method sets the numbers of groups, members and offsets that are not shown.
+            changed_topics: Names of the topics whose offsets have changed. The lags of groups in these topics are
+                updated.
+            left_out: Dictionary in which the method sets the entries ``groups``, ``members`` and ``offsets``: how many
+                of each the page does not show.
         """
         self.begin()
         groups = self._control.broker.groups
@@ -71,9 +73,12 @@ class Groups(Collection):
         groups.watched = set()
 
     def _share_out(self, groups: Registry, left_out: dict[str, int]) -> dict[str, tuple[int, int]]:
-        """Divide the limits on members and offsets among the first GROUPS groups; return both numbers for each group.
+        """Decide for each of the first GROUPS groups how many members and committed offsets the page shows.
 
-        ``left_out``: dictionary in which the method sets the numbers of groups, members and offsets that are not shown.
+        Return both numbers by group id.
+
+        ``left_out``: dictionary in which the method sets the entries ``groups``, ``members`` and ``offsets``: how many
+        of each the page does not show.
         """
         members, offsets = Allotment(MEMBERS, MEMBERS_IN_ALL), Allotment(OFFSETS, OFFSETS_IN_ALL)
         shares = {
@@ -109,7 +114,7 @@ class Groups(Collection):
         return found
 
     def _refresh_lags(self, group_id: str, changed_topics: Set[str]) -> None:
-        """Update the lags of a group in the document. The group itself has not changed.
+        """Update the lags in a group's entry of the document, although the group itself has not changed.
 
         Args:
             group_id: Id of the group.
@@ -125,7 +130,9 @@ class Groups(Collection):
                     patch.setdefault(name, {})[index] = {"lag": now}
 
     def _refresh_coordinator(self, group_id: str) -> None:
-        """Update the coordinator of a group in the document. It changes with the leaders of ``__consumer_offsets``."""
+        """Update the coordinator in a group's entry. The coordinator is the leader of a partition of
+        ``__consumer_offsets``.
+        """
         now = self._control.broker.coordinator(group_id)
         if self.content[group_id]["coordinator"] != now:
             self.content[group_id]["coordinator"] = now

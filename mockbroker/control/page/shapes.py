@@ -13,12 +13,13 @@ from mockbroker.control.shapes import Flag, MapOf, Null, Object, Shape, Text, Wh
 
 
 def sparse(shape: Object, name: str, **replaced: Shape) -> Object:
-    """Return the shape of an object that leaves out null values: a key that may be null is optional in it.
+    """Return a shape (declaration of a JSON value) without null: a key that may be null becomes a key that may be
+    absent.
 
     Args:
         shape: The shape of the object with all its keys.
         name: The name of the new shape.
-        replaced: Additional keys, or keys with another shape.
+        replaced: Key -> shape, for additional keys and for keys with a different shape.
     """
     required = {key: each for key, each in shape.required.items() if not isinstance(each, Null)}
     nullable = {key: each.of for key, each in shape.required.items() if isinstance(each, Null)}

@@ -22,9 +22,10 @@ class Shares(Collection):
         self._control = control
 
     def refresh(self, left_out: dict[str, int]) -> Slices:
-        """Refresh the share partitions; yield between slices.
+        """Refresh the share partitions; yield between parts of the work, so that other tasks can run.
 
-        ``left_out``: numbers of objects that the page does not show, by kind; the method sets ``share partitions``.
+        ``left_out``: dictionary in which the method sets the entry ``share partitions``: how many the page does not
+        show.
         """
         self.begin()
         broker = self._control.broker

@@ -20,7 +20,9 @@ class StateStream(Stream):
         return self._version == self._control.state.version
 
     async def next_data(self) -> bytes:
-        """Return the patches that the client does not have yet; the whole document if they are no longer kept."""
+        """Return the patches that the client does not have yet; the whole document if these patches are no longer
+        stored.
+        """
         state = self._control.state
         if self._version and self.is_complete:
             return b""

@@ -16,10 +16,11 @@ _Seen: TypeAlias = tuple[Any, ...]
 
 
 class Topics(Collection):
-    """The topics in the document of the live page. A refresh compares only topics that have changed since the last one.
+    """The topics in the document of the live page. A refresh describes only topics that have changed since the last
+    refresh.
 
     Attributes:
-        changed: Names of the topics that were changed or deleted; the code that reads them clears the set.
+        changed: Names of the topics that were changed or deleted. The reader of the set must clear it.
     """
 
     def __init__(self, control: Control) -> None:
@@ -29,9 +30,10 @@ class Topics(Collection):
         self._seen: dict[str, _Seen] = {}
 
     def refresh(self, left_out: dict[str, int]) -> Slices:
-        """Refresh the topics; yield between slices.
+        """Refresh the topics; yield between parts of the work, so that other tasks can run.
 
-        ``left_out``: dictionary in which the method sets the numbers of topics and partitions that are not shown.
+        ``left_out``: dictionary in which the method sets the entries ``topics`` and ``partitions``: how many of each
+        the page does not show.
         """
         self.begin()
         topics = self._control.broker.cluster.topics

@@ -164,9 +164,10 @@ def existing(control: Control, group_id: str) -> CoordinatedGroup:
 
 
 def group_json(control: Control, group: CoordinatedGroup, names: _Names) -> Generator[None, None, dict[str, Any]]:
-    """Return a group as a JSON object; yield between slices.
+    """Return a group as a JSON object.
 
-    Slices are taken at different times: a member that leaves in between may be missing.
+    The generator yields after a limited number of members, so that other tasks can run. A member that leaves the group
+    meanwhile may be missing in the result.
 
     Args:
         control: The state of the control API.
@@ -187,7 +188,7 @@ def group_json(control: Control, group: CoordinatedGroup, names: _Names) -> Gene
 def members_json(
     control: Control, group: CoordinatedGroup, member_ids: Sequence[str], names: _Names
 ) -> list[dict[str, Any]]:
-    """Return members of a group as JSON objects; ids of members that have left the group are ignored.
+    """Return some members of a group as JSON objects. Ids of members that have left the group are ignored.
 
     Args:
         control: The state of the control API.

@@ -125,11 +125,11 @@ class FrameLog(Response):
 
 
 def without_secrets(frame: bytes, request: Ticket | None) -> tuple[bytes, bool]:
-    """Replace the secrets in a frame; return the frame, and whether it contained any.
+    """Return a copy of a frame in which secrets are replaced, and whether the frame contained a secret.
 
     Args:
         frame: The frame, without its length prefix.
-        request: For a response frame, its request in the log; None for a request frame.
+        request: For a response frame, the entry of its request in the request log; None for a request frame.
     """
     if request is None:
         return redacted_request(frame, peek_request(frame)[0])
@@ -137,11 +137,11 @@ def without_secrets(frame: bytes, request: Ticket | None) -> tuple[bytes, bool]:
 
 
 async def _explained(frame: bytes, request: Ticket | None) -> dict[str, Any]:
-    """Return a frame as a JSON object, with its explanation.
+    """Return a frame as a JSON object, with an explanation of each field.
 
     Args:
         frame: The frame, without its length prefix.
-        request: For a response frame, its request in the log; None for a request frame.
+        request: For a response frame, the entry of its request in the request log; None for a request frame.
     """
     clean, has_secrets = without_secrets(frame, request)
     return {
@@ -159,7 +159,9 @@ def _explain(frame: bytes, request: Ticket | None) -> dict[str, Any]:
 
 
 def _entry(control: Control, number: int) -> Ticket | None:
-    """Return a logged request; None if the log no longer keeps it. ``number``: id of the request."""
+    """Return the entry of a request in the request log; None if the log no longer contains it. ``number``: id of the
+    request.
+    """
     log = control.request_log
     if not log.removed < number <= log.removed + len(log):
         return None

@@ -69,8 +69,9 @@ class RequestStream(Stream):
         return b"".join([*await self._answered(), self._gap(), *await self._new()])
 
     async def _answered(self) -> list[bytes]:
-        """Return the rows of those sent requests that now have a response. Requests that the log has removed are
-        dropped.
+        """Return the rows of the requests that were sent without a response and now have one.
+
+        Requests that the request log no longer contains are dropped.
         """
         rows, removed = list[bytes](), self._control.request_log.removed
         for number, entry in list(self._pending.items()):
@@ -83,7 +84,10 @@ class RequestStream(Stream):
         return rows
 
     def _gap(self) -> bytes:
-        """Skip requests because the stream is too slow; return the ``gap`` event that reports the skipped ids."""
+        """Skip the oldest requests if the client reads too slowly, and return the ``gap`` event that reports them.
+
+        Return b"" if no request must be skipped.
+        """
         log = self._control.request_log
         last = log.removed + len(log)
         begin = max(log.removed, last - BACKLOG)

@@ -155,7 +155,7 @@ def topic_json(control: Control, name: str) -> dict[str, Any]:
 
 
 def _record(form: Mapping[str, Any], path: str, problems: list[Problem]) -> Record:
-    """Return the record that a JSON object describes.
+    """Return the record that a JSON object describes. Invalid values are added to ``problems``.
 
     Args:
         form: The JSON object.
