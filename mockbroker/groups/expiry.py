@@ -20,7 +20,8 @@ def delete_expired(
 
     Args:
         offsets: The committed offsets of a group.
-        retention_start: Function that returns the start of the retention time of an offset.
+        retention_start: Function that returns the start of the retention time of an offset in seconds, or None for an
+            offset that does not expire. Its arguments are the topic and the committed offset.
         now: The current time in seconds.
         retention: The retention time in seconds.
     """
@@ -36,12 +37,14 @@ def delete_expired(
 
 
 def next_expiry(offsets: Offsets, retention_start: RetentionStart, retention: float) -> float:
-    """Return the time in seconds at which the next offset expires if the group does not change, or inf if no offset
-    expires.
+    """Return the time in seconds at which the next offset of a group expires, or inf if no offset expires.
+
+    The result is valid as long as the group does not change.
 
     Args:
         offsets: The committed offsets of a group.
-        retention_start: Function that returns the start of the retention time of an offset.
+        retention_start: Function that returns the start of the retention time of an offset in seconds, or None for an
+            offset that does not expire. Its arguments are the topic and the committed offset.
         retention: The retention time in seconds.
     """
     first = inf

@@ -129,7 +129,10 @@ class _Acknowledgement:
         self.changes: list[_Change] = []
 
     def add(self, batch: AcknowledgementBatch) -> AcknowledgeError | None:
-        """Acknowledge the records of a batch; return the error, or None."""
+        """Acknowledge the records of a batch. Return None, or the error if the batch is rejected.
+
+        After an error, the caller calls ``roll_back``. ``batch``: acknowledgements in the request.
+        """
         in_flight = self._in_flight(batch)
         if isinstance(in_flight, AcknowledgeError):
             return in_flight
@@ -141,7 +144,11 @@ class _Acknowledgement:
         return None
 
     def _in_flight(self, batch: AcknowledgementBatch) -> list[InFlightBatch] | AcknowledgeError:
-        """Return the in-flight batches with the offsets of a batch, or an error if an offset is not in flight."""
+        """Return the in-flight batches that contain the acknowledged offsets, or an error if an offset is not in
+        flight.
+
+        ``batch``: acknowledgements in the request.
+        """
         partition = self._partition
         floor = partition.batches.floor(batch.first)
         if floor is None and batch.first < partition.start <= batch.last:
@@ -197,7 +204,9 @@ class _Acknowledgement:
             partition.count_complete(run)
 
     def roll_back(self) -> None:
-        """Undo all changes except renewals."""
+        """Undo the changes of all acknowledged records: a member has acquired them again. Renewed locks remain
+        renewed.
+        """
         for change in self.changes:
             for run in change.batch.runs_between(change.first, change.last):
                 if run.state in TERMINAL:

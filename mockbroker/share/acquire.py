@@ -132,7 +132,9 @@ def _limit(partition: SharePartition, request: Acquisition, fetch_offset: int, l
 
 
 def _archive_compacted(partition: SharePartition, fetch_offset: int, base: int) -> None:
-    """Archive available records that were removed from the log, between the fetch offset and the first fetched batch.
+    """Set available records to the state archived if compaction has removed them from the log.
+
+    These are the in-flight records from the fetch offset to the offset before the first fetched batch.
 
     Args:
         partition: The share partition.
@@ -233,7 +235,9 @@ def _divide(request: Acquisition, batches: Sequence[LogBatch], first: int, last:
 
 
 def _acquire_part(partition: SharePartition, request: Acquisition, batch: Acquired, last: int) -> list[Acquired]:
-    """Add a batch to the in-flight records, but acquire only a part of its records; return the acquired records.
+    """Add a batch to the in-flight records, acquire its first records, and return the acquired records.
+
+    The remaining records of the batch are in flight and available, so that another request can acquire them.
 
     Args:
         partition: The share partition.
@@ -306,7 +310,7 @@ def _acquire_again(
 
 
 def _is_throttled(partition: SharePartition, batch: InFlightBatch, first: int, last: int) -> bool:
-    """Return whether records were delivered so often that only few of them may be acquired at a time.
+    """Return whether some available records were delivered so often that only few records may be acquired at a time.
 
     Args:
         partition: The share partition.
@@ -401,7 +405,10 @@ def remove_aborted(partition: SharePartition, request: Acquisition, aborted: Ite
 
 
 def _without(acquired: Acquired, first: int, last: int) -> list[Acquired]:
-    """Return acquired records without the offsets from ``first`` to ``last``."""
+    """Return the parts of a range of acquired records that are outside of the offsets from ``first`` to ``last``.
+
+    The result has 0 to 2 ranges.
+    """
     if acquired.last < first or acquired.first > last:
         return [acquired]
     parts = [acquired._replace(last=first - 1), acquired._replace(first=last + 1)]

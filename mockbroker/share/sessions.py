@@ -60,10 +60,14 @@ class ShareSession:
         self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def selects(self, partition: PartitionKey, *, records: bool, failed: bool) -> bool:
-        """Return whether the response must contain a partition of the session. Store the result for later responses.
+        """Return whether a response must contain a partition of the session.
+
+        The response must contain a partition that has records, an error, or the mark in ``partitions`` from an earlier
+        request. The mark is then set if the partition has an error, so that the next response contains the partition
+        too; else the mark is removed.
 
         Args:
-            partition: The partition; if the response has records of it, it moves to the end of the session.
+            partition: The partition. If it has records, it moves to the end of ``partitions``.
             records: Whether the response has records of the partition.
             failed: Whether the response has an error for the partition.
         """
@@ -99,12 +103,12 @@ class ShareSessions:
     def create(self, key: SessionKey, partitions: Collection[PartitionKey], connection: int) -> ShareSession | None:
         """Create a session, which replaces an earlier session of the same member.
 
-        Return None if the maximum number of sessions is reached.
+        Return None and create nothing if the maximum number of sessions is reached.
 
         Args:
             key: Group id and member id.
             partitions: Partitions of the session.
-            connection: Number of the connection.
+            connection: Number of the connection on which the request was received.
         """
         self._sessions.pop(key, None)
         if len(self._sessions) >= self._limit:
@@ -143,8 +147,11 @@ class ShareSessions:
         return connection in self._of_connections
 
     def disconnect(self, connection: int) -> ShareSession | None:
-        """Handle the end of a connection. Return the last session that the connection created, even one that has ended.
+        """Forget which session a closed connection has created, and return this session.
 
-        Return None if the connection has created no session. ``connection``: number of the connection.
+        If the connection has created several sessions, the last one is returned, even if it has ended. The result is
+        None if the connection has created no session.
+
+        ``connection``: number of the connection.
         """
         return self._of_connections.pop(connection, None)

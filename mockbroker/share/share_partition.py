@@ -188,7 +188,8 @@ class SharePartition:
     # --- changes of states ---
 
     def lock(self, run: Run, member_id: str, until: float) -> None:
-        """Acquire the available records of a run for a member: count a delivery and set the lock.
+        """Acquire the available records of a run for a member: increment their delivery counts and set the
+        acquisition lock.
 
         Args:
             run: The records.
@@ -212,20 +213,23 @@ class SharePartition:
         return AVAILABLE
 
     def store(self, runs: Iterable[Run], now: float) -> ErrorCode:
-        """Write the states of changed runs to the share coordinator; return its error code.
+        """Write the states of changed records to the share coordinator. Return NONE, or the error of the share
+        coordinator.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            runs: The changed records.
+            now: The broker's time in seconds.
         """
         batches = [StateBatch(run.first, run.last, int(run.state), run.deliveries) for run in runs]
         change = StateChange(self.state_epoch, self.leader_epoch, self.start, self.complete_count, merged(batches))
         return self._write(self.key, change, now)
 
     def count_complete(self, run: Run, sign: int = 1) -> None:
-        """Add the number of records in a run to ``complete_count``, without the records before the start offset.
+        """Add the number of records in a run to ``complete_count``. Records before the start offset are not counted.
 
         Args:
-            run: The records.
-            sign: -1 to subtract the number instead.
+            run: Records with the same state.
+            sign: 1 to add the number, -1 to subtract it.
         """
         self.complete_count += sign * max(0, run.last - max(self.start, run.first) + 1)
 
@@ -303,7 +307,9 @@ class SharePartition:
     # --- the start offset ---
 
     def move_start(self) -> bool:
-        """Advance the start offset past records whose delivery is complete; return whether it changed."""
+        """Advance the start offset past the records whose delivery is complete. Return whether the start offset
+        changed.
+        """
         if not self._can_move_start():
             return False
         complete, count, last = 0, 0, None  # complete batches and records, and the last complete offset
@@ -366,14 +372,16 @@ class SharePartition:
     def archive(
         self, first: int, last: int, state: RecordState, batches: Sequence[InFlightBatch], *, counts: bool
     ) -> bool:
-        """Archive the records in a range that are in a certain state; return whether there were any such records.
+        """Archive the records between two offsets that are in a certain state.
 
         Args:
-            first: First offset to archive.
-            last: Last offset to archive.
-            state: State of the records to archive.
+            first: First offset of the range.
+            last: Last offset of the range.
+            state: State of the records to archive; records in other states do not change.
             batches: The in-flight batches to search.
             counts: Whether to add the archived records to ``complete_count``.
+
+        Returns: whether at least one record was archived.
         """
         any_archived = False
         for batch in batches:

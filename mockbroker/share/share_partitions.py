@@ -37,7 +37,10 @@ _REPORTED = {  # errors of the share coordinator, with the errors that clients g
 
 
 def reported_error(error: ErrorCode) -> ErrorCode:
-    """Return the error that a partition leader reports to clients for an error of the share coordinator."""
+    """Return the error code for clients that corresponds to an error of the share coordinator.
+
+    Without a corresponding error code, return UNKNOWN_SERVER_ERROR.
+    """
     return _REPORTED.get(error, ErrorCode.UNKNOWN_SERVER_ERROR)
 
 
@@ -116,7 +119,10 @@ class SharePartitions:
         return None if found is None else found[0]
 
     def schedule(self, partition: SharePartition) -> None:
-        """Set the deadline for the end of the next acquisition lock of a share partition."""
+        """Set the deadline at which the next acquisition lock of a share partition ends.
+
+        If no record of the share partition is acquired, remove the deadline.
+        """
         due = ShareLockDue(partition.key)
         if partition.next_lock_end == inf:
             self.deadlines.forget(due)

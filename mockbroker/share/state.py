@@ -125,7 +125,9 @@ def combined(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatc
 
 
 def _append(batches: list[StateBatch], batch: StateBatch) -> None:
-    """Append a batch to a list; merge it with the last batch if both are adjacent and have the same state."""
+    """Append a batch to a list. If it continues the last batch of the list with the same state, extend the last
+    batch.
+    """
     if batches:
         last = batches[-1]
         if last.last + 1 == batch.first and last[2:] == batch[2:]:

@@ -117,14 +117,20 @@ class ShareStates:
         return ErrorCode.NONE
 
     def summary(self, key: StateKey) -> StateSummary | None:
-        """Return the summary of a state; None if the share partition is not initialized."""
+        """Return the fields of a share partition's state that the group coordinator reads.
+
+        Return None if the share partition is not initialized.
+        """
         state = self._states.get(key)
         if state is None:
             return None
         return StateSummary(state.state_epoch, state.start_offset, state.leader_epoch, state.complete_count)
 
     def state(self, key: StateKey) -> ShareState | None:
-        """Return the state of a share partition, which must not be changed; None if it is not initialized."""
+        """Return the state of a share partition; None if the share partition is not initialized.
+
+        The caller must not change the state.
+        """
         return self._states.get(key)
 
     def of_group(self, group_id: str) -> list[StateKey]:

@@ -88,11 +88,13 @@ class TransactionKeeper:
 
 
 def rebuilt(batches: Iterable[Batch], wall: WallClock) -> list[Transaction]:
-    """Return the transactional ids in one partition of the transaction log.
+    """Return the transactional ids that one partition of the transaction log stores, each with its last state.
+
+    Args:
+        batches: the batches of the partition, in order.
+        wall: conversion of wall-clock times to broker times.
 
     Raises: DecodeError if a record is not valid.
-
-    ``wall``: conversion of wall-clock times to broker times.
     """
     transactions: dict[str, Transaction] = {}
     for batch in batches:
@@ -111,7 +113,7 @@ def rebuilt(batches: Iterable[Batch], wall: WallClock) -> list[Transaction]:
 
 
 def _value(txn: Transaction, wall: WallClock) -> TransactionLogValue:
-    """Return the record value of a transactional id, with an update timestamp of -1.
+    """Return the record value of a transactional id, without the time of the update (-1).
 
     Args:
         txn: the transactional id with its transaction.

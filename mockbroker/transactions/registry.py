@@ -169,7 +169,11 @@ class Transactions(dict[str, Transaction]):
         abortable: bool,
         busy: ErrorCode,
     ) -> ErrorCode:
-        """Return the error for a write in a transaction, as Produce or TxnOffsetCommit reports it; NONE if allowed.
+        """Return the error for a write in a transaction, as Produce or TxnOffsetCommit reports it; NONE if the write
+        is allowed.
+
+        If ``adds`` is True, an allowed write also adds the partition to the transaction, and begins a transaction if
+        none is open.
 
         Args:
             transactional_id: transactional id of the request.
@@ -178,8 +182,9 @@ class Transactions(dict[str, Transaction]):
             now: broker time, seconds.
             adds: True if the write itself adds the partition to the transaction (KIP-890); False if the partition must
                 have been added before.
-            abortable: True if the client supports TRANSACTION_ABORTABLE.
-            busy: error to return while the markers of the previous transaction are being written, if ``adds`` is False.
+            abortable: True if the client supports TRANSACTION_ABORTABLE; False to return INVALID_TXN_STATE instead.
+            busy: if ``adds`` is False, the error to return while the markers of the previous transaction are being
+                written.
         """
         error = (
             self.add(transactional_id, producer, [place], now)

@@ -127,7 +127,9 @@ def add(txn: Transaction, partitions: Partitions, now: float) -> None:
 
 
 def is_retry(txn: Transaction, producer: Identity) -> bool:
-    """Return whether an EndTxn v5 (KIP-890) is a retry: its epoch is one below the epoch in the response that was lost.
+    """Return whether an EndTxn v5 (KIP-890) repeats a request whose response was lost.
+
+    This is so if the transaction is ending or has ended, and the request has the producer epoch from before the end.
 
     Args:
         txn: the transactional id with its transaction.
@@ -186,7 +188,8 @@ def fence(txn: Transaction, *, remember: bool) -> None:
 
     Args:
         txn: the transactional id.
-        remember: whether the producer may recover by an InitProducerId that contains the old epoch (KIP-360).
+        remember: whether the fenced producer may get a new epoch by an InitProducerId that contains the old epoch
+            (KIP-360).
     """
     txn.last_epoch = txn.epoch if remember else NO_EPOCH
     txn.epoch = min(txn.epoch + 1, LAST_EPOCH)
@@ -207,7 +210,7 @@ def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
 
 
 def complete(txn: Transaction) -> None:
-    """Enter the state CompleteCommit or CompleteAbort, after the markers were written."""
+    """Enter the state CompleteCommit or CompleteAbort, after the markers of the transaction were written."""
     txn.state = State.COMPLETE_COMMIT if txn.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
     txn.partitions, txn.marker = set(), None
     if txn.next_id is not None:

@@ -62,7 +62,10 @@ class _RunningCompaction:
     size: int
 
     def advance(self, size: int) -> bool:
-        """Compact at least ``size`` bytes, and return whether the compaction must continue."""
+        """Continue the compaction until batches of at least ``size`` bytes are processed.
+
+        Return True if the compaction may have work left, False if it is complete.
+        """
         for done in self.steps:
             size -= done
             if size <= 0:
@@ -79,10 +82,10 @@ def compact(partition: Partition, now_ms: int) -> None:
 def compaction_of(partition: Partition, now_ms: int) -> Generator[int, None, None]:
     """Compact a partition. After each batch, yield the cost of processing the batch, in bytes.
 
-    The segment with the start of an open transaction is not compacted, and neither are later segments.
+    Nothing is compacted from the segment on in which the oldest open transaction begins.
 
     Args:
-        partition: The partition.
+        partition: The partition, whose active segment is closed first.
         now_ms: The current time in milliseconds since 1970.
     """
     partition.log.roll()

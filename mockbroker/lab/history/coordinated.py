@@ -58,9 +58,8 @@ BEATS = (ApiKey.HEARTBEAT, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
 
 class Counting(Watcher):
-    """An observer that counts group messages, heartbeats and rebalances.
-
-    The simulation calls it like an invariant checker.
+    """An observer that counts group messages, heartbeats and rebalances. The simulation calls the methods of an
+    invariant checker on this object, but the object checks nothing.
     """
 
     def __init__(self) -> None:

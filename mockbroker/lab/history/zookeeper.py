@@ -258,10 +258,12 @@ class Session:
 def carry_out(asking: Asking, holds: Callable[[], bool], answer: Answer | None = None) -> None:
     """Run a generator that yields ZooKeeper requests: send each request after the response to the previous one.
 
+    The function returns before the responses arrive.
+
     Args:
-        asking: the generator.
-        holds: function that returns False to stop.
-        answer: response to send to the generator first; None to start it.
+        asking: the generator. It yields functions that send a request, and receives the responses.
+        holds: function that is called before each request; if it returns False, the generator is not continued.
+        answer: response to send to the generator first; None to start the generator.
     """
     if not holds():
         return

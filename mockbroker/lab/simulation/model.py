@@ -240,17 +240,18 @@ class Model:
         self.ended.append((self.order, producer_id, held))
 
     def _unsettled(self, key: Key) -> list[Stored]:
-        """Return the pending offsets of a key (group with partition) in ended transactions.
+        """Return the pending offsets of a key (group with partition) in transactions that have ended with an unknown
+        result.
 
-        Only transactions whose outcome, commit or abort, is still unknown are considered.
+        The result of such a transaction, commit or abort, is decided when its groups are loaded.
         """
         return [transaction[key] for transaction in self.unsettled if key in transaction]
 
     def may_be(self, key: Key) -> list[int | None]:
         """Return the offsets that a group and partition may have after a crash.
 
-        These are the last acknowledged offset, and all later ones. None in the list means that there is no committed
-        offset.
+        The list contains the last acknowledged offset, the later offsets, and the offsets of transactions with an
+        unknown result. None in the list means that there is no committed offset.
 
         ``key``: group with partition.
         """
@@ -339,7 +340,13 @@ class Model:
 
 
 def accepted(request: Any, response: Any) -> list[tuple[Place, int]]:
-    """Return the partitions that a commit response accepts (error code NONE), with the offsets from the request."""
+    """Return the partitions for which a commit response has the error code NONE, each with the offset in the
+    request.
+
+    Args:
+        request: body of the commit request.
+        response: body of the response.
+    """
     asked = {
         (topic.name, partition.partition_index): partition.committed_offset
         for topic in request.topics

@@ -56,9 +56,11 @@ def run(script: Script, coverage: Coverage | None = None) -> Outcome:
 def repeated(script: Script, coverage: Coverage | None = None) -> Outcome:
     """Run a script twice, to check that both runs are identical (I16).
 
-    ``coverage``: coverage that the first run adds to; None to measure no coverage.
+    Args:
+        script: the script.
+        coverage: coverage that the first run adds to; None to measure no coverage.
 
-    Returns: the first outcome; or a violation of I16, if the two traces differ.
+    Returns: the outcome of the first run. If the traces of both runs differ, an outcome with a violation of I16.
     """
     first, second = run(script, coverage), run(script)
     if first.hash == second.hash or first.broken:

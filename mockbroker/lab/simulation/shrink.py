@@ -51,9 +51,10 @@ class Shrinker:
         return self.best
 
     def _fewer(self, parts: Sequence[T], made: Callable[[Script, Sequence[T]], Script]) -> None:
-        """Try to remove consecutive parts of the script, first many at once and then few.
+        """Remove faults or members from the script as long as the script still violates the same invariant.
 
-        The method returns when no part can be removed, or when the budget is exhausted.
+        The method first tries to remove many consecutive parts at once, and then fewer. It returns when no part can be
+        removed, or when the budget is exhausted.
 
         Args:
             parts: faults or members of the script.

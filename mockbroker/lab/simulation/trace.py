@@ -23,7 +23,12 @@ class Trace:
         self._hash = blake2b(digest_size=16)
 
     def add(self, now: float, line: str) -> None:
-        """Add a line for an event. ``now``: virtual or broker time of the event, seconds."""
+        """Add a line to the trace.
+
+        Args:
+            now: virtual or broker time of the event, seconds.
+            line: description of the event.
+        """
         self.events += 1
         text = f"{self.events:6d} {now:10.4f}  {line}"
         self.last.append(text)

@@ -281,7 +281,12 @@ class DraftCluster:
         self._queue.after(seconds, self._refusing.discard, node)
 
     def strike(self, when: Callable[[Moment], bool]) -> None:
-        """Make a broker fail right after its first action for which ``when`` returns True."""
+        """Make the broker fail whose trace entry is the first for which ``when`` returns True.
+
+        The broker fails right after the action of this entry. A later call replaces ``when``.
+
+        ``when``: function that gets a trace entry.
+        """
         self._strike = when
 
     def send(self, consumer: str, link: int, request: Request) -> None:

@@ -15,8 +15,10 @@ class Moment:
 
     Attributes:
         time: virtual time, seconds.
-        kind: received, noticed, became, watched, wrote, kept, cut, answered, failed or recovered.
-        what: name of a message, cause, state, topic or group, depending on the kind; "" if the kind needs none.
+        kind: ``received`` or ``answered`` (a request), ``noticed`` (a cause of a rebalance), ``became`` (a new state),
+            ``watched`` (a topic), ``wrote`` (a group to the store), ``kept`` (committed offsets in the store), ``cut``
+            (closed a connection), ``failed`` or ``recovered`` (a broker).
+        what: name of the message, cause, state, topic or group, as ``kind`` requires; "" if there is none.
         node: broker id; None for a state change of a consumer.
         consumer: name of the consumer that sends or receives the message; None without a message.
         error: error in the response, or NONE.

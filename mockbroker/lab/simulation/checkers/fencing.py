@@ -13,7 +13,9 @@ SENT, DONE = 1, 0  # sort order at the same time: responses first
 
 
 def find_zombie(log: FinalLog) -> str:
-    """Return a description of a request that succeeded although its producer was fenced; "" if there is none.
+    """Return a description of a request that succeeded although a newer producer had fenced its sender.
+
+    The result is "" if there is none.
 
     ``log``: the records at the end of the run.
     """

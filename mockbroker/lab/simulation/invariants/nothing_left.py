@@ -130,9 +130,10 @@ class NothingLeft(Watcher):
 
 
 def _deadlines(broker: Broker) -> int:
-    """Return the number of deadlines of the broker that belong to clients.
+    """Return the number of deadlines of the broker that exist because of clients.
 
-    Deadlines for checks of logs and for the expiration of transactional ids are not counted.
+    Deadlines for checks of logs and for the expiration of transactional ids are not counted, because they exist without
+    clients.
     """
     of_logs = [key for key in broker.deadlines if isinstance(key, OF_LOGS)]
     assert all(key.topic_id in broker.cluster.by_id for key in of_logs), "a deleted topic has a deadline"
