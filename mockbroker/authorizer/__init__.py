@@ -1,4 +1,4 @@
-"""Authorization of requests on clusters with an authorizer, in a stage between authentication and the handlers.
+"""Authorization of requests on clusters with an authorizer, after authentication and before the handlers.
 
 This package does no I/O.
 """

@@ -67,11 +67,11 @@ class Authorization:
     Attributes:
         call: The request as received.
         broker: The state of the cluster.
-        access: The permissions of the client.
-        request: The request without the elements that were denied until now.
-        injections: The denied elements, with their errors.
-        adjust: Functions that change the response to ``request``. A function takes a response and returns it or a
-            changed copy; it never modifies a response, because responses may be cached.
+        access: The permissions of the client on all resources.
+        request: The request without the elements that have been denied so far.
+        injections: The errors of the denied elements, to be added to the response.
+        adjust: Functions that adapt the response of the handler to the client's permissions. Each function returns the
+            response itself or a changed copy. It never modifies the response, which may be cached.
     """
 
     call: Call[Any]
@@ -114,7 +114,7 @@ class Authorization:
         return self.allows_cluster(Operation.CREATE) or self.access.allows(Operation.CREATE, ResourceType.TOPIC, topic)
 
     def names(self, check: Check) -> Iterator[str]:
-        """Yield the names in the request of the resources to which a check applies, such as the topics."""
+        """Yield the names of the resources in the request to which a check applies, such as the names of the topics."""
         yield from self._names(request_level(self.key, self.version), self.request, TERMS[check.resource])
 
     def deny_names(self, check: Check, denied: frozenset[str]) -> Steps:
@@ -177,16 +177,18 @@ class Authorization:
         return any(injection.is_large for injection in self.injections)
 
     def final(self, response: Any) -> Any:
-        """Return the response to the whole request, which contains an error for each denied element.
+        """Return the response to the whole request: the handler's response, with an error for each denied element.
 
-        ``response``: the response to the allowed part.
+        ``response``: the response of the handler to the request without the denied elements.
         """
         return finished(self.final_in_slices(response))
 
     def final_in_slices(self, response: Any) -> Generator[None, None, Any]:
-        """Do the work of ``final`` and return its result; yield between slices of the work.
+        """Do the work of ``final`` in slices (parts of limited size), and yield between two slices.
 
-        ``response``: the response to the allowed part.
+        The generator returns the result of ``final``.
+
+        ``response``: the response of the handler to the request without the denied elements.
         """
         for adjust in self.adjust:
             response = adjust(response)
@@ -195,7 +197,11 @@ class Authorization:
         return self._completed(response) if self.injections else response
 
     def _completed(self, response: Any) -> Any:
-        """Return a response in which the denied elements have the positions and the fields that Kafka gives them."""
+        """Set fields of the response that Kafka sets also for denied elements, such as topic ids. Return a changed
+        copy.
+
+        If nothing must be set, return the response itself.
+        """
         if self.key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
             topics = [
                 copy_with(topic, topic_id=self._topic_id(topic.topic_name) or ZERO_UUID) for topic in response.responses
@@ -229,7 +235,7 @@ class Authorization:
         """Return the name of the resource that a field of the request identifies; None if it identifies no resource.
 
         Args:
-            identifier: Declaration of the field, and of the field that contains its type if there is one.
+            identifier: Declaration of the field. It also names the field with the resource type if there is one.
             struct: The struct that contains the field.
             value: The value of the field.
         """

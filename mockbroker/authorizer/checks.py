@@ -34,7 +34,8 @@ class Check:
     Attributes:
         operation: The operation that the client needs on each resource.
         resource: The type of the resources.
-        or_cluster: An operation on the cluster that is sufficient instead; None if there is none.
+        or_cluster: An operation on the cluster. A client that may perform it needs no permission on the resources. None
+            without such an operation.
         versions: The versions of the API to which the check applies.
     """
 

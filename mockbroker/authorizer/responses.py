@@ -28,7 +28,7 @@ HIDDEN_STREAMS_TOPICS = "The described group uses topics that the client is not 
 
 
 def is_large(auth: Authorization, response: Any) -> bool:
-    """Return whether a response has so many elements that it must be changed in slices."""
+    """Return whether a response has so many elements that it must be changed in slices (parts of limited size)."""
     field = LISTS.get(auth.key)
     return field is not None and len(getattr(response, field)) > SLICE
 
@@ -36,7 +36,7 @@ def is_large(auth: Authorization, response: Any) -> bool:
 def metadata(auth: Authorization, response: Any) -> Any:
     """Return a Metadata response with the operations that are allowed on each topic.
 
-    If the client has requested all topics, those on which it lacks DESCRIBE are omitted.
+    If the client has requested all topics, the topics on which it lacks DESCRIBE are omitted.
     """
     request = auth.call.request
     topics = response.topics
@@ -169,7 +169,8 @@ def describe_delegation_token(auth: Authorization, response: Any) -> Any:
 def offset_fetch(auth: Authorization, response: Any) -> Any:
     """Return an OffsetFetch response without topics on which the client lacks DESCRIBE.
 
-    Only groups whose offsets were all requested are changed. For named topics, the request was checked before.
+    Only groups for which the client has requested the offsets of all topics are changed. If the request names topics,
+    they were checked before the request was processed.
     """
     request = auth.request
     if auth.version < 8:
@@ -217,7 +218,7 @@ def _with_cluster_operations(auth: Authorization, response: Any) -> Any:
 
 
 def _with_operations(auth: Authorization, struct: Any, field: str, resource: ResourceType, name: str) -> Any:
-    """Return a copy of a struct whose bit field contains only the operations that the client may perform.
+    """Return a copy of a struct in which a bit field contains only the operations that the client may perform.
 
     Args:
         auth: The authorization of the request.

@@ -42,7 +42,8 @@ LOG_DIRS_ERROR_SINCE = 3
 
 
 def metadata(auth: Authorization) -> Steps:
-    """Deny topics on which the client lacks DESCRIBE, and topics that would be created if the client lacks CREATE.
+    """Deny topics on which the client lacks DESCRIBE, and topics that Metadata would create although the client lacks
+    CREATE.
 
     In the response, the denied topics follow the other topics.
     """
@@ -76,7 +77,7 @@ def metadata(auth: Authorization) -> Steps:
 
 
 def _is_creation_denied(auth: Authorization, name: str) -> bool:
-    """Return whether Metadata would create a topic that the client may not create."""
+    """Return whether this Metadata request would create a topic for which the client lacks CREATE."""
     settings = auth.broker.settings
     is_created = auth.version < 4 or auth.request.allow_auto_topic_creation
     if not is_created or not settings.auto_create_topics_enable or name in auth.broker.cluster.topics:
@@ -119,9 +120,10 @@ def find_coordinator(auth: Authorization) -> Effects | None:
 
 
 def configs(auth: Authorization) -> Effects | Steps | None:
-    """Deny the configurations of brokers, broker loggers and client metrics if the client lacks the needed permission.
+    """Deny access to the configurations of brokers, broker loggers and client metrics if the client lacks the
+    permission.
 
-    The permission is DESCRIBE_CONFIGS or ALTER_CONFIGS on the cluster.
+    The permission is DESCRIBE_CONFIGS (to read) or ALTER_CONFIGS (to change) on the cluster.
     """
     is_read = auth.key == ApiKey.DESCRIBE_CONFIGS
     resources = enumerate(auth.request.resources)
@@ -193,8 +195,9 @@ def create_delegation_token(auth: Authorization) -> Effects | None:
 
 
 def describe_topic_partitions(auth: Authorization) -> Effects | None:
-    """Replace a request for all topics by a request for the topics on which the client has DESCRIBE, from the cursor
-    on.
+    """If the request is for all topics, replace it with a request for the topics on which the client has DESCRIBE.
+
+    Topics before the cursor are omitted. If no topic remains, return an empty response.
     """
     request: DescribeTopicPartitionsRequest = auth.request
     if request.topics:

@@ -86,7 +86,7 @@ class AuthorizerStage(Stage):
     def _access_of(self, call: Call[Any]) -> Access:
         """Return the permissions of the client that sent a request.
 
-        The permissions are looked up once for each connection, because the principal of a connection does not change.
+        They are looked up once for each connection, because the principal of a connection does not change.
         """
         number = call.ticket.connection
         access = self._access.get(number)
@@ -96,11 +96,12 @@ class AuthorizerStage(Stage):
         return access
 
     def _authorize(self, auth: Authorization) -> Generator[None, None, Outcome]:
-        """Apply all checks of its API to a request; yield between slices of the work.
+        """Apply all checks of the request's API to a request, and yield between slices (parts of limited size) of the
+        work.
 
         Returns:
-            The response if the whole request is denied. A changed call if elements are denied, the response must be
-            changed or the handler needs an AuthorizedCall. None to process the request unchanged.
+            The response if the whole request is denied. Otherwise the request to process: without denied elements, and
+            as an AuthorizedCall if the handler needs the permissions. None to process the request unchanged.
         """
         key = auth.key
         if (special := BEFORE_CHECKS.get(key)) is not None and (answer := (yield from _run(special(auth)))) is not None:
@@ -149,9 +150,9 @@ def _check(auth: Authorization, check: Check) -> Generator[None, None, Effects |
 
 
 def _final(auth: Authorization, effect: Any) -> Any:
-    """Return an effect of a request. If the effect is the response, add the errors of the denied elements.
+    """Return one effect of a request. If the effect is the response, add the errors of the denied elements.
 
-    If a request without a response (Produce with acks=0) has denied elements, return the effect of closing the
+    If a request without a response (Produce with acks=0) has denied elements, return the effect that closes the
     connection.
     """
     if isinstance(effect, Reply):
@@ -164,11 +165,12 @@ def _final(auth: Authorization, effect: Any) -> Any:
 
 
 def _merged_in_slices(auth: Authorization, reply: Reply) -> Steps:
-    """Add the errors of many denied elements to a response; yield between slices of the work.
+    """Add the errors of many denied elements to a response, and yield between slices (parts of limited size) of the
+    work.
 
     Args:
         auth: The authorization of the request.
-        reply: The response to the allowed part.
+        reply: The response of the handler to the request without the denied elements.
     """
     yield []
     response = yield from remaining(auth.final_in_slices(reply.response))
@@ -176,7 +178,7 @@ def _merged_in_slices(auth: Authorization, reply: Reply) -> Steps:
 
 
 def _final_in_slices(auth: Authorization, reply: Reply) -> Steps:
-    """Change a large response, first its elements in slices and then its other fields.
+    """Adapt a large response to the client's permissions: first its elements in slices, and then its other fields.
 
     Args:
         auth: The authorization of the request.
@@ -199,7 +201,10 @@ def _is_group_allowed(access: Access, request: Any, _: Broker) -> bool:
 
 
 def _is_fetch_allowed(access: Access, request: Any, broker: Broker) -> bool:
-    """Return whether a full Fetch names only topics on which the client has READ; False for an incremental Fetch."""
+    """Return whether the client has READ on all topics of a full Fetch; False for an incremental Fetch.
+
+    A full Fetch opens or ends a fetch session, or uses none.
+    """
     if request.session_epoch not in (INITIAL, FINAL) or request.forgotten_topics_data:
         return False
     for topic in request.topics:

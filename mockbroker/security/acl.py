@@ -58,8 +58,9 @@ class Operation(IntEnum):
 
 
 class Permission(IntEnum):
-    """Whether an ACL allows or denies its operation. The values are Kafka's numbers. Source: Kafka's
-    AclPermissionType.
+    """The permission of an ACL: whether it allows or denies its operation. The values are Kafka's numbers.
+
+    Source: Kafka's AclPermissionType.
     """
 
     ANY = 1
@@ -98,8 +99,9 @@ class AclFilter:
 
     Attributes:
         resource_type: Type of the resource, a ResourceType.
-        pattern_type: LITERAL or PREFIXED for ACLs with this pattern type; MATCH for all patterns that match ``name``.
-        name: Name of the resource, or the prefix in the ACL.
+        pattern_type: LITERAL or PREFIXED for ACLs with this pattern type and exactly ``name``; MATCH for all ACLs that
+            apply to the resource ``name``.
+        name: Name of the resource. For PREFIXED, the prefix in the ACL.
         principal: Principal in the ACL.
         host: Host in the ACL.
         operation: Operation in the ACL, an Operation.

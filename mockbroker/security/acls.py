@@ -53,7 +53,7 @@ class Acls:
         self.version += 1
 
     def matching(self, resource_type: int, name: str) -> Iterator[Acl]:
-        """Yield the ACLs that apply to a resource because of their resource type and pattern.
+        """Yield the ACLs whose resource type and pattern match a resource.
 
         Args:
             resource_type: Type of the resource, a ResourceType.

@@ -72,7 +72,7 @@ def private_key(entry: JksEntry, password: str) -> bytes:
 
 
 class _Reader:
-    """A reader of the numbers, texts and byte strings that follow each other in a keystore."""
+    """A reader that returns the numbers, texts and byte strings of a keystore one after the other."""
 
     def __init__(self, content: bytes, at: int) -> None:
         self._content, self._at = content, at

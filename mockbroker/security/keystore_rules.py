@@ -25,11 +25,12 @@ MAIL, DNS, DIRECTORY, URI, ADDRESS, REGISTERED_ID = 1, 2, 4, 6, 7, 8
 
 @dataclass(frozen=True, slots=True)
 class KeystoreEntry:
-    """The names in the first certificate of a keystore.
+    """The subject, alternative names and alias of a keystore, by which Kafka decides whether a new keystore may replace
+    it.
 
     Attributes:
-        subject: Distinguished name of the subject in Java's format.
-        names: Subject alternative names, in the order of the certificate.
+        subject: Distinguished name of the subject of the first certificate, in Java's format.
+        names: Subject alternative names of the first certificate, in the order of the certificate.
         alias: Name of the keystore entry with the key.
     """
 
@@ -39,7 +40,9 @@ class KeystoreEntry:
 
 
 def read_entry(keystore: Contents) -> KeystoreEntry:
-    """Return the alias of a keystore's key, with the names in the keystore's first certificate."""
+    """Read the subject and the alternative names of a keystore's first certificate; return them with the key's
+    alias.
+    """
     from cryptography.x509 import ExtensionNotFound, SubjectAlternativeName, load_pem_x509_certificate
 
     certificate = load_pem_x509_certificate(keystore.certificates[0])
@@ -93,7 +96,7 @@ def _ipv6_text(address: IPv6Address) -> str:
 
 
 def _listed(entry: KeystoreEntry) -> str:
-    """Return the subject alternative names as Java formats a HashSet of lists."""
+    """Return the subject alternative names of an entry as Java formats a HashSet of lists."""
     ordered = bucket_order(dict.fromkeys(entry.names), _hash)
     return f"[{', '.join(f'[{kind}, {text}]' for kind, text in ordered)}]"
 

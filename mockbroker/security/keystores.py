@@ -40,7 +40,7 @@ class KeystoreError(Exception):
 
     Attributes:
         reason: Kafka's message, without the name of the exception.
-        hint: What the user can do, if Kafka's message does not contain this; "" otherwise.
+        hint: What the user can do; "" if Kafka's message contains this.
     """
 
     def __init__(self, reason: str, java: str = INVALID, hint: str = "") -> None:
@@ -70,13 +70,13 @@ class Contents:
 
 
 def read_keystore(text: Text) -> Contents | None:
-    """Read the keystore that ``ssl.keystore.*`` settings name; return None if they name no keystore.
+    """Read the keystore that the settings ``ssl.keystore.*`` specify; return None if they specify no keystore.
 
     Args:
-        text: Function that returns the value of a setting ``ssl.*`` as text; None if it is not set.
+        text: Function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
 
     Raises:
-        KeystoreError: The keystore cannot be used.
+        KeystoreError: The settings contradict each other, or the keystore cannot be used.
     """
     path, password, kind = _place(text, "keystore")
     key, chain, key_password = (
@@ -111,13 +111,13 @@ def read_keystore(text: Text) -> Contents | None:
 
 
 def read_truststore(text: Text) -> Contents | None:
-    """Read the truststore that ``ssl.truststore.*`` settings name; return None if they name no truststore.
+    """Read the truststore that the settings ``ssl.truststore.*`` specify; return None if they specify no truststore.
 
     Args:
-        text: Function that returns the value of a setting ``ssl.*`` as text; None if it is not set.
+        text: Function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
 
     Raises:
-        KeystoreError: The truststore cannot be used.
+        KeystoreError: The settings contradict each other, or the truststore cannot be used.
     """
     path, password, kind = _place(text, "truststore")
     if (certificates := text("ssl.truststore.certificates")) is not None:
@@ -143,10 +143,11 @@ def read_truststore(text: Text) -> Contents | None:
 
 
 def _place(text: Text, store: str) -> tuple[str | None, str | None, str | None]:
-    """Return location, password and type of a store from its settings, each None if it is not set.
+    """Return the settings for location, password and type of a keystore or truststore; None for a setting that is not
+    set.
 
     Args:
-        text: Function that returns the value of a setting ``ssl.*`` as text; None if it is not set.
+        text: Function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
         store: ``keystore`` or ``truststore``.
     """
     path, password, kind = (text(f"ssl.{store}.{name}") for name in (LOCATION, PASSWORD, TYPE))
@@ -154,11 +155,11 @@ def _place(text: Text, store: str) -> tuple[str | None, str | None, str | None]:
 
 
 def _read(path: str, kind: str | None) -> tuple[bytes, str]:
-    """Return the content of a file, and the type of the store in it.
+    """Return the content of a keystore file and its type. If the file cannot be read, the content is empty.
 
     Args:
         path: Path of the file.
-        kind: Value of the setting for the type; None to derive the type from the content.
+        kind: The type in the settings; None to choose the type from the content: PEM, or JKS for all other content.
     """
     file = Path(path)
     try:
@@ -219,13 +220,13 @@ def _check_certificates(certificates: tuple[bytes, ...]) -> None:
 def _java_keystore(content: bytes, password: str, key_password: str | None, failure: KeystoreError) -> Contents:
     """Return the content of a keystore in JKS or PKCS12.
 
-    As in Java, the content decides about the format, not the configured type.
+    As in Java, the format is detected from the content. The configured type is not used.
 
     Args:
         content: Bytes of the file.
         password: Password of the keystore.
         key_password: Password of the key; None if it is the password of the keystore.
-        failure: Error to raise if the content has neither format or the password is wrong.
+        failure: Error to raise if the content is neither JKS nor PKCS12, or if the password is wrong.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -271,7 +272,7 @@ def _java_truststore(content: bytes, password: str | None, failure: KeystoreErro
     Args:
         content: Bytes of the file.
         password: Password of the truststore. None to read only unencrypted certificates, as Java does.
-        failure: Error to raise if the content has neither format or the password is wrong.
+        failure: Error to raise if the content is neither JKS nor PKCS12, or if the password is wrong.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as form

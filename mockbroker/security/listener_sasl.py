@@ -33,7 +33,8 @@ class ListenerSasl:
     """The SASL settings of a listener.
 
     Attributes:
-        mechanisms: Mechanisms that the listener enables, separated by commas; "" to use ``sasl.enabled.mechanisms``.
+        mechanisms: SASL mechanisms of this listener, separated by commas; "" for the mechanisms in
+            ``sasl.enabled.mechanisms``.
         token_rules: The rules for OAUTHBEARER tokens.
     """
 

@@ -38,7 +38,7 @@ class StandardAuthorizer:
             (``allow.everyone.if.no.acl.found``).
 
     Attributes:
-        decided: Number of decisions that were cached since the caches were last cleared.
+        decided: Number of cached decisions, about all clients.
     """
 
     def __init__(self, acls: Acls, super_users: Iterable[str], *, everyone_without_acl: bool) -> None:
@@ -142,9 +142,14 @@ class Access:
         return allowed or (not has_acls and self._authorizer.everyone_without_acl)
 
     def allows_any(self, operation: int, resource_type: int) -> bool:
-        """Return whether an operation is allowed on at least one name of a resource type. No such resource need exist.
+        """Return whether the client may perform an operation on at least one possible name of a resource type.
 
-        Source: Kafka's Authorizer.authorizeByResourceType, which ignores implied operations.
+        A resource with this name need not exist. Source: Kafka's Authorizer.authorizeByResourceType, which ignores
+        implied operations.
+
+        Args:
+            operation: The operation, an Operation.
+            resource_type: Type of the resource, a ResourceType.
         """
         if self.allows(operation, resource_type, "hardcode"):  # as Kafka, for super users
             return True
@@ -164,7 +169,7 @@ class Access:
         Args:
             resource_type: Type of the resource, a ResourceType.
             name: Name of the resource.
-            supported: The operations to check, as bits.
+            supported: The operations to check, as bits: bit n is the operation with Kafka's number n.
         """
         return sum(
             1 << operation
@@ -177,11 +182,11 @@ class Access:
 
 
 def _is_dominated(acl: Acl, denied: Collection[tuple[int, str]]) -> bool:
-    """Return whether a DENY pattern covers every name to which an ACL applies.
+    """Return whether a single DENY pattern covers every resource name to which an ALLOW ACL applies.
 
     Args:
         acl: The ACL, which allows an operation.
-        denied: Pattern type and name of each ACL that denies the operation.
+        denied: Pattern type and name of each ACL that denies the same operation.
     """
     if acl.pattern_type == PatternType.LITERAL:
         if acl.name == WILDCARD:
@@ -192,7 +197,9 @@ def _is_dominated(acl: Acl, denied: Collection[tuple[int, str]]) -> bool:
 
 
 def bits(*operations: Operation) -> int:
-    """Return a set of operations as bits, as in the field ``authorized_operations``."""
+    """Return operations as bits, as in the field ``authorized_operations``: bit n is the operation with Kafka's number
+    n.
+    """
     return sum(1 << operation for operation in operations)
 
 

@@ -1,4 +1,4 @@
-"""The catalogue, which is one JSON file with the metadata of a cluster (brokers, topics, configurations, ACLs, ...).
+"""The catalogue: one JSON file with the metadata of a cluster, such as brokers, topics, configurations and ACLs.
 
 Kafka stores this metadata in the metadata log of the controllers. Here each change rewrites the whole file, because
 metadata changes rarely.

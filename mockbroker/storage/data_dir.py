@@ -28,7 +28,7 @@ class DataDir:
     After a method has raised DataDirError, no further data is written, because the content of the disk is unknown.
 
     Attributes:
-        collected: number of the last change.
+        collected: number of the last change; changes are numbered from 1.
         synced: number of the last change that is durable.
         cluster: the cluster that ``open`` returned.
         name: path of the directory, for error messages.
@@ -88,22 +88,22 @@ class DataDir:
         self.changed()
 
     def changed(self) -> None:
-        """Collect a change of the catalogue (brokers, topics, configurations, ACLs, ...)."""
+        """Collect a change of the cluster's metadata, such as a configuration, a leader or an ACL."""
         self._catalogue_changed = True
         self.collected += 1
 
     def collect(self, operation: Operation) -> None:
-        """Collect an operation on a partition directory. The next ``perform`` writes it."""
+        """Collect an operation on a partition directory, such as an appended batch. A later ``perform`` writes it."""
         self._operations.append(operation)
         self.collected += 1
 
     # --- writing and syncing ---
 
     def next_work(self) -> Work | None:
-        """Return the work for the next ``perform``, or None if all changes are durable.
+        """Return all collected changes as the argument for ``perform``; None if all changes are durable.
 
-        Only the thread that changes the cluster may call this method. If the last work was not performed because its
-        task was cancelled, the same work is returned again. The simulator overrides this method to inject delays.
+        Only the thread that changes the cluster may call this method. If the previous result was not performed because
+        its task was cancelled, the same object is returned again. The simulator overrides this method to inject delays.
         """
         if self._pending is not None or self.collected == self.synced:
             return self._pending

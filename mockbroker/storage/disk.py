@@ -16,9 +16,9 @@ class Disk(Protocol):
 
     Paths are relative to the folder, with ``/`` as separator; "" is the folder itself.
 
-    The bytes of a file survive a crash only after ``sync`` was called for the file, and its name only after
-    ``sync_folder`` was called for its folder. Every method may raise OSError; the state of the file is unknown after
-    that.
+    The bytes of a file survive a crash only after ``sync`` was called for the file. The name of a file survives only
+    after ``sync_folder`` was called for its folder. Every method may raise OSError; after an OSError the state of the
+    file is unknown.
     """
 
     def names(self, folder: str) -> list[str]:
@@ -34,7 +34,7 @@ class Disk(Protocol):
         ...
 
     def write(self, file: str, data: bytes) -> None:
-        """Write a file with exactly these bytes, replacing any earlier content."""
+        """Write a file that consists of exactly these bytes. An existing file is overwritten."""
         ...
 
     def truncate(self, file: str, size: int) -> None:

@@ -1,6 +1,6 @@
 """Locks on an open file that exclude other processes: with fcntl, or with msvcrt on Windows.
 
-A lock ends when the file is closed or its process ends. On Windows, a shared lock is an exclusive one.
+A lock ends when the file is closed or the process ends. On Windows, a shared lock is also exclusive.
 """
 
 from __future__ import annotations

@@ -51,7 +51,10 @@ class Indexer:
         self._unindexed += size
 
     def time_index(self) -> bytes:
-        """Return the content of the time index of a closed segment. Its last entry is the largest timestamp."""
+        """Return the content of the time index of a segment that gets no further batches.
+
+        Its last entry is the largest timestamp in the segment.
+        """
         return bytes(self._times) + self._time_entry()
 
     def _time_entry(self) -> bytes:

@@ -65,7 +65,9 @@ class Problem:
 
 
 def partitions(folder: Path) -> dict[Directory, Path]:
-    """Return the paths of the partitions in a log directory, except those of deleted partitions and future replicas.
+    """Return the directories of the partitions in a log directory: parsed directory name -> path.
+
+    Directories of deleted partitions and of future replicas are omitted.
 
     Raises: LogDirError if the folder cannot be read, is locked by a running broker, or is not a log directory.
     """
@@ -87,8 +89,8 @@ def partitions(folder: Path) -> dict[Directory, Path]:
 def _is_partition(path: Path) -> bool:
     """Return whether a directory (``path``) contains files of a partition.
 
-    The name of the directory is not sufficient: ``java-17`` could be partition 17 of a topic ``java``, or something
-    else.
+    The name of the directory is not sufficient: ``java-17`` could be partition 17 of a topic ``java``, or a directory
+    that is no partition.
     """
     with suppress(OSError):
         return any(name == PARTITION_METADATA or name.endswith(LOG) for name in os.listdir(path))
@@ -143,9 +145,9 @@ def _content(path: Path) -> bytes | Problem | None:
 
 
 def read_partition(folder: Path) -> Iterator[tuple[Path, Batch] | Problem]:
-    """Yield each batch of a partition with the path of its file, in order.
+    """Yield each batch of a partition, together with the path of its file, in order.
 
-    At the first damage, yield a Problem and end.
+    If a file is damaged, yield a Problem instead of the first batch that cannot be read, and end.
 
     ``folder``: directory of the partition.
     """

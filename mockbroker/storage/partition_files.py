@@ -41,7 +41,7 @@ class PartitionFiles:
     def create(self, topic_id: UUID) -> None:
         """Create the directory, with the file partition.metadata.
 
-        Directory and file become durable with the first batch.
+        The directory and the file become durable only when the first batch does.
 
         ``topic_id``: topic id.
         """
@@ -52,7 +52,7 @@ class PartitionFiles:
         self._names_unsynced = True
 
     def restore(self, segments: Sequence[int], batches: Iterable[Batch], indexed: set[int]) -> None:
-        """Set the state of the writer to the state of the directory that recovery has read.
+        """Set the state of the writer after recovery has read an existing directory.
 
         Args:
             segments: base offsets of the segments, in order.
@@ -84,7 +84,9 @@ class PartitionFiles:
         self._collected += stored.data
 
     def roll(self, base_offset: int) -> None:
-        """Begin a new empty segment. ``base_offset``: base offset of the segment."""
+        """Create a new empty segment file, which becomes the active segment. ``base_offset``: base offset of the
+        segment.
+        """
         self._roll(base_offset)
         file = self._path(segment_name(base_offset))
         self._disk.write(file, b"")
@@ -112,7 +114,7 @@ class PartitionFiles:
             self._names_unsynced = False
 
     def delete_before(self, start: int) -> None:
-        """Delete all segments that contain no offset at or after the log start offset.
+        """Delete all segments that end before the log start offset, except the active segment.
 
         ``start``: the log start offset, which must already be durable.
         """
@@ -125,8 +127,8 @@ class PartitionFiles:
     def replace(self, base: int, end: int, batches: Sequence[StoredBatch]) -> None:
         """Replace all segments whose base offset is from ``base`` to ``end`` - 1 with one segment.
 
-        After a crash, the log has either the old or the new batches. It has the new batches once the ``.swap`` file
-        exists.
+        After a crash, the log has either the old or the new batches. It has the new batches if the ``.swap`` file
+        existed before the crash.
 
         Args:
             base: base offset of the first replaced segment.
@@ -189,7 +191,7 @@ class PartitionFiles:
         return f"{self._folder}/{name}"
 
     def _begin(self, base: int) -> None:
-        """Begin the indexes of an active segment without batches. ``base``: base offset of the segment."""
+        """Begin empty indexes for the active segment. ``base``: base offset of the segment."""
         self._size = 0  # bytes of the active segment, collected ones included
         self._indexer = Indexer(base)
 
@@ -246,5 +248,8 @@ class PartitionFiles:
 
 
 def _empty(epoch: tuple[int, int], following: tuple[int, int] | None) -> bool:
-    """Return whether a leader epoch has no records, because the following epoch begins at the same offset."""
+    """Return whether a leader epoch has no records, because the next epoch begins at the same offset.
+
+    The result is False for the last epoch (``following`` is None). Both arguments are pairs of epoch and first offset.
+    """
     return following is not None and epoch[1] >= following[1]

@@ -141,7 +141,7 @@ def _named(file: str) -> Iterator[None]:
 def _write_all(number: int, data: bytes) -> None:
     """Write all bytes to a file descriptor.
 
-    On a nearly full disk, OSError may be raised after some bytes were written.
+    If the disk becomes full, OSError is raised after some bytes were written.
 
     Args:
         number: the file descriptor.

@@ -51,7 +51,7 @@ class RecoveredLog:
     """The recovered log of one partition.
 
     Attributes:
-        files: the writer of the partition's directory.
+        files: the writer for further changes of the partition's directory.
         batches: all batches on disk, in order; some may be before ``start``.
         start: the log start offset.
         end: the log end offset.
@@ -119,10 +119,11 @@ def recover(disk: Disk) -> Recovered | None:
 
 
 def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], deleted: Collection[UUID]) -> bool:
-    """Return whether a directory belongs to a partition in the catalogue.
+    """Return whether a directory belongs to a partition in the catalogue. A directory that does not is removed or
+    renamed.
 
-    Any other directory is removed if its topic was deleted or if it contains no batches. Otherwise it gets the suffix
-    ``-stray``.
+    It is removed if its topic was deleted or if it contains no batches. Otherwise it gets the suffix ``-stray``. A
+    directory whose name is not that of a partition is not changed.
 
     Args:
         disk: the disk of the data directory.
@@ -169,14 +170,16 @@ def _recover_log(disk: Disk, folder: str, start: int) -> RecoveredLog:
 
 
 def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, str]:
-    """Rename the ``.swap`` files of a finished compaction to segment files.
+    """Complete a compaction that a crash has interrupted: rename its ``.swap`` files to segment files.
+
+    The segments that the ``.swap`` files replace are removed first. Without ``.swap`` files, nothing is changed.
 
     Args:
         disk: the disk of the data directory.
         folder: directory of the partition.
         files: files of the directory.
 
-    Returns: base offset -> file name of each segment.
+    Returns: base offset -> file name of each segment after the renames.
     """
     if not files.swaps:
         return files.segments
@@ -198,6 +201,8 @@ def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, s
 
 def _read_segments(disk: Disk, folder: str, segments: dict[int, str]) -> tuple[list[int], list[Batch], int]:
     """Read the segments of a partition up to the first damage.
+
+    The damaged segment is truncated at the damage. All later segments are renamed, so that they are not read again.
 
     Args:
         disk: the disk of the data directory.
@@ -239,7 +244,8 @@ def _read(disk: Disk, path: str, base: int) -> Iterator[Batch | Damage]:
 def _truncate(disk: Disk, folder: str, name: str, damage: Damage) -> None:
     """Truncate a segment at its first damage.
 
-    The removed bytes are saved in a file, unless they are just a torn write.
+    The removed bytes are saved in a new file, except if they are only the incomplete last write before a crash (a torn
+    write).
 
     Args:
         disk: the disk of the data directory.

@@ -33,7 +33,7 @@ class Kind(Enum):
 
 
 class Directory(NamedTuple):
-    """The parsed name of a partition's directory: topic, partition index and kind."""
+    """The parts of the name of a partition's directory: topic, partition index and kind."""
 
     topic: str
     partition: int
@@ -51,7 +51,9 @@ def directory_name(topic: str, partition: int) -> str:
 
 
 def parse_directory_name(name: str) -> Directory | None:
-    """Return the parts of a name such as ``billing-3`` or ``billing-3.<id>-delete``; None for any other name."""
+    """Return the parts of a directory name such as ``billing-3`` or ``billing-3.<id>-delete``; None for any
+    other name.
+    """
     if match := _NOT_LIVE.fullmatch(name):
         return Directory(match["topic"], int(match["partition"]), Kind(match["kind"]))
     if match := _DIRECTORY.fullmatch(name):
@@ -60,7 +62,7 @@ def parse_directory_name(name: str) -> Directory | None:
 
 
 def segment_name(base_offset: int, suffix: str = LOG) -> str:
-    """Return the file name of a segment, or of another file with the same base offset.
+    """Return the name of a segment file, or of a file that belongs to a segment, such as an index.
 
     Args:
         base_offset: base offset of the segment.
@@ -75,9 +77,9 @@ class SegmentFiles:
 
     Attributes:
         segments: base offset -> file name, in order.
-        swaps: base offset -> name of a ``.swap`` file, written by a finished compaction. The ``.swap`` files replace
-            all segments whose base offset lies in the range of their offsets. The end of this range is known only after
-            the last ``.swap`` file was read; it is the argument of ``with_swaps``.
+        swaps: base offset -> name of a ``.swap`` file, which a finished compaction has written. The ``.swap`` files
+            replace all segments whose base offset is in the range of the offsets in the ``.swap`` files. The end of the
+            range is known only after the last ``.swap`` file was read. It is the argument of ``with_swaps``.
         dropped: names of the files to remove without reading them.
     """
 
@@ -143,7 +145,7 @@ class Damage:
     """The description of the first damage in a segment.
 
     Attributes:
-        position: byte position in the segment file after the last valid batch.
+        position: position in the segment file, in bytes, at which the last valid batch ends.
         offset: the offset after the last valid record.
         reason: kind of the damage.
         text: description for messages.
@@ -201,12 +203,12 @@ def _next_batch(window: _Window, expected: int, end: int) -> Batch | Damage:
 
 
 class _Window:
-    """A window on a file that is read in chunks: the bytes that are in memory now.
+    """The bytes of a file that are in memory now; the file is read in chunks.
 
     Attributes:
         data: bytes in memory.
-        at: index in ``data`` of the next byte.
-        position: position of the next byte in the file.
+        at: index in ``data`` of the next byte to process.
+        position: position in the file of the next byte to process.
     """
 
     def __init__(self, chunks: Iterator[bytes]) -> None:

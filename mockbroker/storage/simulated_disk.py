@@ -15,7 +15,7 @@ from kwire.lazy_dataclass import dataclass
 
 
 def none(_: int) -> int:
-    """Return 0, so that no unsynced byte survives a crash.
+    """Return 0: no unsynced byte survives a crash.
 
     The function is the default of the argument ``survives`` of ``SimulatedDisk.crash``.
     """
@@ -62,7 +62,7 @@ class SimulatedDisk:
         before: function that is called before each operation that changes the disk, with the name of the operation and
             the file. If the function raises CrashError or OSError, the operation fails with that error; a failed write
             may still write half of its bytes.
-        operations: number of operations so far that changed the disk.
+        operations: number of operations that have changed the disk so far.
     """
 
     def __init__(self) -> None:
@@ -74,9 +74,9 @@ class SimulatedDisk:
         """Discard unsynced bytes and unsynced names, as a power failure does.
 
         Args:
-            survives: function that returns how many of a number of unsynced bytes survive.
-            names: whether unsynced names survive. To simulate a killed process on a machine that keeps running, pass
-                True and ``survives=lambda size: size``.
+            survives: function that gets the number of unsynced bytes of a file, and returns how many of them survive.
+            names: True if unsynced names survive too. To simulate a killed process on a machine that keeps running,
+                pass True and ``survives=lambda size: size``.
         """
         _crash(self._top, survives, names)
 
@@ -203,7 +203,7 @@ def _surviving(now: bytes, synced: bytes, survives: Callable[[int], int]) -> byt
     Args:
         now: content before the crash.
         synced: content at the last sync.
-        survives: function that returns how many of a number of unsynced bytes survive.
+        survives: function that gets the number of unsynced bytes, and returns how many of them survive.
     """
     if not now.startswith(synced):  # rewritten or truncated: the old content or the new, nothing in between
         return now if survives(1) else synced

@@ -79,7 +79,7 @@ class Replace:
     """The operation that replaces segments by one segment, after compaction or truncation.
 
     Attributes:
-        place: the partition.
+        place: topic and partition number.
         base_offset: base offset of the first replaced segment.
         end: base offset of the first segment that is not replaced; above the previous log end offset if there is none.
         batches: the batches of the new segment.
