@@ -29,9 +29,9 @@ class Address(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Address | None:
-        """Return the address in a text such as ``broker:9092`` or ``[::1]:9092``; None if the text has another form.
+        """Return the address in a text such as ``broker:9092`` or ``[::1]:9092``; None if the text is not an address.
 
-        The port has up to five digits. The caller must check that it is in range.
+        The port has up to five digits. The caller must check that the port is in range.
         """
         match = re.fullmatch(HOST_AND_PORT, text)
         return None if match is None else cls(match["ipv6"] or match["host"], int(match["port"]))
@@ -45,7 +45,7 @@ Entries: TypeAlias = Callable[[Any], Iterator[tuple[Any, str]]]
 
 
 def _brokers(response: Any) -> Iterator[tuple[Any, str]]:
-    """Yield each broker entry in a decoded response, together with the name of the entry's field for the node id."""
+    """Yield each broker entry in a decoded response, together with the name of the field that contains the node id."""
     for broker in response.brokers:
         yield broker, "node_id" if hasattr(broker, "node_id") else "broker_id"
 
@@ -103,7 +103,8 @@ def replace_addresses(api_key: int, response: Any, own: Mapping[int, Address]) -
     Args:
         api_key: API key of the response, one for which ``may_have_addresses`` is true.
         response: The decoded response, which is changed.
-        own: Address of the proxy by node id. Addresses of other nodes remain.
+        own: Address of the proxy for each broker, by node id. The address of a broker that is not in ``own`` is not
+            replaced.
     """
     for entry, node in ENTRIES[api_key](response):
         address = own.get(getattr(entry, node))

@@ -1,4 +1,7 @@
-"""A response that may contain addresses, or that fault rules may change. A large response is processed in slices."""
+"""A response that may contain broker addresses, or that fault rules may change.
+
+A large response is processed in slices (parts of limited size), so that other tasks can run.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +27,14 @@ SLICE = 1_000  # array elements of a slice
 class Changeable:
     """A response that may be changed before it is sent to the client.
 
-    ``decode`` and ``replace_addresses`` are generators that yield between slices. The caller runs each to its end.
+    ``decode`` and ``replace_addresses`` are generators that yield between slices (parts of limited size) of the work.
+    The caller must run each generator to its end.
 
     Attributes:
         frame: The frame from the broker, with its length prefix.
         exchange: The request with its response.
-        changed: The frame for the client, with its length prefix: the same object as ``frame`` if unchanged.
-        version: API version of the response.
+        changed: The frame for the client, with its length prefix; the same object as ``frame`` if nothing was changed.
+        version: API version of the response, which can differ from that of the request in ApiVersions.
         response: The decoded response; None if kwire cannot decode the response.
         addresses: The addresses in the response, by node id; empty if kwire cannot decode the response.
     """
@@ -64,11 +68,10 @@ class Changeable:
             self.addresses = addresses_of(key, self.response)
 
     def replace_addresses(self, own: Mapping[int, Address]) -> Generator[None, None, None]:
-        """Replace the broker addresses in ``response`` and ``changed``; do nothing if the response contains no
-        addresses.
+        """Replace the broker addresses in ``response`` and ``changed``. If ``addresses`` is empty, do nothing.
 
         Args:
-            own: Address of the proxy by node id.
+            own: Address of the proxy for each broker, by node id.
         """
         if not self.addresses:
             return
@@ -82,7 +85,7 @@ class Changeable:
         self.changed = pack(header + body)
 
     def notify(self) -> None:
-        """Call ``answered`` of the observers that see the exchange."""
+        """Report the response to the observers of the exchange: call their method ``answered``."""
         if self.exchange.observers or self.exchange.byte_observers:
             answer = self.frame[PREFIX.size :]
             changed = answer if self.changed is self.frame else self.changed[PREFIX.size :]

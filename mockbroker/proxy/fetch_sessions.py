@@ -1,6 +1,6 @@
 """The partitions of the fetch sessions at the real brokers.
 
-The proxy learns them from the Fetch requests and responses that pass through the fault rules.
+The proxy learns the partitions from the Fetch requests and responses that pass through the fault rules.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ class ObservedFetchSessions:
             self._sessions.popitem(last=False)
 
     def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:  # noqa: ARG002
-        """Update a known fetch session from an incremental Fetch request, and return all partitions that the request
-        reads.
+        """Update a known fetch session from an incremental Fetch request, and return all partitions of the session.
 
-        Return None if the request is a full Fetch, ends its session or belongs to an unknown session.
+        The result is None if the request is a full Fetch, ends its session or belongs to an unknown session.
 
         Args:
             request: The Fetch request.

@@ -25,7 +25,7 @@ Skip: TypeAlias = Callable[[bytes, int], int]
 
 
 def no_skip(data: bytes, at: int) -> int:  # noqa: ARG001
-    """Return ``at``, so that every frame is inspected. This is the default of the argument ``skip`` of FrameSplitter.
+    """Return ``at``, so that no frame is skipped. This is the default of the argument ``skip`` of FrameSplitter.
 
     Args:
         data: Received bytes; not used.
@@ -42,17 +42,18 @@ class Whole:
 
 
 class FrameSplitter:
-    """The splitter of the bytes that a connection carries in one direction.
+    """The splitter of a byte stream, one direction of a connection, into frames.
 
     Args:
         head: Number of bytes of a frame, after its length prefix, that ``inspect`` needs at least.
-        inspect: Function that gets the beginning of a frame and the frame's size. It returns PASS to forward the frame
-            in pieces, COPY to do this and call ``copied``, the frame's size to process it as a ``Whole``, or the number
-            of bytes that it needs to decide.
-        copied: Function that is called with each COPY frame, without its length prefix, before the last piece of the
-            frame is forwarded.
-        skip: Function that returns the offset of the next frame to inspect. The frames before it are forwarded in
-            pieces.
+        inspect: Function that decides how to forward a frame. It gets the beginning of the frame and the frame's size.
+            It returns PASS to forward the frame in pieces; COPY to forward it in pieces and call ``copied``; the
+            frame's size to get the complete frame as a ``Whole``; or a number of bytes, if it needs this many bytes of
+            the frame to decide.
+        copied: Function that gets each frame for which ``inspect`` has returned COPY, without its length prefix. It is
+            called before the last piece of the frame is forwarded.
+        skip: Function that gets received bytes and the offset of a frame, and returns the offset of the next frame to
+            inspect. Frames before the returned offset are forwarded in pieces.
     """
 
     def __init__(self, head: int, inspect: Inspect, copied: Copied | None = None, skip: Skip = no_skip) -> None:
@@ -67,7 +68,7 @@ class FrameSplitter:
 
     @property
     def is_between_frames(self) -> bool:
-        """Whether the bytes that were yielded last end with a frame."""
+        """Whether the bytes yielded so far end with a complete frame."""
         return not self._passing
 
     @property
@@ -173,9 +174,9 @@ class FrameSplitter:
         return None if len(data) - at < self._wanted else SIZE.size + int(size)
 
     def _needed(self, data: bytes, at: int, size: int) -> int:
-        """Return how a frame is forwarded: PASS, COPY, or its size for a ``Whole``.
+        """Return how to forward a frame: PASS, COPY, or its size for a ``Whole``.
 
-        If too few bytes have arrived for ``inspect`` to decide, return the number of bytes that are needed.
+        If ``inspect`` cannot decide with the bytes that have arrived, return the number of bytes that it needs.
 
         Args:
             data: Received bytes.

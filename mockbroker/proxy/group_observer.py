@@ -79,7 +79,7 @@ class GroupObserver(Observer):
         return api_key in self._handlers
 
     def requested(self, exchange: Exchange) -> None:
-        """Record that a rebalance begins if the request is a JoinGroup.
+        """If the request is a JoinGroup, record that a rebalance begins.
 
         The JoinGroup response would be too late, because the coordinator sends it at the end of the join phase.
         """
@@ -95,7 +95,7 @@ class GroupObserver(Observer):
             self._touch(group)
 
     def answered(self, exchange: Exchange) -> None:
-        """Update the group that a request is about from the response of the broker."""
+        """Update a group from a request that names it and the broker's response."""
         if exchange.forwarded is None or exchange.answer is None:
             return  # a fault rule has responded: the coordinator knows nothing of it
         try:
@@ -321,7 +321,7 @@ class GroupObserver(Observer):
                 yield Note(event=EventKind.DELETE, group=each.group_id)
 
     def _accepted(self, request: Any, response: Any) -> dict[tuple[str, int], Committed]:
-        """Return the offsets in an OffsetCommit that the coordinator has stored, by topic and partition."""
+        """Return the offsets in an OffsetCommit that the coordinator has accepted, by topic and partition."""
         refused = {
             (topic.name or getattr(topic, "topic_id", None), each.partition_index)
             for topic in response.topics
@@ -356,8 +356,8 @@ class GroupObserver(Observer):
 
         Args:
             group_id: Group id.
-            type_name: Type of the group, such as ``classic``. A known group of another type is changed to this type and
-                loses its members.
+            type_name: Type of the group, such as ``classic``. If a known group has a different type, it is changed to
+                this type and loses its members.
             is_known: True to leave a known group's type unchanged.
         """
         group = self._groups.get(group_id)

@@ -1,8 +1,9 @@
 """The application of fault rules to the traffic of a proxy.
 
 A request of an API that has rules is decoded and passed to the stages of a router (``mockbroker/broker/stages.py``), as
-in ``mockbroker serve``. Instead of calling a handler, the proxy sends the request to the real broker and passes the
-response to the stages. The stages return orders (``orders.py``), which the relay carries out.
+in ``mockbroker serve``; a stage is a step of request processing, such as the fault rules. Instead of calling a handler,
+the proxy sends the request to the real broker, and passes the response to the stages. The stages return orders
+(``orders.py``): actions such as sending a response, which the relay carries out.
 
 While the fault rules process a request, no other request of its connection is in flight. A request that a rule delays
 therefore blocks the later requests of its connection, as in a broker.
@@ -52,14 +53,14 @@ class Channel:
         since_ms: Time at which the connection was accepted, in milliseconds since 1970.
         requests: Number of requests that were observed on the connection.
         client_id: The ``client.id`` of the last observed request.
-        orders: Orders that the relay has not carried out yet, in the order of execution.
-        ticket: Ticket of the request in progress; None if there is none.
-        exchange: Exchange of the request in progress.
+        orders: Actions that the relay must carry out, such as sending a response, in the order of execution.
+        ticket: Ticket of the request in progress; None if no request is in progress.
+        exchange: The request in progress with its response, as observers get it.
         decoded: The request as the client has sent it.
         response: The response frame of the broker, with its length prefix; None until it arrives.
-        body: The decoded response of the broker, with the addresses of the proxy.
+        body: The decoded response of the broker, in which the broker addresses are replaced with those of the proxy.
         muted: Whether later requests must wait because of a fault rule.
-        pacing: Whether a fault rule makes the proxy send a response slowly.
+        pacing: Whether the proxy is sending a response slowly because of a fault rule.
     """
 
     connection: Connection
@@ -133,7 +134,8 @@ class Interception:
         return broker
 
     def intercepts(self, key: int, version: int) -> bool:
-        """Return whether requests of an API must be passed to the fault rules, because a rule may apply to the API.
+        """Return whether requests of an API version must be passed to the fault rules, because a rule may apply to
+        them.
 
         The result is False for a version that kwire cannot decode.
 
@@ -191,9 +193,10 @@ class Interception:
     # --- requests and responses ---
 
     def request(self, channel: Channel, exchange: Exchange, frame: bytes) -> Generator[None, None, None]:
-        """Pass a request to the fault rules; yield between slices of a large request.
+        """Pass a request to the fault rules. If kwire cannot decode the request, forward it unchanged.
 
-        No other request of the connection may be in flight.
+        The generator yields between slices (parts of limited size) of a large request. No other request of the
+        connection may be in flight.
 
         Args:
             channel: The connection that the request came from.
@@ -230,7 +233,8 @@ class Interception:
         self._deliver(self.router.step(Call(channel.ticket, client, decoded.body, data), now), now)
 
     def answer(self, channel: Channel, response: Changeable) -> None:
-        """Pass the response of the real broker to the fault rules.
+        """Pass the response of the real broker to the fault rules. If kwire cannot decode the response, forward it
+        unchanged.
 
         Args:
             channel: The connection that the request came from.
@@ -290,11 +294,11 @@ class Interception:
         self._deliver(self.router.finish(effects, now), now)
 
     def deadline(self) -> float:
-        """Return the earliest time, in seconds, at which ``tick`` may have an action to run."""
+        """Return the time in seconds at which ``tick`` must be called next; -inf if ``tick`` has work now."""
         return -inf if self._unfinished else self.router.deadline()
 
     def tick(self) -> None:
-        """Run the actions that are due, such as sending a delayed response."""
+        """Run the actions that are due, such as sending a delayed response, and continue one large request."""
         while self.router.deadline() <= (now := self.clock.read()):
             self._deliver(self.router.tick(now), now)
         if self._unfinished:
@@ -365,7 +369,9 @@ class Interception:
         channel.orders.append(End(close.reason, close.reset))
 
     def _note_dropped(self, channel: Channel) -> None:
-        """Call ``answered`` of the observers without a response, because a fault rule drops the broker's response."""
+        """Call ``answered`` of the observers with no response, because a fault rule drops the response of the
+        broker.
+        """
         exchange = channel.exchange
         if exchange is not None and channel.ticket is not None:
             exchange.fault = channel.ticket.fault

@@ -1,6 +1,6 @@
-"""The protocol logic of one proxied connection: which frames are forwarded unchanged, and which frames may be modified.
+"""The protocol logic of one proxied connection: which frames are forwarded unchanged, and which frames may be changed.
 
-This module does no I/O. It inspects only the beginning of most frames.
+This module does no I/O. It reads only the beginning of most frames.
 """
 
 from __future__ import annotations
@@ -90,8 +90,8 @@ def never(key: int, version: int) -> bool:  # noqa: ARG001
 class Link:
     """The protocol side of one proxied connection.
 
-    A Kafka broker answers the requests of a connection in order. The next response therefore belongs to the oldest
-    pending request. Requests whose responses pass unchanged are only counted.
+    A Kafka broker responds to the requests of a connection in order. The next response therefore belongs to the oldest
+    pending request. A request whose response is forwarded unchanged is only counted, not stored.
 
     Args:
         connection: The client's connection and the connection to the broker.
@@ -160,11 +160,12 @@ class Link:
                 yield part
 
     def expect(self, exchange: Exchange, *, is_intercepted: bool) -> None:
-        """Record that an intercepted request, which needs a response, is sent to the broker.
+        """Record that a request is sent to the broker after the fault rules have processed it. The request must have a
+        response.
 
         Args:
             exchange: The exchange of the request.
-            is_intercepted: Whether ``responses`` yields the whole response, to pass it to the fault rules.
+            is_intercepted: True if ``responses`` must yield the whole response as a Changeable, for the fault rules.
         """
         exchange.is_intercepted = is_intercepted
         exchange.is_collected = bool(self._byte_observers) and not is_intercepted
@@ -206,7 +207,7 @@ class Link:
         self._expected += 1
 
     def _skip_requests(self, data: bytes, at: int) -> int:
-        """Return the offset of the next request to inspect, and count the requests before it.
+        """Return the offset of the next request that must be inspected, and count the requests before this offset.
 
         Args:
             data: Bytes from the client.
@@ -226,7 +227,7 @@ class Link:
         return at
 
     def _skip_responses(self, data: bytes, at: int) -> int:
-        """Return the offset of the next response to process, and count the responses before it.
+        """Return the offset of the next response that must be processed, and count the responses before this offset.
 
         Args:
             data: Bytes from the broker.
@@ -313,12 +314,13 @@ class Link:
 
 
 def _may_be_changed(api_key: int, version: int) -> bool:
-    """Return whether responses of an API in a version can contain addresses, and kwire can decode them."""
+    """Return whether responses of an API version can contain broker addresses, and kwire can decode them."""
     return may_have_addresses(api_key, version) and version in APIS[api_key].versions
 
 
 def _is_request(head: bytes) -> bool:
-    """Return whether a frame after SaslHandshake v0 is a Kafka request. Otherwise it is a SASL token without a header.
+    """Return whether a frame after SaslHandshake v0 is a Kafka request; False for a SASL token without a request
+    header.
 
     The first bytes of a token differ from an API key and version: PLAIN begins with a null byte and text, SCRAM and
     OAUTHBEARER with text, GSSAPI with 0x60 or a token id.

@@ -102,8 +102,8 @@ def _token_file(url: str) -> Path:
 def login(credentials: Credentials, token: bytes = b"") -> Steps:
     """Log in to a broker, as a generator that does no I/O.
 
-    The generator yields each request without its length prefix. The caller must send the response into the generator,
-    also without its length prefix.
+    The generator yields each request to send, without its length prefix. The caller must pass each response to the
+    generator's ``send``, also without its length prefix.
 
     Args:
         credentials: The SASL mechanism, with the user and the password.

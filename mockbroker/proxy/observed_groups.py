@@ -47,11 +47,11 @@ class ObservedMember:
         session_timeout: Session timeout in seconds.
         subscription: Subscribed topics; None if unknown.
         regex: Subscribed regular expression; None if the member subscribes to none.
-        encoded: Assignment of a classic member, as its leader encoded it; None before a SyncGroup.
-        assigned: Assigned partitions by topic id, in groups of other types.
+        encoded: Assignment of a member of a classic group, as the group leader encoded it; None before a SyncGroup.
+        assigned: Assigned partitions by topic id, for a member of a group that is not classic.
         epoch: Member epoch; None in a classic group.
         tasks: Tasks of a member of a streams group; None in other groups.
-        task_partitions: Partitions of the source topics of its active tasks, by topic.
+        task_partitions: Partitions that the active tasks of a member of a streams group read, by topic.
         process_id: Id of the process of a member of a streams group; None in other groups.
     """
 
@@ -70,7 +70,12 @@ class ObservedMember:
     process_id: str | None = None
 
     def assignment(self, group: ObservedGroup, names: TopicNames) -> Mapping[str, list[int]] | None:
-        """Return the assigned partitions by topic; None if they are unknown. ``names``: topic names by topic id."""
+        """Return the assigned partitions of this member by topic; None if they are unknown.
+
+        Args:
+            group: The group of the member.
+            names: Topic names by topic id.
+        """
         if group.type_name == CLASSIC:
             return None if self.encoded is None else decode_assignment(group.protocol_type, self.encoded)
         if self.tasks is not None:
@@ -84,9 +89,9 @@ class ObservedGroup(CoordinatedGroup):
 
     Attributes:
         state: State of a classic group.
-        generation: Generation of a classic group; in groups of other types the highest member epoch.
+        generation: Generation of a classic group; for every other group type, the highest member epoch.
         protocol: The selected assignment strategy or assignor; None before it is known.
-        leader: Member id of the leader of a classic group; "" if there is none.
+        leader: Member id of the leader of a classic group; "" if the group has no leader.
         joined: Ids of the members whose JoinGroup of the current generation has got a response.
         sources: Topics that the tasks of a streams group read, by subtopology id: source topics and repartition topics.
             Empty until a member sends the topology.
@@ -175,7 +180,7 @@ class ObservedGroup(CoordinatedGroup):
 
 
 class ObservedType:
-    """The GroupType of observed groups: it describes groups of all types for the control API."""
+    """The implementation of GroupType for observed groups: it describes groups of all types for the control API."""
 
     def summary(self, group: ObservedGroup, context: Context) -> GroupSummary:  # noqa: ARG002
         """Return the group summary for the control API, without members."""

@@ -60,9 +60,10 @@ class Connection:
     """A client's connection, together with the connection to the broker to which the client's requests are forwarded.
 
     Attributes:
-        number: Number of the connection, from 1 on; never used again.
+        number: Number of the connection, from 1 on. A number is not reused.
         client: Address of the client.
-        node: Id of the broker; -1 for a connection to the bootstrap listener, whose broker is any of ``--to``.
+        node: Id of the broker. -1 for a connection to the bootstrap listener of the proxy, which is forwarded to one of
+            the addresses in ``--to``.
         broker: Address of the broker in the real cluster.
         own: Address of the proxy to which the client has connected.
     """
@@ -85,17 +86,18 @@ class Exchange:
         correlation_id: Correlation id of the request and of the response.
         requested_at: Time at which the last byte of the request arrived.
         request: The request as received from the client.
-        forwarded: The request as forwarded to the broker: the same object as ``request`` if unchanged; None if a fault
-            rule answered the request instead.
+        forwarded: The request as forwarded to the broker; the same object as ``request`` if nothing was changed. None
+            if the request was not forwarded because of a fault rule.
         answered_at: Time at which the last byte of the response arrived; None before the response.
         answer: The response as received from the broker; None if a fault rule made the response.
-        response: The response as sent to the client: the same object as ``answer`` if unchanged; None if nothing was
-            sent.
-        decoded: The decoded response of the broker, with the addresses of the proxy; None if it was not decoded.
+        response: The response as sent to the client; the same object as ``answer`` if nothing was changed. None if no
+            response was sent.
+        decoded: The decoded response of the broker, in which the broker addresses are replaced with those of the proxy;
+            None if the response was not decoded.
         fault: Name of the fault rule that was applied; "" for none.
         observers: The observers that see the exchange.
-        byte_observers: The observers with ``gets_bytes`` that have seen the request as bytes, and get the response
-            through ``answered``, because it may be changed.
+        byte_observers: The observers with ``gets_bytes`` that got the request through ``passed``, but get the response
+            through ``answered``, because the response may be changed.
         is_collected: Whether the response is collected before it is forwarded, because it may contain secrets.
         is_intercepted: Whether the response is passed to the fault rules.
     """
@@ -133,8 +135,8 @@ class Observer:
     """The base class of observers. Its methods do nothing, and ``needs`` returns True for every request.
 
     Attributes:
-        gets_bytes: Whether frames that are forwarded unchanged and contain no secrets are passed to ``passed``, not to
-            ``requested`` and ``answered``. ``needs`` is not called then. This costs less.
+        gets_bytes: True to get frames without secrets that are forwarded unchanged through ``passed``, not through
+            ``requested`` and ``answered``. This costs less. ``needs`` is then not called.
     """
 
     gets_bytes = False
@@ -165,15 +167,15 @@ class Observer:
     def passed(self, connection: Connection, to_broker: bool, data: bytes, at: Moment, *, ends_frame: bool) -> None:
         """Handle bytes of frames that are forwarded unchanged, with their length prefixes.
 
-        The bytes of one direction, and the frames of ``requested`` or ``answered`` between them, are in the order in
-        which they are forwarded. A frame may be divided among several calls.
+        The calls for one direction, including those of ``requested`` or ``answered``, are made in the order in which
+        the bytes are forwarded. The bytes of one frame may be divided among several calls.
 
         Args:
             connection: The connection.
             to_broker: True for bytes from the client, False for bytes from the broker.
             data: The bytes.
-            at: Time at which they arrived.
-            ends_frame: Whether the last byte is the end of a frame.
+            at: Time at which the bytes arrived.
+            ends_frame: Whether ``data`` ends with the last byte of a frame.
         """
 
     def closed(self, connection: Connection, at: Moment) -> None:
@@ -181,7 +183,7 @@ class Observer:
 
 
 def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> None:
-    """Set the frames of a complete request in its exchange, and call ``requested`` of its observers.
+    """Store the frames of a complete request in its exchange, and report the request to the observers (``requested``).
 
     Args:
         exchange: The exchange of the request.
@@ -198,7 +200,7 @@ def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None
 
 
 def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | None) -> None:
-    """Set the frames of a complete response in its exchange, and call ``answered`` of its observers.
+    """Store the frames of a complete response in its exchange, and report the response to the observers (``answered``).
 
     Args:
         exchange: The exchange of the request.

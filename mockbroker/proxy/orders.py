@@ -38,7 +38,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class SendMore:
-    """The order to send as many further bytes of a slow response as the pace of the response allows."""
+    """The order to send further bytes of a slow response: as many as the pace of the response allows now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,18 +37,18 @@ class Proxy:
     """A proxy in front of a real cluster. Start its method ``run`` in a nursery.
 
     Args:
-        upstream: The addresses of the real cluster, and how the proxy connects to them.
+        upstream: The addresses of the real cluster, with the options for connections to it.
         host: Address to listen on.
         port: Port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
         advertised: Host that responses advertise; "" for ``host``.
         observers: Observers of the traffic.
-        interception: The application of fault rules; None to apply none.
+        interception: The object that applies fault rules; None to apply no fault rules.
         tls: TLS context for the connections of clients; None for plain TCP.
         open_files: Maximum number of files that this process may open; None for no maximum. It limits the number of
-            connections, because each has two sockets.
+            connections, because each connection has two sockets.
 
     Attributes:
-        interception: The application of fault rules; None to apply none. Set it before ``run``.
+        interception: The object that applies fault rules; None to apply no fault rules. Set it before ``run``.
         own: The address that the proxy advertises for each broker, by node id.
         observers: Observers of the traffic. Set them before ``run``.
         brokers: The address that the real cluster advertises for each broker, by node id.
@@ -122,7 +122,13 @@ class Proxy:
             self.interception.broker.set_brokers(self.own, self.brokers)
 
     async def _accept(self, node: int, sock: socket.socket) -> None:
-        """Accept the connections to a listener and serve them. While the maximum is reached, further clients wait."""
+        """Accept the connections to a listener, and serve them. While the maximum number is reached, new connections
+        wait.
+
+        Args:
+            node: Id of the broker to which requests are forwarded; -1 for the bootstrap listener.
+            sock: The listening socket.
+        """
         async with (
             trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener,
             trio.open_nursery() as nursery,
@@ -211,8 +217,9 @@ class Proxy:
         self._rescheduled.set()
 
     def _learn(self, response: Changeable) -> Generator[None, None, Mapping[int, Address]]:
-        """Store the broker addresses in a response, open missing listeners, and yield between slices of a large
-        response.
+        """Store the broker addresses in a response, and open listeners for new brokers.
+
+        The generator yields between slices (parts of limited size) of a large response.
 
         Returns: The proxy's address for each broker, by node id.
         """

@@ -15,12 +15,12 @@ from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 
 
 class RequestObserver(Observer):
-    """The observer of all requests that are not passed to the fault rules.
+    """The observer that logs and counts all requests that are not passed to the fault rules.
 
-    The router of the fault rules itself logs the requests that are passed to them.
+    The router of the fault rules itself logs the requests that are passed to the fault rules.
 
     Args:
-        interception: The application of fault rules, whose router has the request log.
+        interception: The object that applies fault rules. Its router has the request log.
         now: Function that returns the time in seconds.
     """
 

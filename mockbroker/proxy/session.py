@@ -49,10 +49,10 @@ class Session:
     Args:
         client: The stream to the client; ``encrypt`` replaces it by a TLS stream.
         sock: The socket of the client.
-        interception: The application of fault rules; None to apply none.
+        interception: The object that applies fault rules; None to apply no fault rules.
         connection: The client's connection, before the connection to the broker exists.
-        learn: Generator function that is called with each decoded response that may contain addresses. It yields
-            between slices of its work, and returns the address of the proxy for each broker, by node id.
+        learn: Generator function that gets each decoded response that may contain addresses. It yields between parts of
+            its work, and returns the address of the proxy for each broker, by node id.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Session:
         self._scope.cancel()
 
     def wake(self) -> None:
-        """Wake the task of the connection, because a fault rule has added an order or finished a request."""
+        """Wake the task of the connection, because the fault rules have an action for it or have finished a request."""
         self._woken.set()
 
     @property
@@ -112,7 +112,10 @@ class Session:
     # --- a new connection ---
 
     async def admitted(self) -> bool:
-        """Apply the fault rules for new connections to this one; return whether the connection is served."""
+        """Apply the fault rules to this new connection; return True to serve it, False if it must be closed.
+
+        The method waits while a rule delays or holds the connection.
+        """
         if self._interception is None:
             return True
         admission = self._interception.admit(self._channel)
@@ -235,7 +238,9 @@ class Session:
     # --- fault rules ---
 
     async def _intercept(self, part: Intercepted) -> None:
-        """Pass a request to the fault rules, and carry out their orders until the client's next request can be read."""
+        """Pass a request to the fault rules, and carry out their actions until the client's next request can be
+        read.
+        """
         while self._link.pending or self._sending:
             await self._wait()
         assert self._interception is not None
@@ -243,10 +248,10 @@ class Session:
         await self._carry_out()
 
     async def _carry_out(self) -> None:
-        """Carry out the orders of the fault rules until the client's next request can be read.
+        """Carry out the actions that the fault rules have ordered, until the client's next request can be read.
 
         Raises:
-            Ended: An order closes the connection.
+            Ended: An action closes the connection.
         """
         assert self._interception is not None
         channel = self._channel
@@ -334,7 +339,9 @@ class Session:
 
 
 async def end(broker: trio.abc.Stream) -> None:
-    """Shut down the sending side of a connection to a broker; the broker closes it after the last response."""
+    """Shut down the sending side of a connection to a broker. The broker then closes the connection after its last
+    response.
+    """
     with suppress(*GONE):
         if isinstance(broker, trio.SocketStream):
             await broker.send_eof()

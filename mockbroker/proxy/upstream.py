@@ -24,7 +24,7 @@ LOGIN_RESPONSE = 65_536  # maximum bytes of a response during the login
 
 
 class UnreachableError(Exception):
-    """The error for a cluster of which no broker accepts a connection or the login of the proxy."""
+    """The error for a cluster whose brokers accept no connection, or reject the login of the proxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +58,9 @@ class Upstream:
             return None
 
     async def wait_reachable(self) -> None:
-        """Connect to the first bootstrap address that accepts a connection, close it, and return.
+        """Wait until a bootstrap address accepts a connection, and then close the connection.
 
-        While none accepts one, log a warning, and try again every CHECK_INTERVAL seconds.
+        While no address accepts one, try again every CHECK_INTERVAL seconds. Log a warning when the reason changes.
         """
         reported = ""
         while True:
@@ -78,10 +78,15 @@ class Upstream:
             return
 
     async def _first(self, addresses: Sequence[Address]) -> tuple[trio.abc.Stream, Address]:
-        """Connect to the first of some addresses that accepts a connection, and log in if there are credentials.
+        """Connect to the first address that accepts a connection, and log in if there are credentials.
+
+        Return the stream and the address.
+
+        Args:
+            addresses: Addresses of brokers, in the order in which they are tried.
 
         Raises:
-            UnreachableError: No broker accepts a connection, or a broker refuses the login.
+            UnreachableError: No broker accepts a connection, or a broker rejects the login.
         """
         problem = ""
         names = ", ".join(str(address) for address in addresses)
