@@ -88,8 +88,9 @@ class MemberDescription:
         regex: Subscribed regular expression; "" without one, None if its group type has none.
         epoch: The member epoch; None in a classic group.
         state: Name of the member's state; None if its group type has no such states.
-        process_id: Id of the process that a member of a streams group runs in; None in other groups.
-        tasks: By task type (active, standby, warmup) and subtopology id, the partitions; None in other groups.
+        process_id: Id of the process in which the member runs; None if the group is not a streams group.
+        tasks: Task type (active, standby or warmup) -> subtopology id -> task numbers; None if the group is not a
+            streams group.
     """
 
     member_id: str
@@ -153,7 +154,9 @@ class Context:
         quirks: Differences of the emulated release's coordinator (release.py).
         uniform_release: The release whose ``uniform`` assignor is used (release.py).
         share_states: The share coordinator; None if groups are only read from records.
-        create_topics: Function that creates the internal topics of streams groups.
+        create_topics: Function that creates the internal topics of streams groups after the current request. Its
+            arguments are the topics, the current time, and the time for which errors are stored (both in seconds). It
+            returns the stored errors of earlier attempts by topic name.
         join_settle: Minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay.
         pending_member_count: Number of pending members in all groups.
         conversions: By group type name, the function that may convert a group to another type when members leave.

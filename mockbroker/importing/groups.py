@@ -180,16 +180,18 @@ def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> No
 def _record_group(
     imported: Imported, replica: _Replica, key: bytes, record: StoredValue, unknown: dict[int, list[int]]
 ) -> str | None:
-    """Return the group id in a record of __consumer_offsets; None for a skipped group type or an undecodable record.
+    """Return the group id in a record of __consumer_offsets, or None if the group is not imported because of this
+    record.
 
-    An undecodable record is added to the problems or, if its type is unknown, to ``unknown``.
+    There are two reasons: the group type is skipped, or the record cannot be decoded. A record that cannot be decoded
+    is added to ``imported.problems``; if its record type is unknown, its offset is added to ``unknown`` instead.
 
     Args:
         imported: result of the import, which is updated.
         replica: replica that contains the record.
         key: encoded key of the record.
         record: value and offset of the record.
-        unknown: offsets by unknown record type.
+        unknown: record type -> offsets of the records with this unknown type; updated.
     """
     try:
         return _group_of(imported, key, record.value)

@@ -30,7 +30,9 @@ NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: float) -> AlterShareGroupOffsetsResponse:
-    """Initialize the share state of partitions with new start offsets, and return the response.
+    """Set the start offsets of share partitions, by initializing their share state again. Return the response.
+
+    Errors of single partitions, such as an unknown topic, are in the response.
 
     Args:
         group: The group.
@@ -67,7 +69,9 @@ def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: fl
 def delete(
     group: ShareGroup, event: DeleteShareOffsets, context: Context, now: float
 ) -> DeleteShareGroupOffsetsResponse:
-    """Delete the share state of the topics in a request, and return the response.
+    """Delete the share state of all partitions of the topics in a request, and return the response.
+
+    Errors of single topics are in the response.
 
     Args:
         group: The group.

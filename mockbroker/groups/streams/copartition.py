@@ -71,8 +71,11 @@ def _enforced(
 ) -> Mapping[str, int]:
     """Return the partition count of each repartition topic in a copartition group, by topic name.
 
+    All repartition topics get the same count: that of the source topics in the group; without source topics, that of
+    the topics in ``fixed``; else the largest count of the topics in ``flexible``.
+
     Args:
-        names: Topics of the group.
+        names: Topics of the copartition group.
         fixed: Repartition topics whose partition count the topology sets.
         flexible: Repartition topics whose partition count the topology does not set.
         counts: The known partition counts.

@@ -56,14 +56,15 @@ def _endpoint_partitions(
 def _partitions(
     tasks: Iterable[Task], subtopologies: Mapping[str, ConfiguredSubtopology], cluster: ClusterState
 ) -> list[EndpointPartitions.TopicPartition]:
-    """Return the partitions of source and repartition topics that tasks read.
+    """Return the source and repartition topics that tasks read, each with partition indexes.
 
-    As in Kafka, if a topic has fewer partitions than its subtopology has tasks, its listed partitions begin at 0.
+    The partition indexes of a topic are the task numbers of its subtopology, in ascending order. As in Kafka, a topic
+    with n partitions gets the first n task numbers, even if one of them is not an index of the topic.
 
     Args:
         tasks: The tasks.
         subtopologies: Configured subtopologies by id.
-        cluster: Cluster that has the topics.
+        cluster: Cluster that has the topics. Topics that do not exist are left out.
     """
     numbers = by_subtopology(tasks)
     partitions: list[EndpointPartitions.TopicPartition] = []

@@ -123,7 +123,9 @@ class Player:
         return None
 
     async def _bind_topics(self) -> None:
-        """Map the recorded ids of the topics that exist at the beginning to their ids in this broker."""
+        """Bind the recorded ids of the topics that exist at the start of the conversation to the ids of the topics
+        in this broker.
+        """
         recorded_ids = {
             label.removeprefix("$topic:"): recorded
             for recorded, label in self.conversation.names.items()

@@ -162,7 +162,7 @@ class _Stage:
         await self.wait_until(f"waiting for {kind} to own partitions", lambda: self.owners() == set(self.clients))
 
     def owners(self) -> set[str]:
-        """Return the names of the clients that have partitions in the latest generation with an assignment."""
+        """Return the kinds of the clients that have partitions in the latest generation with an assignment."""
         assigned = assignments(self.story.events)
         return set(assigned[max(assigned)]) if assigned else set()
 

@@ -82,7 +82,7 @@ class Consumer:
         self._connect()
 
     def find(self) -> None:
-        """Look up the coordinator of the group by asking any broker, and connect to it."""
+        """Look up the coordinator of the group with a request to any broker, and connect to the coordinator."""
         self.scheme.messages_sent += 2
         self.scheme.send(f"from {self.name}", self.coordinator.connected, self)
 
@@ -353,11 +353,13 @@ class Coordinator:
                 self._all_stopped(group)
 
     def _on_stop_timeout(self, group: _Group, generation: int) -> None:
-        """Assign the partitions although some consumers have not stopped reading within the session timeout.
+        """Assign the partitions, even if some consumers have not stopped reading within the session timeout.
+
+        If all consumers have stopped, or a newer generation has begun, do nothing.
 
         Args:
             group: the group.
-            generation: generation of the rebalance that has timed out; if a newer one has begun, nothing is done.
+            generation: generation of the rebalance for which the timeout was set.
         """
         if group.waits and generation == group.generation:
             group.waits = {}

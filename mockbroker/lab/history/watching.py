@@ -43,7 +43,7 @@ class Consumer:
         server: number of the ZooKeeper server that the consumer connects to.
         topics: subscribed topics.
         id: member id, which is the name of the consumer's ephemeral node. Each start creates a new id.
-        seen: member ids in the last read list.
+        seen: member ids in the list that the consumer read last from ZooKeeper.
         owned: partitions that the consumer has claimed.
         failed: number of rebalances given up after the maximum number of attempts.
         expiries: number of expired sessions.
@@ -157,8 +157,8 @@ class Consumer:
     def _try_rebalance(self, session: Session) -> Asking:
         """Attempt a rebalance once.
 
-        The generator yields each ZooKeeper request, and receives the response. Its return value is False if the data
-        from ZooKeeper was stale or another consumer still owns a partition, else True.
+        The generator yields each ZooKeeper request, and receives the response. Its return value is False if the attempt
+        failed, because data from ZooKeeper was stale or another consumer still owned a partition; else True.
 
         ``session``: ZooKeeper session of the consumer.
         """

@@ -179,7 +179,7 @@ class Session:
         role: kind of client, for the message counts.
         server: number of the server that the session is connected to.
         timeout: session timeout, seconds.
-        open: whether the leader has accepted the session and it is not over.
+        open: whether the leader has accepted the session, and ``over`` is False.
         over: whether the client closed or abandoned the session, or was notified that it expired.
         expired: function that is called when the client is notified that its session expired.
     """

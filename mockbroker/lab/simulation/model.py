@@ -54,8 +54,8 @@ class Model:
             change.
         ended: (number of the change, producer id, pending offsets) of each transaction with an unacknowledged end.
         undecided: ids of producers whose transaction may or may not have ended before a crash.
-        unsettled: pending offsets of transactions that were undecided when InitProducerId ended them, until their
-            groups are loaded.
+        unsettled: (key -> pending offset) of each transaction that was in ``undecided`` when InitProducerId ended the
+            transaction. Offsets are removed when their group is loaded.
         numbers: (connection, correlation id) of an unacknowledged response -> number of its last change.
         parts: (connection, correlation id) of a pending OffsetCommit -> partitions and offsets stored so far.
         kept: transactional id -> producer id whose InitProducerId was acknowledged.
@@ -82,10 +82,10 @@ class Model:
         return {place for held in self.held.values() for name, place in held if name == group}
 
     def stored(self, call: Call[Any], offsets: Mapping[str, Mapping[int, int]], now: float) -> None:
-        """Record that an OffsetCommit, or a slice of it, was stored.
+        """Record that the broker has stored the offsets of an OffsetCommit, or of a slice of it.
 
-        A slice is the part of a request that is handled before other requests get a turn. The response, which is
-        checked later, must accept exactly the stored offsets.
+        A slice is the part of a request that is handled before other requests get a turn. The method ``answered`` later
+        checks that the response accepts exactly the stored offsets.
 
         Args:
             call: the request.
@@ -140,7 +140,11 @@ class Model:
         return ""
 
     def acknowledged(self, call: Call[Any]) -> None:
-        """Record that the response to ``call`` was sent: its changes, and all earlier ones, now survive a crash."""
+        """Record that the response to a request was sent: the changes of the request and all earlier changes survive
+        a crash.
+
+        ``call``: the request.
+        """
         number = self.numbers.pop((call.ticket.connection, call.ticket.correlation_id), 0)
         if call.ticket.api_key == ApiKey.INIT_PRODUCER_ID and call.request.transactional_id in self.producers:
             self.kept[call.request.transactional_id] = self.producers[call.request.transactional_id]
@@ -279,12 +283,12 @@ class Model:
             self.offsets.setdefault(group, {})[place] = stored
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
-        """Replace the pending offsets by those of the broker, after a crash.
+        """Replace the pending offsets of the model with the pending offsets of the broker, after a crash.
 
         Args:
             now_held: producer id -> key (group with partition) -> pending offset in the broker.
 
-        Returns: a description of a pending offset that no request contained, or "" if there is none.
+        Returns: a description of a pending offset in the broker that no request contained, or "" if there is none.
         """
         known: dict[int, dict[Key, list[Stored]]] = {}
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:

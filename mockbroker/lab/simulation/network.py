@@ -66,8 +66,8 @@ class Wire:
         open: True until the client closes the connection.
         cut: whether the connection is broken, so that all messages are lost.
         waiting: requests without a response, in order, as (call, callback, virtual time of sending in seconds).
-        deadlines: the virtual times, in seconds, at which the requests with the default timeout are due, in order, with
-            their correlation ids; also of requests that have a response.
+        deadlines: (virtual time of the timeout in seconds, correlation id) of each request with the default timeout, in
+            order. An entry may remain after the response to its request.
         correlation: last correlation id.
         there: arrival time of the last request at the broker, virtual time in seconds.
         here: arrival time of the last response at the client, virtual time in seconds.

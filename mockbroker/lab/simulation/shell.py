@@ -427,7 +427,7 @@ class Shell:
             handled(broker, call, now)
 
     def forget_silent(self, connection: Connection, call: Call[Any]) -> None:
-        """Remove a request that gets no response (acks=0) from ``waiting``, once it has been handled completely.
+        """Remove a request from ``waiting`` if it gets no response (acks=0) and has been handled completely.
 
         Args:
             connection: connection of the request.
@@ -689,7 +689,11 @@ class Shell:
         self.keep_time()
 
     def stall(self, seconds: float) -> None:
-        """Block the event loop for ``seconds``. After that, received requests are handled before due deadlines."""
+        """Block the event loop of the broker for some time. After that, received requests are handled before due
+        deadlines.
+
+        ``seconds``: duration, virtual time in seconds.
+        """
         self.stalled = max(self.stalled, self.queue.now + seconds)
         self.watchers.notify("stalled", seconds)
         self.queue.at(self.stalled, self._resume, self.stalled)

@@ -369,7 +369,10 @@ class Consumer:
         self._commit_at = now + self.options.commit_interval
 
     def _stop(self, now: float, *, save: bool = True) -> Effects:
-        """Stop reading for a rebalance, and send JoinGroup. Return the effects.
+        """Stop reading because a rebalance has begun, and send the next request. Return the effects.
+
+        The next request is OffsetCommit if ``save`` is True and the consumer has positions; JoinGroup follows after the
+        response. Else the next request is JoinGroup.
 
         Args:
             now: virtual time, seconds.
@@ -380,9 +383,10 @@ class Consumer:
         return self._send(self._commit() if save and self.positions else self._join(), now)
 
     def _join_as_a_new_one(self, now: float) -> Effects:
-        """Join the group again without a consumer id, because the coordinator has removed the consumer.
-
+        """Discard the consumer id, the partitions and the positions, and send JoinGroup without a consumer id.
         Return the effects.
+
+        The coordinator has removed the consumer from the group before.
 
         ``now``: virtual time, seconds.
         """

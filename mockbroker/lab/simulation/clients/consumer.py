@@ -75,8 +75,8 @@ class ConsumerClient(EpochMember[ConsumerGroupHeartbeatResponse, Share]):
         self.own(frozenset(places))
 
     def _lose(self) -> None:
-        """Give up all partitions, because the membership has ended. The next heartbeat joins the group as a new
-        member.
+        """Give up all partitions, because the member was fenced or removed. The next heartbeat joins the group as a
+        new member.
         """
         self.epoch = JOINING
         self.target = frozenset()

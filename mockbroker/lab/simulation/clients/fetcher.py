@@ -102,7 +102,10 @@ class Fetcher:
     # --- records ---
 
     def fetch_all(self) -> None:
-        """Send a Fetch to each broker that leads a partition and has no Fetch in flight."""
+        """Send a Fetch for all partitions with a position: one request to each broker that has no Fetch in flight.
+
+        If a partition has no known leader, request metadata.
+        """
         positions, nodes = self._positions(), self._leaders.nodes
         wanted: dict[int, dict[Place, int]] = {}
         for place in sorted(positions):
@@ -246,12 +249,13 @@ class Fetcher:
     # --- offsets of the log ---
 
     def list_offsets(self, places: Collection[Place], timestamp: int, then: Callable[[Place, int], None]) -> None:
-        """Look up the first or last offsets of partitions, and call ``then`` with each partition and its offset.
+        """Look up the first or last offsets of partitions with ListOffsets.
 
         Args:
-            places: partitions. A partition whose lookup is in flight is skipped.
-            timestamp: EARLIEST or LATEST.
-            then: function that is called for each partition without an error.
+            places: partitions. A partition is skipped if its lookup is in flight, or if its leader is unknown.
+            timestamp: EARLIEST for the log start offset, LATEST for the log end offset.
+            then: function that is called with each partition and its offset when the response arrives, unless the
+                response has an error for the partition.
         """
         by_node: dict[int, list[Place]] = {}
         for place in sorted(set(places) - self._listing):

@@ -183,7 +183,8 @@ class ShareClient(Client):
         self._fetch_with(session, added, gone, session.epoch - repeats)
 
     def _fetch_with(self, session: NodeSession, added: Sequence[Place], gone: Sequence[Place], epoch: int) -> None:
-        """Send a ShareFetch. It contains the waiting acknowledgements, unless it creates the session.
+        """Send a ShareFetch with random limits. Unless the request creates the session, it contains the waiting
+        acknowledgements.
 
         Args:
             session: the share session.
@@ -248,8 +249,10 @@ class ShareClient(Client):
     # --- acknowledgements ---
 
     def _work(self, session: NodeSession, place: Place, first: int, last: int) -> None:
-        """Process acquired records: acknowledge them (with a ShareAcknowledge or the next ShareFetch), or renew their
-        locks.
+        """Process acquired records: at random, renew their locks or acknowledge them.
+
+        After a renewal, the method is scheduled again. Acknowledgements (accept, release or reject) are sent with a
+        ShareAcknowledge now or with the next ShareFetch.
 
         Args:
             session: the share session.

@@ -118,7 +118,7 @@ class StreamsClient(EpochMember[StreamsGroupHeartbeatResponse, tuple[Tasks, Task
         super().polled()
 
     def _lose(self) -> None:
-        """Give up all tasks, because the membership has ended. The next heartbeat joins the group again."""
+        """Give up all tasks, because the member was fenced or removed. The next heartbeat joins the group again."""
         self.epoch = JOINING
         self.target = NOTHING
         self._hold(NOTHING)

@@ -47,10 +47,10 @@ class OneOwner(Watcher):
         self._reads: dict[str, dict[str, Share]] = {}  # group -> member -> partitions
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Update the partitions of a member from its heartbeat or JoinGroup: partitions that it no longer reports are
-        revoked.
+        """Update the partitions of a member from its heartbeat or JoinGroup.
 
-        A request is ignored if the member has sent a request on a newer connection.
+        If the request lists the owned partitions of the member, the member has revoked all partitions that are not
+        listed. A request is ignored if the member has sent a request on a newer connection.
 
         Args:
             broker: the cluster.
@@ -68,11 +68,12 @@ class OneOwner(Watcher):
             self._keep(request, frozenset((line.topic_id, index) for line in lines for index in line.partitions))
 
     def _keep(self, request: Any, share: Share) -> None:
-        """Update the model from a request: the sender gives up its partitions that are not in ``share``.
+        """Remove the partitions that are not in ``share`` from the partitions of a member, because the member has
+        revoked them.
 
         Args:
-            request: body of the heartbeat or JoinGroup.
-            share: the partitions that the request contains.
+            request: body of the member's heartbeat or JoinGroup.
+            share: the owned partitions that the request lists.
         """
         reads = self._reads.get(request.group_id, {})
         if request.member_id in reads:

@@ -27,9 +27,9 @@ SLACK = 0.05  # tolerance in seconds: journal times are whole milliseconds, and 
 class Sessions(Watcher):
     """The checker of invariant I10: a member without heartbeats is evicted when its session times out.
 
-    For each member it keeps two times: the last certain renewal of the session, and the last possible renewal. A
-    SyncGroup in the state Stable renews the session only before Kafka 4.0. A commit renews the session only in a
-    classic group.
+    For each member, the checker stores two times: the last time at which a request certainly renewed the session, and
+    the last time at which a request may have renewed the session. A SyncGroup in the state Stable renews the session
+    only before Kafka 4.0. A commit renews the session only in a classic group.
     """
 
     name = "I10"

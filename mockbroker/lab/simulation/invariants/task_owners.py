@@ -34,7 +34,9 @@ class TaskOwners(Watcher):
         self._connections: dict[tuple[str, str], int] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Update the tasks of a member from its heartbeat: tasks that it no longer reports are closed.
+        """Update the tasks of a member from its heartbeat.
+
+        If the heartbeat lists the tasks of the member, the member has closed all tasks that are not listed.
 
         Args:
             broker: the cluster.

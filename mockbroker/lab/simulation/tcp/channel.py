@@ -64,9 +64,11 @@ class Channel:
         self._at = 0.0  # arrival time of the last segment
 
     def send(self, data: bytes) -> None:
-        """Send ``data``, as one or several segments.
+        """Send bytes, as one or several segments.
 
-        Sometimes it is appended to the last segment that has not arrived yet.
+        At random, the bytes are appended to the last segment instead, if that segment has not arrived yet.
+
+        ``data``: the bytes.
         """
         if self._segments and self._segments[-1] and self._dice.chance(GLUED):
             self._segments[-1] += data
