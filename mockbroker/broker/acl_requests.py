@@ -29,14 +29,16 @@ AclError = tuple[ErrorCode, str]
 def begin_with_authorizer(
     broker: Broker, call: Call[Any], steps: Steps, refused: Callable[[ErrorCode, str], Any]
 ) -> Effects:
-    """Begin to handle an ACL request, and return the effects. If the cluster has no authorizer, respond with an error.
+    """Do the first slice of an ACL request. If the cluster has no authorizer, respond with an error instead.
 
     Args:
         broker: The state of the cluster.
-        call: The request.
-        steps: Generator that handles the request in slices (parts of limited size), so that other requests are handled
-            in between.
+        call: The request, its client, and its ticket (the object that identifies the request).
+        steps: Generator that handles the request in slices (parts of limited size); the router handles other requests
+            between two slices.
         refused: Function that returns the response for an error code and an error message.
+
+    Returns: the effects, such as responses; they include the remaining work if slices remain.
     """
     if broker.authorizer is None:
         return [Reply(call.ticket, refused(ErrorCode.SECURITY_DISABLED, NO_AUTHORIZER))]
@@ -82,7 +84,9 @@ def filter_of(fields: FilterFields) -> AclFilter:
 
 
 def has_unknown(elements: Iterable[Acl | AclFilter]) -> bool:
-    """Return whether a field of one of the ACLs or filters is UNKNOWN."""
+    """Return whether an ACL or a filter has the value UNKNOWN in a field (resource type, pattern type, operation,
+    permission).
+    """
     return any(UNKNOWN in (each.resource_type, each.pattern_type, each.operation, each.permission) for each in elements)
 
 
@@ -97,7 +101,10 @@ def is_pattern(acl: Acl) -> bool:
 
 
 def acl_error(acl: Acl) -> AclError | None:
-    """Return the error code and the error message of an ACL that is to be created, or None if the ACL is valid."""
+    """Validate an ACL that a CreateAcls request creates.
+
+    Returns: the error code and the error message; None if the ACL is valid.
+    """
     text = _problem(acl)
     return None if text is None else (ErrorCode.INVALID_REQUEST, text)
 
@@ -127,9 +134,9 @@ def _problem(acl: Acl) -> str | None:
 
 
 def filter_error(acl_filter: AclFilter) -> AclError | None:
-    """Return the error code and the error message of a filter in a DeleteAcls request.
+    """Validate a filter of a DeleteAcls request.
 
-    Return None if the filter is valid.
+    Returns: the error code and the error message; None if the filter is valid.
     """
     if acl_filter.resource_type not in _RESOURCES or acl_filter.pattern_type not in _PATTERNS:
         return ErrorCode.INVALID_REQUEST, "Unknown patternFilter."

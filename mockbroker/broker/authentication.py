@@ -102,7 +102,8 @@ class Authentication:
             now: The client time in seconds.
             wall_ms: The client time in milliseconds since 1970, for tokens that expire.
 
-        Returns: None to pass the request to its handler, else the response, or an outcome that closes the connection.
+        Returns: None if the handler must process the request; otherwise the response, or an outcome that closes the
+        connection.
         """
         match self.state:
             case SaslState.COMPLETE:
@@ -119,7 +120,8 @@ class Authentication:
             call: The request, its client, and its ticket (the object that identifies the request).
             now: The client time in seconds.
 
-        Returns: None to pass the request to its handler, else the response, or an outcome that closes the connection.
+        Returns: None if the handler must process the request; otherwise the response, or an outcome that closes the
+        connection.
         """
         if (
             isinstance(call.request, SaslHandshakeRequest)
@@ -180,10 +182,9 @@ class Authentication:
         return Reply(ticket, response)
 
     def _check_principal(self, verdict: Verdict) -> Verdict:
-        """Return the result of the client's last SASL token: Failed if a re-authentication would change the principal,
-        else ``verdict``.
+        """Return ``verdict``, or Failed if a re-authentication would change the principal.
 
-        ``verdict``: the result before this check.
+        ``verdict``: the result of the client's latest SASL token.
         """
         if isinstance(verdict, Authenticated) and self._previous_user not in ("", verdict.user):
             old, new = self._previous_user, verdict.user
@@ -222,7 +223,7 @@ class Authentication:
 class AuthenticationStage(Stage):
     """The stage of request processing that authenticates one connection to a SASL listener.
 
-    A failed authentication is answered after ``connection.failed.authentication.delay.ms``.
+    After a failed authentication, the response is delayed by ``connection.failed.authentication.delay.ms``.
 
     Args:
         authentication: The authentication of the connection.
@@ -273,7 +274,8 @@ def mechanism(
 def _illegal_state_response(ticket: Ticket) -> object:
     """Return the response to a request that is not allowed in the current state of the authentication.
 
-    The error code of the response is ILLEGAL_SASL_STATE, unless responses of the API have no top-level error code.
+    The error code of the response is ILLEGAL_SASL_STATE. If responses of the API have no top-level error code, the
+    response contains no error.
 
     ``ticket``: ticket of the request.
     """

@@ -72,7 +72,8 @@ class Broker:
     """The state of the whole cluster: topics, groups, transactions, pending requests and deadlines.
 
     ``now`` is the time of the broker's clock in seconds; a test can stop and advance this clock. Client time is the
-    clock of the clients, which never stops; both are equal unless the broker's clock was stopped or advanced.
+    real time that clients measure; it never stops. Broker time and client time are equal until a test stops or advances
+    the broker's clock.
 
     Args:
         nodes: The brokers of the cluster.
@@ -94,13 +95,14 @@ class Broker:
         metadata_responses: Cache of Metadata responses.
         advertised_versions: API versions that ApiVersions advertises, by API key; set by the router.
         api_versions: Cached ApiVersions responses, by whether they contain the optional features.
-        appended_partitions: Partitions of the transaction log and of ``__share_group_state`` appended to since the last
-            ``write_changes``.
+        appended_partitions: Partitions of the transaction log and of ``__share_group_state`` that have received records
+            since the last call of ``write_changes``.
         quotas: The client quotas.
         log_dirs: The log directories of the brokers.
         share_states: The share coordinator.
         share_fetch_purgatory: Pending ShareFetch requests.
-        changed_partitions: Partitions that changed since the last ``router.finish``, while ShareFetch requests wait.
+        changed_partitions: Partitions that have changed since the last call of ``Router.finish``. The list is filled
+            only while ShareFetch requests wait.
         deleted_topics: Ids of deleted topics whose share states will be deleted by the next ``write_changes``.
         loading: Indexes of the partitions of the offsets topic that their coordinators are loading.
         frozen_metadata: By broker id, the outdated cluster metadata of brokers whose metadata is frozen.
@@ -220,7 +222,7 @@ class Broker:
 
     @property
     def serves_share_groups(self) -> bool:
-        """Whether share groups (KIP-932) are enabled: by the feature share.version, or by a setting as in Kafka."""
+        """Whether share groups (KIP-932) are enabled, by the feature share.version or, as in Kafka, by a setting."""
         settings = self.settings
         return (
             self.features.get("share.version", 0) > 0
@@ -371,11 +373,11 @@ class Broker:
         return partition is not None and partition.leader == node
 
     def wall_ms(self, now: float) -> int:
-        """Return a time as milliseconds since 1970. ``now``: time of the broker's clock in seconds."""
+        """Convert a time of the broker's clock to milliseconds since 1970. ``now``: the broker's time in seconds."""
         return round((self._wall_at_zero + now) * 1000)
 
     def wall(self, now: float) -> float:
-        """Return a time as seconds since 1970. ``now``: time of the broker's clock in seconds."""
+        """Convert a time of the broker's clock to seconds since 1970. ``now``: the broker's time in seconds."""
         return self._wall_at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
@@ -551,12 +553,12 @@ class Broker:
     # --- the logs of groups and transactional ids ---
 
     def write_changes(self, now: float) -> list[Partition]:
-        """Append the changes of all changed groups to the offsets topic.
+        """Append the changes of all changed groups to the offsets topic, and delete the share states of deleted topics.
 
         ``now``: the broker's time in seconds.
 
         Returns:
-            The partitions of internal topics that were appended to since the last call.
+            The partitions of internal topics that have received records since the previous call of this method.
         """
         appended, self.appended_partitions = self.appended_partitions, []
         dirty = self.groups.dirty
@@ -660,15 +662,15 @@ class Broker:
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
-    """Return whether the open batches of a producer belong to its last transaction, and this transaction was committed.
+    """Return whether the open batches of a producer belong to its last transaction, and that transaction was committed.
 
-    The function is used for a transaction whose markers are missing in some partitions. With KIP-890, the end of a
-    transaction increments the producer epoch. Batches in the current epoch then belong to a later transaction, whose
+    The caller needs the result for a transaction whose markers are missing in some partitions. With KIP-890, the end of
+    a transaction increments the producer epoch. A batch in the current epoch then belongs to a later transaction, whose
     start is missing in the transaction log.
 
     Args:
         txn: The last transaction of the producer in the transaction log.
-        epoch: Producer epoch of the open batches.
+        epoch: Producer epoch of the open batches, which are batches of a transaction without a marker.
     """
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 

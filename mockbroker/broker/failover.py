@@ -65,13 +65,15 @@ def stop_broker(broker: Broker, node: int, now: float) -> Effects:
 
 
 def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> Effects:
-    """Kill a broker, and return the effects. Until the loss is detected, the metadata still names the broker as leader.
+    """Kill a broker. Until the loss is detected, the metadata still shows the broker as leader of its partitions.
 
     Args:
         broker: The state of the cluster.
         node: Id of the killed broker.
         now: The broker's time in seconds.
         noticed_after: Seconds until the loss is detected.
+
+    Returns: the effects, such as responses and journal events.
 
     Raises: FailoverError if the broker is not running.
     """
@@ -113,7 +115,7 @@ def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
 
 
 def elect_leaderless(broker: Broker, topics: Iterable[Topic], now: float) -> Effects:
-    """Run an unclean election for each leaderless partition of topics that allow it.
+    """Run an unclean election for each partition without a leader, in the topics that allow unclean elections.
 
     Args:
         broker: The state of the cluster.
@@ -250,10 +252,11 @@ def recover(broker: Broker, now: float) -> Effects:
 
 
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
-    """Elect the preferred leader of a partition.
+    """Elect the preferred replica of a partition as leader; if there is no leader and ``unclean`` is True, any live
+    replica.
 
-    If there is no leader, an unclean election elects a live replica that is not in sync. If this replica is paused, the
-    log is truncated, and the records after the replica's last one are lost.
+    If an unclean election elects a paused replica, the log is truncated: the records that the replica has not fetched
+    are lost.
 
     Args:
         broker: The state of the cluster.
@@ -280,7 +283,7 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 
 
 def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
-    """Elect a leader that lacks the last records of a partition.
+    """Elect a leader whose log does not contain the last records of a partition.
 
     The new leader is another live replica, or the old leader if there is no other live replica. The offsets of lost
     records are assigned again to new records. Committed offsets are not changed, so they may be after the end of the
@@ -289,7 +292,7 @@ def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -
     Args:
         broker: The state of the cluster.
         partition: The partition.
-        lost: Number of lost records.
+        lost: Number of records at the end of the log that are lost.
         now: The broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
@@ -299,7 +302,8 @@ def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -
 
 
 def other_replica(broker: Broker, partition: Partition) -> int:
-    """Return the broker id of the first live replica that is not the leader; the id of the leader if there is none.
+    """Return the broker id of the first live replica that is not the leader; the id of the leader if no other replica
+    is live.
 
     Args:
         broker: The state of the cluster.
@@ -310,7 +314,7 @@ def other_replica(broker: Broker, partition: Partition) -> int:
 
 
 def check_running(broker: Broker, node: int) -> None:
-    """Check that a broker is running.
+    """Raise an error if a broker is not running.
 
     Args:
         broker: The state of the cluster.
@@ -323,7 +327,7 @@ def check_running(broker: Broker, node: int) -> None:
 
 
 def check_stopped(broker: Broker, node: int) -> None:
-    """Check that a broker was stopped or killed.
+    """Raise an error if a broker is running.
 
     Args:
         broker: The state of the cluster.
@@ -350,7 +354,7 @@ def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects
     Args:
         broker: The state of the cluster.
         partition: The partition.
-        node: Broker id of the leader, which may already be the leader; NO_LEADER to leave the partition without one.
+        node: Broker id of the leader, which may already be the leader; NO_LEADER for a partition without a leader.
         now: The broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.

@@ -20,11 +20,11 @@ LEAST_METADATA_VERSION = 23  # 4.0-IV1: below it, a downgrade would lose metadat
 
 
 def finalized(release: Release, changed: Mapping[str, int]) -> dict[str, int]:
-    """Return the finalized level of each feature. A feature of level 0 is left out, as in ApiVersions.
+    """Return the finalized level of each feature. As in ApiVersions, features of level 0 are left out.
 
     Args:
         release: The emulated Kafka release.
-        changed: The levels that UpdateFeatures has changed.
+        changed: Feature name -> level that UpdateFeatures has set.
     """
     levels = {**release.features, **{name: level for name, level in changed.items() if name in release.supported}}
     return {name: level for name, level in levels.items() if level}
@@ -37,9 +37,9 @@ def update_error(
 
     Args:
         release: The emulated Kafka release.
-        features: The finalized features.
-        updates: New level and type of update, by feature name.
-        controller: Id of the controller.
+        features: Feature name -> finalized level.
+        updates: Feature name -> new level and type of the update (Kafka's number: upgrade, safe or unsafe downgrade).
+        controller: Broker id of the controller, for the message.
     """
     for name in bucket_order(updates, string_hash):
         level, kind = updates[name]

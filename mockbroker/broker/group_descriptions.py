@@ -16,7 +16,7 @@ MEMBER, TOPIC = 100, 20  # approximate bytes of a member and of a topic in a res
 def describe_groups(
     broker: Broker, call: Call[Any], response: Any, group_type: str, size: Callable[[Any], int], *, served: bool
 ) -> Effects:
-    """Describe each group in a request, including duplicates, as Kafka does. Return the effect with the response.
+    """Respond with a description of each group in a request. As in Kafka, a duplicate group is described twice.
 
     Args:
         broker: The state of the cluster.
@@ -25,6 +25,8 @@ def describe_groups(
         group_type: Name of the group type, such as ``share``.
         size: Function that returns the approximate size in bytes of a described group.
         served: Whether the broker serves groups of this type.
+
+    Returns: a list with one effect, the response.
     """
 
     def describe(group_id: str) -> Any:
@@ -52,5 +54,5 @@ def _describe(
 
 
 def assignment_size(assignment: Any) -> int:
-    """Return the approximate size in bytes of an assignment that has ``topic_partitions``."""
+    """Return the approximate encoded size in bytes of an assignment, a struct with the field ``topic_partitions``."""
     return sum(TOPIC + len(topic.topic_name) + 4 * len(topic.partitions) for topic in assignment.topic_partitions)

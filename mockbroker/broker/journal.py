@@ -23,12 +23,12 @@ class Event:
 
     Attributes:
         time_ms: Milliseconds since the cluster was started or reset.
-        event: Kind of the event, which is equal to its name, as in ``event.event == "leave"``.
+        event: Kind of the event. A kind is equal to its name as text: ``event.event == "leave"``.
         group: Group id; "" in an event of a transaction.
         client: The ``client.id`` of the member.
         member_id: Id of the member that the event is about.
-        generation: Generation of a classic group; in an event about a member of another type of group, the member
-            epoch; else the group epoch.
+        generation: Classic group: the generation. All other types of groups: the member epoch in an event about a
+            member, the group epoch in an event about the group.
         reason: Cause of the event.
         leader: Member id of the leader.
         protocol: The chosen assignment strategy or assignor.
@@ -36,7 +36,7 @@ class Event:
         assignment: Assigned partition indexes by topic; None if there is no assignment, or if it cannot be decoded.
         offsets: Committed offsets by topic and partition index.
         transactional_id: The ``transactional.id``, in an event of a transaction.
-        producer_id: Producer id, in an event of a transaction; after a fence, that of the fenced producer.
+        producer_id: Producer id, in an event of a transaction. If a producer is fenced, the id of the fenced producer.
         producer_epoch: Producer epoch, in an event of a transaction.
         fault: Name of the fault rule of a ``fault`` or ``release`` event.
         telemetry: Metrics that a client has pushed, in a ``telemetry`` event.
@@ -87,7 +87,8 @@ Unread: TypeAlias = tuple[Note, int]  # a note, and the ``time_ms`` of the event
 
 
 class Events(Sequence[Event]):
-    """The events that a journal keeps, oldest first. Events are built on first access, so that unread ones cost little.
+    """The events that a journal keeps, oldest first. An event is built when it is first read, so that the journal costs
+    little if no test reads it.
 
     Args:
         entries: The events, or the data from which they are built.
@@ -126,14 +127,15 @@ class Events(Sequence[Event]):
 class Journal:
     """The journal of a cluster, which stores its latest events.
 
-    The kinds in ``FREQUENT`` have a separate limit, so that commits do not displace the events of a rebalance.
+    The kinds of events in ``FREQUENT``, such as commits, have a separate limit, so that they do not displace the events
+    of a rebalance.
 
     Attributes:
         events: The events, oldest first.
-        ids: The ids of ``events``. Ids are consecutive, begin at 1 and are never used again; those of removed events
+        ids: The ids of ``events``. Ids are consecutive, begin at 1 and are never used again; the ids of removed events
             are missing.
-        max_events: Number of events to keep of the kinds in ``FREQUENT``, and of the other kinds; None to keep all. The
-            oldest are removed when there are twice as many.
+        max_events: Number of events to keep: this number of events whose kind is in ``FREQUENT``, and the same number
+            of all other events. None to keep all. The oldest events are removed when there are twice as many.
         listeners: Functions that are called with each new event.
         wakers: Functions that are called without arguments after each new event.
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
@@ -156,7 +158,7 @@ class Journal:
     def restart(self, begin: float) -> None:
         """Remove all events. The functions in ``listeners`` and ``wakers`` remain.
 
-        ``begin``: the broker's time in seconds that becomes 0 in the ``time_ms`` of new events.
+        ``begin``: the broker's time in seconds at which the ``time_ms`` of new events is 0.
         """
         self.last_removed = self.last_id
         self._entries.clear()
@@ -189,11 +191,11 @@ class Journal:
             wake()
 
     def _remove(self, number: int, *, frequent: bool) -> None:
-        """Remove the oldest events of some kinds.
+        """Remove the oldest events whose kind is in ``FREQUENT``, or the oldest of all other events.
 
         Args:
             number: Number of events to remove.
-            frequent: True to remove events whose kind is in ``FREQUENT``, False to remove the others.
+            frequent: True to remove events whose kind is in ``FREQUENT``, False to remove events of all other kinds.
         """
         kinds = ((each.event if isinstance(each, Event) else each[0].event) in FREQUENT for each in self._entries)
         removed = set(islice((at for at, each in enumerate(kinds) if each == frequent), number))

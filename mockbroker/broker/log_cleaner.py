@@ -1,6 +1,6 @@
 """The log cleaner: compacts the logs of topics with ``cleanup.policy=compact``, at regular checks or on demand.
 
-A compaction is done in parts of about STEP bytes, and requests are handled in between. Source: Kafka's LogCleaner.
+A compaction is done in parts of about STEP bytes; requests are handled between two parts. Source: Kafka's LogCleaner.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LogCleaner:
     """The log cleaner of a cluster.
 
     Args:
-        settings: Function that returns the settings of the broker with an id.
+        settings: Function that returns the settings of a broker, given the broker id.
         deadlines: The deadlines in the broker's time.
         wall_ms: Function that converts a time of the broker's clock to milliseconds since 1970.
     """
@@ -45,7 +45,7 @@ class LogCleaner:
         """Schedule the next check of a partition. A compaction in progress continues.
 
         Args:
-            topic: The topic, not an internal one.
+            topic: The topic, which must not be internal.
             partition: The partition.
             config: The configurations of the topic.
             now: The broker's time in seconds.
@@ -74,7 +74,7 @@ class LogCleaner:
         """Compact the next STEP bytes of a compaction in progress, or begin a compaction if the log needs one.
 
         Args:
-            topic: The topic, not an internal one.
+            topic: The topic, which must not be internal.
             partition: The partition.
             config: The configurations of the topic.
             now: The broker's time in seconds.
@@ -92,12 +92,13 @@ class LogCleaner:
             self.schedule(topic, partition, config, now)
 
     def compact(self, topic: Topic, partition: Partition, config: LogConfig, now: float) -> Generator[None, None, None]:
-        """Compact a partition now, even below the minimum ratio of cleanable bytes. Yield after about every STEP bytes.
+        """Compact a partition now, without regard to ``min.cleanable.dirty.ratio``.
 
-        The active segment is closed first, so that its records are compacted too.
+        The active segment is closed first, so that its records are compacted too. The generator yields after about
+        every STEP bytes, so that requests are handled between two parts of the compaction.
 
         Args:
-            topic: The topic, not an internal one.
+            topic: The topic, which must not be internal.
             partition: The partition.
             config: The configurations of the topic.
             now: The broker's time in seconds.
@@ -116,11 +117,11 @@ class LogCleaner:
     def _advance(self, key: CompactionDue, partition: Partition) -> bool:
         """Compact about STEP bytes of a compaction in progress.
 
-        Return False if the compaction is complete or has failed.
-
         Args:
             key: Key of the compaction.
             partition: The partition.
+
+        Returns: whether the compaction continues; False if it is complete or has failed.
         """
         steps, cost = self._running.get(key), 0
         try:
@@ -143,7 +144,8 @@ class LogCleaner:
         )
 
     def _next_check(self, partition: Partition, config: LogConfig, now: float) -> int | None:
-        """Return the time of the next check, milliseconds since 1970, or None if only an append can make one necessary.
+        """Return the time of the next check in milliseconds since 1970; None if no check is necessary before the next
+        append.
 
         Args:
             partition: The partition.

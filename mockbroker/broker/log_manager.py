@@ -1,8 +1,8 @@
-"""The log manager: applies retention, compaction and producer expiry to the logs of topics, at regular checks or on
-demand.
+"""The log manager, which applies retention, compaction and producer expiry to the logs of topics.
 
-Each log has its own deadline: the first check at which there may be something to do. So an idle cluster does no work.
-Logs of internal topics are managed by their coordinators. Source: Kafka's LogManager.
+The log manager runs at regular checks or on demand. Each log has its own deadline: the first regular check at which a
+segment or a producer can have expired, or the log can need compaction. So an idle cluster does no work. Logs of
+internal topics are managed by their coordinators. Source: Kafka's LogManager.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class LogManager:
 
     Args:
         cluster: The topics.
-        settings: Function that returns the settings of the broker with an id.
+        settings: Function that returns the settings of a broker, given the broker id.
         release: The emulated Kafka release.
         deadlines: The deadlines in the broker's time.
         wall_ms: Function that converts a time of the broker's clock to milliseconds since 1970.
@@ -47,7 +47,9 @@ class LogManager:
         self._cleaner = LogCleaner(settings, deadlines, wall_ms)
 
     def config(self, topic: Topic, partition: Partition) -> LogConfig:
-        """Return the effective configurations of the log of a topic's partition, which depend on its leader."""
+        """Return the effective configurations of the log of a partition. The defaults are the settings of the
+        partition's leader.
+        """
         config = topic.log_configs.get(partition.leader)
         if config is None:
             settings = self._settings(partition.leader)
@@ -59,7 +61,7 @@ class LogManager:
 
         Args:
             topic: The topic.
-            partition: Its partition.
+            partition: The partition of the topic.
             config: The effective configurations of the log.
             base_offset: Base offset of the appended batch.
             now: The broker's time in seconds.
@@ -104,7 +106,9 @@ class LogManager:
             self._deadlines.forget(ProducersDue(topic.topic_id, partition.index))
 
     def run_retention(self, topics: Iterable[Topic], now: float) -> list[Partition]:
-        """Delete old segments of topics now. Return the partitions whose log start offset has moved.
+        """Delete the segments that retention allows to delete, without waiting for the next check.
+
+        Return the partitions whose log start offset has changed.
 
         ``now``: the broker's time in seconds.
         """
@@ -117,13 +121,13 @@ class LogManager:
         ]
 
     def retention_due(self, due: RetentionDue, now: float) -> list[Partition]:
-        """Check a log for segments that retention deletes.
-
-        Return its partition in a list if the log start offset has moved.
+        """Delete the segments of a log that retention allows to delete, and schedule the next check.
 
         Args:
-            due: Key of the deadline, which names the partition.
+            due: Key of the deadline, which contains the partition.
             now: The broker's time in seconds.
+
+        Returns: the partition in a list if its log start offset has changed, else [].
         """
         if (found := self._find(due)) is None:
             return []
@@ -133,7 +137,8 @@ class LogManager:
     def compact(self, topics: Iterable[Topic], now: float) -> Generator[None, None, None]:
         """Compact the partitions of topics now. Topics without ``cleanup.policy=compact`` are skipped.
 
-        The generator yields after about every ``log_cleaner.STEP`` bytes, so that requests are handled in between.
+        The generator yields after about every ``log_cleaner.STEP`` bytes, so that requests are handled between two
+        parts of the compaction.
 
         Args:
             topics: The topics.
@@ -146,10 +151,10 @@ class LogManager:
                     yield from self._cleaner.compact(topic, partition, config, now)
 
     def compaction_due(self, due: CompactionDue, now: float) -> None:
-        """Check whether a log needs compaction, or continue a compaction in progress.
+        """Begin the compaction of a log that needs it, or continue a compaction in progress.
 
         Args:
-            due: Key of the deadline, which names the partition.
+            due: Key of the deadline, which contains the partition.
             now: The broker's time in seconds.
         """
         if (found := self._find(due)) is not None:
@@ -165,7 +170,7 @@ class LogManager:
         """Remove the expired producers of a partition.
 
         Args:
-            due: Key of the deadline, which names the partition.
+            due: Key of the deadline, which contains the partition.
             now: The broker's time in seconds.
         """
         if (found := self._find(due)) is not None:
@@ -201,15 +206,15 @@ class LogManager:
     def _set(
         self, due: RetentionDue | ProducersDue, at_ms: int | None, every_ms: int, now: float, *, postpone: bool = True
     ) -> None:
-        """Schedule the first regular check at or after a given time, and after ``now``.
+        """Schedule a check: the first regular check that is not before ``at_ms`` and is after ``now``.
 
         Args:
             due: The key of the deadline.
-            at_ms: The time in milliseconds since 1970; None for no check.
+            at_ms: Earliest time of the check in milliseconds since 1970; None for no check.
             every_ms: Time between two regular checks, in milliseconds.
             now: The broker's time in seconds.
-            postpone: False if an earlier check that is already scheduled must stay. Otherwise each append could replace
-                the check by a later one, and no check would ever run.
+            postpone: False to keep an earlier check that is already scheduled. If every append could postpone the
+                check, the check would never run.
         """
         if at_ms is None:
             self._deadlines.forget(due)

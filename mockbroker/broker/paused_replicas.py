@@ -11,7 +11,9 @@ from mockbroker.topics.model import Partition
 
 
 def pause_replica(broker: Broker, partition: Partition, node: int) -> None:
-    """Stop a follower from fetching: it keeps the records up to the current log end offset, and leaves the ISR.
+    """Stop a follower from fetching, and remove it from the in-sync replicas (ISR).
+
+    The follower keeps the records up to the current log end offset.
 
     Args:
         broker: The state of the cluster.
@@ -32,7 +34,7 @@ def pause_replica(broker: Broker, partition: Partition, node: int) -> None:
 
 
 def resume_replica(broker: Broker, partition: Partition, node: int) -> None:
-    """Let a paused replica fetch again: it catches up immediately, and is in sync.
+    """Let a paused replica fetch again. The replica has all records immediately and rejoins the in-sync replicas.
 
     Args:
         broker: The state of the cluster.

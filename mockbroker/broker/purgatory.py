@@ -18,9 +18,9 @@ class Purgatory(Generic[K, R]):
     """The waiting requests of one API, each with the keys of the partitions that it watches.
 
     Attributes:
-        pending: The requests by ticket.
-        watchers: Tickets of the waiting requests by key; oldest request first.
-        watched: Keys that a request watches, by ticket.
+        pending: The waiting requests by ticket (the object that identifies a request).
+        watchers: Key of a partition -> tickets of the requests that watch the partition, oldest request first.
+        watched: Ticket of a request -> keys of the partitions that the request watches.
     """
 
     pending: dict[Ticket, R] = field(default_factory=dict)

@@ -13,7 +13,7 @@ VERBS = {"adding": "Add", "removing": "Remove"}
 
 
 def change_error(broker: Broker, cluster_id: str | None, voter: tuple[int, UUID], change: str) -> tuple[ErrorCode, str]:
-    """Return the error of a request to change the voters, with its text.
+    """Return error code and error message for a request to change the voters. Every request gets an error.
 
     Args:
         broker: The state of the cluster.

@@ -22,7 +22,7 @@ def current_replicas(partition: Partition) -> Sequence[int]:
 
 
 def begin(broker: Broker, partition: Partition, target: Sequence[int], now: float) -> Effects:
-    """Begin a reassignment, which replaces one in progress.
+    """Begin a reassignment. If a reassignment is in progress, the new reassignment replaces it.
 
     Args:
         broker: The state of the cluster.
@@ -43,12 +43,14 @@ def begin(broker: Broker, partition: Partition, target: Sequence[int], now: floa
 
 
 def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
-    """Cancel the reassignment of a partition. Return the effects, or None if no live replica would remain.
+    """Cancel the reassignment of a partition.
 
     Args:
         broker: The state of the cluster.
         partition: The partition.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as journal events; None, without a change, if no live replica would remain.
     """
     replicas = current_replicas(partition)
     if not set(replicas) - partition.catching_up:
@@ -61,7 +63,7 @@ def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
 
     Args:
         broker: The state of the cluster.
-        due: Key of the deadline, which names the partition and the replica.
+        due: Key of the deadline, which contains the partition and the replica.
         now: The broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.

@@ -13,7 +13,7 @@ REQUEST_HEAD, RESPONSE_HEAD = 8, 4  # bytes up to the correlation id
 
 
 def redacted_request(frame: bytes, key: int) -> tuple[bytes, bool]:
-    """Return a request without secrets, and whether it contained any.
+    """Return a request in which secrets are replaced, and whether it contained a secret.
 
     If the request may contain secrets but cannot be decoded, return only its beginning up to the correlation id.
 
@@ -33,7 +33,7 @@ def redacted_request(frame: bytes, key: int) -> tuple[bytes, bool]:
 
 
 def redacted_response(frame: bytes, key: int, version: int) -> tuple[bytes, bool]:
-    """Return a response without secrets, and whether it contained any.
+    """Return a response in which secrets are replaced, and whether it contained a secret.
 
     If the response may contain secrets but cannot be decoded, return only its correlation id.
 

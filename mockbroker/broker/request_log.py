@@ -46,9 +46,10 @@ class Request(Generic[M]):
         node: Id of the broker that received the request.
         host: Address of the client.
         body: The decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
-        response: The decoded response; None without a response, or if it was discarded. The latest 16 MiB of responses
-            are kept, without those above 1 MiB.
-        error_code: The error code of the response; None if there is no response, or it has no top-level error code.
+        response: The decoded response; None without a response, or if the response was discarded. The log keeps the
+            latest 16 MiB of responses, and no response above 1 MiB.
+        error_code: The top-level error code of the response; None without a response, or if the response has no
+            top-level error code.
         latency_ms: Milliseconds of the broker's clock until the response was made; None without a response.
         fault: Name of the fault rule that was applied to the request, or None.
     """
@@ -73,8 +74,9 @@ class RequestLog:
         begin: The broker's time, in seconds, at which ``time_ms`` is 0.
 
     Attributes:
-        now: The broker's time of the current step in seconds, the time of its responses.
-        removed: Number of requests removed so far, which is the index of the oldest one kept.
+        now: The broker's time in seconds at which the router handles the current request or deadline. The responses are
+            logged with this time.
+        removed: Number of requests removed so far. The index of the oldest request in the log is equal to this number.
         answered: Number of responses since the start.
     """
 
@@ -93,7 +95,7 @@ class RequestLog:
     def restart(self, begin: float) -> None:
         """Remove all requests.
 
-        ``begin``: the broker's time in seconds that becomes 0 in the ``time_ms`` of new requests.
+        ``begin``: the broker's time in seconds at which the ``time_ms`` of new requests is 0.
         """
         self._begin = self.now = begin
         self.removed += len(self._entries)
@@ -101,11 +103,11 @@ class RequestLog:
         self._bytes = self._response_bytes = 0
 
     def record(self, call: Call[Any], now: float) -> None:
-        """Append a request to the log. ``now``: the broker's time in seconds at which it was received.
+        """Append a request to the log. The oldest requests are removed if a limit is exceeded.
 
         Args:
             call: The request, its client, and its ticket (the object that identifies the request).
-            now: The broker's time in seconds.
+            now: The broker's time in seconds at which the request was received.
         """
         ticket, frame = call.ticket, call.frame
         ticket.logged = True
@@ -120,7 +122,12 @@ class RequestLog:
             self.removed += 1
 
     def record_response(self, entry: Ticket, frame: bytes) -> None:
-        """Add the response to an entry. ``frame``: the response with its length prefix."""
+        """Add the response to a logged request.
+
+        Args:
+            entry: The log entry of the request.
+            frame: The response with its length prefix.
+        """
         entry.answered_at = self.now
         self.answered += 1
         size = len(frame)
@@ -131,7 +138,9 @@ class RequestLog:
                 self._drop_responses()
 
     def _drop_responses(self) -> None:
-        """Drop the oldest responses, so that the remaining ones take up at most half of BYTES_KEPT."""
+        """Remove the oldest responses from the log until the remaining responses have at most half of BYTES_KEPT. The
+        requests stay in the log.
+        """
         size = 0
         for entry in reversed(self._entries):
             if entry.response is None:
@@ -150,10 +159,11 @@ class RequestLog:
         """Return the logged requests, oldest first.
 
         Args:
-            api: Name of an API, such as ``JoinGroup``, or its class of requests; None for the requests of all APIs.
+            api: Name of an API, such as ``JoinGroup``, or the class of its requests, such as ``JoinGroupRequest``; None
+                for the requests of all APIs.
 
         Raises:
-            ValueError: The API is unknown, or the class is not one of a request.
+            ValueError: The API is unknown, or the class is not the class of a request.
         """
         wanted = None if api is None else api_key(api) if isinstance(api, str) else _key_of(api)
         return [self.decode(entry) for entry in self._entries if wanted in (None, entry.api_key)]
@@ -200,7 +210,7 @@ class RequestLog:
 
 
 def _key_of(message: type) -> int:
-    """Return the API key of a class of requests. Raises: ValueError for another class."""
+    """Return the API key of a class of requests. Raises: ValueError if the class is not the class of a request."""
     api = schema_of(message).api
     if api is None or api.request is not message:
         raise ValueError(f"{message.__name__} is not the request of an API: use a class such as JoinGroupRequest")

@@ -10,7 +10,9 @@ CachedResponse = tuple[object, dict[int, bytes]]  # a response, and its encoded 
 
 
 class ResponseCache:
-    """The cached responses by request key, all from one epoch of the cluster metadata. A new epoch clears the cache."""
+    """The cached responses by request key. All responses are from one epoch of the cluster metadata; a new epoch clears
+    the cache.
+    """
 
     def __init__(self) -> None:
         self._epoch = -1
@@ -32,7 +34,8 @@ class ResponseCache:
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:
-        """Cache a response, unless the response is larger than MAX_BYTES, and return the response with its cache entry.
+        """Cache a response, and return the response with its cache entry. A response larger than MAX_BYTES is returned
+        without being cached.
 
         A cached response must not be modified.
 

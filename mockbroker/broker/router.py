@@ -90,10 +90,10 @@ class ServedVersions(dict[bytes, Served | None]):
     """The served API versions by the first four bytes of a request (API key and version); None for a version that is
     not served.
 
-    A version is added when it is first looked up, because that imports the messages of its API.
+    A version is added at its first lookup, because adding a version imports the messages of its API.
 
     Args:
-        advertised: Advertised versions by API key.
+        advertised: API key -> versions that ApiVersions advertises.
         release: The emulated Kafka release.
     """
 
@@ -117,7 +117,7 @@ class ServedVersions(dict[bytes, Served | None]):
 class UnsupportedVersion:
     """The substitute for an ApiVersions request in an unsupported version, which cannot be decoded.
 
-    Its ticket has version 0, the version of the response.
+    The ticket (the object that identifies the request) has version 0, because the response has version 0.
     """
 
 
@@ -127,7 +127,8 @@ class Unfinished:
 
     Attributes:
         ticket: Identity of the request.
-        resume: Function that handles the next slice: takes the broker time in seconds, returns the outcomes.
+        resume: Function that handles the next slice. Its argument is the broker's time in seconds; it returns the
+            outcomes, such as the encoded response.
     """
 
     ticket: Ticket
@@ -140,7 +141,10 @@ NOT_LOGGED = frozenset({Token, UnsupportedVersion})  # placeholders of requests 
 
 
 class Router:
-    """Dispatches requests to handlers and due deadlines to their owners, and converts effects to outcomes.
+    """The router, which calls the handlers of requests and the owners of due deadlines.
+
+    A handler returns effects, such as a response message. The router returns outcomes, such as the encoded response,
+    for the connections.
 
     Attributes:
         broker: The state of the cluster.
@@ -148,10 +152,10 @@ class Router:
         requests: The log of requests.
         handlers: The handlers by API key; ApiVersions advertises their versions.
         served: The served API versions by the first four bytes of a request: API key and version.
-        outer_stages: The stages of all connections that run before those of the connection, by API key.
+        outer_stages: API key -> stages of all connections that run before the stages of the single connection.
         noticing_stages: The stages that must be notified of due deadlines (``StageDue``) and closed connections.
-        stages: The stages of all connections that run after those of the connection.
-        authorizing_stages: The stages that run between those of the connection and ``stages``, by API key.
+        stages: The stages of all connections that run after the stages of the single connection.
+        authorizing_stages: API key -> stages that run after the stages of the single connection and before ``stages``.
         identity: Function that returns the identity of the client of a connection, by the number of the connection.
     """
 
@@ -215,9 +219,10 @@ class Router:
         return self.served[REQUEST_KEY.pack(api_key, version)] is not None
 
     def step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Outcome]:
-        """Handle a request, or the first slice (part of limited size) of a large request.
+        """Handle a request; of a large request, only the first slice (part of limited size).
 
-        Return the outcomes of this request and of all requests that it completes.
+        Return the outcomes, such as encoded responses, of this request and of all pending requests that this request
+        completes.
 
         Args:
             call: The request, its client, and its ticket (the object that identifies the request).
@@ -255,15 +260,13 @@ class Router:
         return (*outer, *own, *authorizing, *self.stages) if outer or own or authorizing else self.stages
 
     def _pass_on(self, passage: Passage, now: float) -> Effects:
-        """Pass a request through the next stages.
-
-        If no stage answers or holds the request, call its handler.
+        """Pass a request through the next stages. If no stage answers or holds the request, call its handler.
 
         Args:
             passage: The progress of the request through its stages.
             now: The broker's time in seconds.
 
-        Returns: the effects, such as responses and journal events.
+        Returns: the effects, such as responses.
         """
         effects = passage.pass_on(now)
         if effects is None and passage.only_processes_answer:
@@ -277,7 +280,9 @@ class Router:
     def _process_answer(
         self, call: Call[Any], stage: Stage, effects: Effects, now: float, passage: Passage | None = None
     ) -> Effects:
-        """Let a stage process the answer to a request, and return the effects. No other stage processes the answer.
+        """Let a stage process the answer to a request: the response, or the end of a request without response.
+
+        Only this stage processes the answer.
 
         Args:
             call: The request.
@@ -285,7 +290,7 @@ class Router:
             effects: The effects of the handler. If they contain no answer, the stage processes the answer when it is
                 available.
             now: The broker's time in seconds.
-            passage: The progress of the request through its stages; None if the request has no other stage.
+            passage: The progress of the request through its stages; None if the request has only this stage.
         """
         if len(effects) == 1:
             answer = effects[0]
@@ -303,7 +308,8 @@ class Router:
             return [Close(call.ticket, str(error))]
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """Complete all unfinished work among the outcomes, as if it took no time. Return the final outcomes.
+        """Complete all unfinished work among the outcomes at the time ``now``. Return the outcomes, without unfinished
+        work.
 
         ``now``: the broker's time in seconds.
         """
@@ -318,7 +324,7 @@ class Router:
         return finished
 
     def _resume(self, work: Work, now: float) -> list[Outcome]:
-        """Handle the next slice (part of limited size) of a request, and return the outcomes.
+        """Handle the next slice (part of limited size) of a request. Return the outcomes, such as the encoded response.
 
         The response is encoded in slices too.
 
@@ -364,8 +370,9 @@ class Router:
         return min(self.broker.deadlines.earliest, self.broker.client_deadlines.earliest)
 
     def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
-        """Handle the next due deadline, and return the outcomes. The caller must repeat the call until ``deadline()``
-        is in the future.
+        """Handle the next due deadline. Return the outcomes, such as encoded responses.
+
+        The caller must repeat the call until ``deadline()`` is in the future.
 
         Args:
             now: The broker's time in seconds.
@@ -442,17 +449,20 @@ class Router:
             self.broker.client_deadlines.forget(ShareFetchDue(ticket))
 
     def forget_connection(self, number: int) -> None:
-        """Notify the stages that the connection with this number was closed, and end its share session."""
+        """Notify the stages that a connection was closed, and end the share session of the connection.
+
+        ``number``: number of the connection.
+        """
         if any(sessions.is_of(number) for _, sessions in self.broker.all_share_sessions()):
             self.broker.client_deadlines.set(ShareDisconnectDue(number), 0.0)
         for stage in self.noticing_stages:
             stage.forget_connection(number)
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects, such as encoded responses.
+        """Convert effects, such as response messages, to outcomes, such as encoded responses.
 
-        The router also writes changed groups to their logs, writes events to the journal, and adapts responses to their
-        API versions.
+        This method also writes changed groups to their logs, writes events to the journal, and adapts responses to
+        their API versions.
 
         Args:
             effects: The effects of a request or deadline.
@@ -498,10 +508,10 @@ class Router:
         return outcomes
 
     def _proceed(self, proceed: Proceed, now: float) -> list[Outcome]:
-        """Continue a request that a stage has held, and return the outcomes.
+        """Continue a request that a stage has held. Return the outcomes, such as the encoded response.
 
         Args:
-            proceed: The effect that names the request.
+            proceed: The effect ``Proceed`` of the stage, which contains the request.
             now: The broker's time in seconds.
         """
         passage = self._passages.pop(proceed.ticket, None)
@@ -512,9 +522,11 @@ class Router:
         return self.finish(self._pass_on(passage, now), now)
 
     def _process_answers(self, effects: Effects, now: float) -> Effects:
-        """Pass each response to the stages that process it. Return the final effects.
+        """Pass each response among the effects to the stages that process it. Return the effects after this processing.
 
-        ``now``: the broker's time in seconds.
+        Args:
+            effects: The effects of requests and deadlines.
+            now: The broker's time in seconds.
         """
         processed: Effects = []
         for effect in effects:

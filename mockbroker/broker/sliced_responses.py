@@ -1,4 +1,4 @@
-"""Encoding of a response in slices (parts of limited size), so that other connections are served in between."""
+"""Encoding of a response in slices (parts of limited size); other connections are served between two slices."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def encoded(reply: Reply, size: int) -> Generator[None, None, Reply]:
 
     Yield after about every ``size`` array elements.
 
-    The generator returns the effect that contains the encoded response, and in its delivery the bytes to send.
+    The generator returns the effect ``Reply`` with the encoded response. Its ``delivery`` contains the bytes to send if
+    a fault rule has changed them.
 
     Args:
         reply: The effect of sending the response.

@@ -1,8 +1,9 @@
-"""Handling of large requests in slices: requests with some of the elements. Other connections are served in between.
+"""Handling of large requests in slices: requests that contain only a part of the elements, such as partitions.
 
-The handler is called with each slice, and the responses are merged. So the checks are repeated for each slice: if a
-member is fenced between two slices, the elements of the later slices get the error. Handlers whose response grows with
-the size of the cluster, such as Metadata and Fetch, are generators themselves (``effects.Steps``).
+The handler is called with each slice, and the responses are merged. Other connections are served between two slices.
+The handler repeats its checks for each slice: if a member is fenced between two slices, the elements of the later
+slices get the error. Handlers whose response grows with the size of the cluster, such as Metadata and Fetch, are
+generators themselves (``effects.Steps``).
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ Merge: TypeAlias = Callable[[Any, Any], None]  # adds a response to the merged r
 
 
 def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
-    """Return a handler that handles large requests in slices, so that other connections are served in between.
+    """Return a handler that divides large requests into slices. Other connections are served between two slices.
 
     Args:
         handle: Handler of a small request or of one slice.
-        split: Function that splits a request into slices, which are requests with some of the elements.
-        merge: Function that merges the responses to the slices.
+        split: Function that returns the slices of a request: requests that contain only a part of the elements. It
+            returns [] for a small request.
+        merge: Function that adds the response to a slice (second argument) to the merged response (first argument).
     """
 
     @wraps(handle)
@@ -56,7 +58,7 @@ def _handle_slices(
         merge: Function that adds the response to a slice (second argument) to the merged response (first argument).
         broker: The state of the cluster.
         call: The whole request.
-        requests: The slices: requests with some of the elements.
+        requests: The slices: requests that contain only a part of the elements.
         now: The broker's time in seconds.
     """
     response: Any = None
@@ -106,7 +108,9 @@ def split_partitions(request: Any, size: int) -> list[Any]:
 
 
 def merge_topics(response: Any, more: Any) -> None:
-    """Append the topics of the response ``more`` to ``response``. Entries of one topic are merged."""
+    """Append the topics of the response ``more`` to ``response``. If both responses contain a topic, its partitions are
+    merged.
+    """
     for topic in more.topics:
         last = response.topics[-1] if response.topics else None
         if last is not None and _identity(last) == _identity(topic):

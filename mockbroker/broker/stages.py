@@ -1,8 +1,9 @@
-"""Stages of request processing, such as authentication: each sees a request before its handler, and the effects after
-it.
+"""Stages of request processing, such as authentication.
 
-A stage applies to one connection, as authentication does, or to all connections: ``Router.outer_stages`` run before
-those of the connection, ``Router.stages`` after them.
+A stage processes a request before the handler, and the effects of the handler, such as the response, after the handler.
+
+A stage applies to one connection, as authentication does, or to all connections. ``Router.outer_stages`` run before the
+stages of the connection, ``Router.stages`` run after them.
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ class Stage:
     unchanged: frozenset[int] = frozenset()
 
     def passes(self, call: Call[Any]) -> bool:  # noqa: ARG002
-        """Return True if ``before`` is certain to pass the request (``call``) on unchanged.
+        """Return True only if ``before`` would return None for the request (``call``), that is, pass it on unchanged.
 
-        The router calls this method to save the call of ``before`` for frequent requests.
+        If the result is True, the router does not call ``before``, which saves time for frequent requests.
         """
         return False
 
     def only_processes_answer(self, call: Call[Any]) -> bool:  # noqa: ARG002
-        """Return True if ``before`` is certain to return ``call`` itself, so that the stage only processes the answer.
+        """Return True only if ``before`` would return ``call`` itself, so that the stage processes only the answer.
 
         The router calls this method to save time for frequent requests, and only for the last stage of a request, if no
-        other stage processes the answer. If the result is True, ``before`` is not called, and if the handler answers
+        other stage processes the answer. If the result is True, ``before`` is not called. If the handler then answers
         the request at once, ``process_response`` is called instead of ``after``.
         """
         return False
@@ -60,9 +61,9 @@ class Stage:
             now: The broker's time in seconds.
 
         Returns:
-            None to pass the request on. A call to pass on that call instead, and to receive the effects that answer it
-            in ``after``. Effects to skip the later stages and the handler; if they do not answer the request, the stage
-            holds it, and later continues it with a ``Proceed`` or answers it.
+            None to pass the request on unchanged. A Call to pass on this call instead; ``after`` then gets the effects
+            that answer the call. Effects to skip the later stages and the handler. If these effects do not answer the
+            request, the stage holds the request, and must later answer it or continue it with the effect ``Proceed``.
         """
         return None
 
@@ -113,9 +114,10 @@ class Passage:
     Attributes:
         call: The request as passed on by the last stage.
         stages: The stages of the request.
-        passed: Number of stages that were called.
+        passed: Number of stages that the request has reached.
         watching: The stages whose ``after`` processes the answer.
-        only_processes_answer: Whether the only watching stage is the last one, and processes just the answer.
+        only_processes_answer: Whether only the last stage is in ``watching``, and its ``only_processes_answer``
+            returned True.
     """
 
     call: Call[Any]
@@ -152,9 +154,9 @@ class Passage:
         return self.call.ticket.api_key in stage.unchanged or stage.only_processes_answer(self.call)
 
     def watch(self, call: Call[Any]) -> None:
-        """Replace the request by ``call``, the call of a ``Proceed``.
+        """Replace the request by ``call``, which a stage passes on with the effect ``Proceed``.
 
-        The stage that held the request then gets the response in ``after``.
+        The method ``after`` of the stage that held the request will process the response.
         """
         self.call = call
         self.watching = (*self.watching, self.stages[self.passed - 1])
@@ -162,19 +164,20 @@ class Passage:
     def forget(self) -> bool:
         """Notify the stages that the connection of the request was closed.
 
-        Return whether a stage will still pass the request on.
+        Return True if a stage holds the request and will still pass it on.
         """
         kept = [stage.forget(self.call.ticket) for stage in self.stages[: self.passed]]
         return any(kept)
 
     def process_answer(self, effects: Effects, now: float) -> Effects:
-        """Pass the answer to ``after`` of the watching stages, the last one first, until a stage holds it.
+        """Pass the answer to ``after`` of the stages in ``watching``, the last stage first, until a stage holds the
+        answer.
 
         ``now``: the broker's time in seconds.
 
         Returns:
-            The effects. If they do not answer the request, ``watching`` contains the stages that have not processed the
-            response yet.
+            The effects of the last called stage. If they do not answer the request, ``watching`` contains the stages
+            that have not processed the response yet.
         """
         while self.watching:
             *others, stage = self.watching
@@ -186,10 +189,10 @@ class Passage:
 
 
 def outcome_of(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Outcome:
-    """Begin the work that a stage does in ``before``, and return the result of ``before``.
+    """Begin the work that a stage does in ``before``. Return the value that ``before`` returns to the router.
 
-    The work may be done in slices (parts of limited size). If slices remain, the stage holds the request until they are
-    done.
+    The work may be done in slices (parts of limited size). If slices remain, the value is the remaining work, and the
+    stage holds the request until the work is done.
 
     Args:
         ticket: Identity of the request.

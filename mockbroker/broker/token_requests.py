@@ -1,7 +1,7 @@
 """The common checks of requests about delegation tokens. Source: Kafka's KafkaApis and DelegationTokenControlManager.
 
-The broker checks whether a client may send such requests; the controller makes the other checks. Their error responses
-contain different timestamps.
+As in Kafka, the broker checks whether a client may send such a request, and the controller makes all other checks. The
+error responses of broker and controller contain different timestamps.
 """
 
 from __future__ import annotations

@@ -113,8 +113,8 @@ def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[S
 class InternalTopicCreator:
     """The creator of the internal topics of streams groups.
 
-    After a failure, the creation is retried when the stored error expires. Source: Kafka's
-    AutoTopicCreationManager.createStreamsInternalTopics.
+    After a failure, the error of the topic is stored; the creation is retried when the stored error has expired.
+    Source: Kafka's AutoTopicCreationManager.createStreamsInternalTopics.
 
     Args:
         cluster: The state of the cluster.
@@ -127,12 +127,14 @@ class InternalTopicCreator:
         self._errors: OrderedDict[str, tuple[str, float]] = OrderedDict()  # by topic: message, expiry in seconds
 
     def create(self, topics: Iterable[NewTopic], now: float, error_ttl: float) -> dict[str, str]:
-        """Create topics. Return the unexpired errors of earlier attempts by topic name.
+        """Create topics, except topics whose stored error has not expired.
 
         Args:
             topics: The topics.
             now: The current time in seconds.
             error_ttl: Time in seconds after which a failed creation is retried.
+
+        Returns: topic name -> stored error message that has not expired.
         """
         wanted = list(topics)
         known = {

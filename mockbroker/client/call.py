@@ -78,7 +78,9 @@ class OutgoingCall:
 
     @property
     def unsupported(self) -> UnsupportedVersion | None:
-        """The error to raise if client and broker have no common version that can carry the request; else None."""
+        """The error to raise if client and broker support no common version that can carry the request; None if they
+        do.
+        """
         return UnsupportedVersion(self.reason) if self.failure is Failure.UNSUPPORTED else None
 
     @property

@@ -32,7 +32,7 @@ FetchedOffsets = dict[TopicPartition, tuple[OffsetAndMetadata | None, int]]
 class CommittedLookup:
     """A lookup of the committed offsets of partitions (OffsetFetch).
 
-    The lookup retries until the request succeeds, or fails with an error that is not retriable.
+    The request is retried until it succeeds or fails with an error that is not retriable.
 
     Args:
         partitions: Topics and partition numbers.
@@ -40,7 +40,8 @@ class CommittedLookup:
 
     Attributes:
         partitions: Topics and partition numbers, sorted.
-        topics: Names of the topics whose metadata is needed; always empty.
+        topics: Names of the topics whose metadata the lookup needs; always empty, because the coordinator knows the
+            offsets.
         result: Committed offset by partition; None for a partition without a committed offset. Valid once ``done`` is
             True and ``error`` is None.
         error: The error of a failed lookup; None before a failure.
@@ -68,7 +69,7 @@ class CommittedLookup:
         return float("inf") if self.done or self._call else self._retry_at
 
     def send_if_due(self) -> None:
-        """Send OffsetFetch if the backoff has ended or the coordinator has become known."""
+        """Send OffsetFetch if no request is in flight, the coordinator is known and the backoff has ended."""
         coordinator_found = self._coordinator_was_unknown and self._coordinator.node is not None
         if self.done or self._call or (self._retry_at > self._clock.now and not coordinator_found):
             return

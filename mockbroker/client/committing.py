@@ -113,7 +113,7 @@ class Commit:
 
 
 class Committer:
-    """The sender of the offset commits of one consumer, in order.
+    """The sender of one consumer's offset commits. It sends the commits in the order in which they were started.
 
     Args:
         group: Group id; "" without a group.
@@ -124,7 +124,8 @@ class Committer:
 
     Attributes:
         member: The member that commits; a NoMember without a group.
-        finished: Done commits without retries, whose callbacks the consumer has not called yet.
+        finished: Asynchronous commits that have succeeded or failed, and whose callbacks the consumer has not called
+            yet.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class Committer:
                 break
 
     def _unsent(self) -> list[Commit]:
-        """Return the commits that can be sent now, in order.
+        """Return the commits that can be sent now, oldest first.
 
         The result is empty while a commit that may be retried is in flight: a retry could overwrite newer offsets with
         older offsets.

@@ -48,7 +48,9 @@ class RebalanceListener:
         """
 
     async def on_lost(self, consumer: Consumer, partitions: Sequence[TopicPartition]) -> None:
-        """Handle the loss of partitions that other members may already own. The base class calls ``on_revoked``.
+        """Handle the loss of partitions. A different member of the group may already own them.
+
+        The base class calls ``on_revoked``.
 
         Args:
             consumer: The consumer.
@@ -63,7 +65,7 @@ class Interceptor(Protocol):
     def on_consume(self, records: list[ConsumerRecord]) -> list[ConsumerRecord]:
         """Return the records that the poll returns to the user.
 
-        The positions advance past all of ``records``, also past records that are omitted from the result.
+        The positions advance past all of ``records``, also past records that the result does not contain.
         """
         ...
 
@@ -88,7 +90,7 @@ class GroupMetadata:
 class Consumer:
     """A Kafka consumer, returned by ``open_consumer``.
 
-    Only one task may use a consumer at a time; other tasks of the same trio run may call ``wakeup``.
+    Only one task may use a consumer at a time. Only ``wakeup`` may be called by any task of the same trio run.
     """
 
     def __init__(
@@ -207,7 +209,8 @@ class Consumer:
             await trio.lowlevel.checkpoint()
 
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the assigned partitions, without rebalances or failure detection.
+        """Replace the assigned partitions. The consumer does not join the group, so there are no rebalances and no
+        failure detection.
 
         Raises: IllegalUse after ``subscribe``.
         """
@@ -221,7 +224,7 @@ class Consumer:
             await trio.lowlevel.checkpoint()
 
     async def unsubscribe(self) -> None:
-        """Revoke all partitions and leave the group. If auto-commit is on, the positions are committed before."""
+        """Revoke all partitions and leave the group. If auto-commit is on, the positions are committed first."""
         with self._acquired(in_listener=False):
             self._discard_unreturned()
             await self._revoke_and_leave(commit=True)
@@ -333,7 +336,7 @@ class Consumer:
         """Return the number of offsets from the position to the end of the log, or None while position or end is
         unknown.
 
-        The end is the one in the latest Fetch response: the high watermark, or with ``read_committed`` the last stable
+        The end of the log is the high watermark in the latest Fetch response; with ``read_committed``, the last stable
         offset.
 
         Raises: NotAssigned if the partition is not assigned to this consumer.
@@ -350,8 +353,8 @@ class Consumer:
         """Commit offsets and wait until the coordinator has stored them.
 
         Args:
-            offsets: By partition, the offset of the next record to read. None: the positions of all assigned
-                partitions, so all records returned so far are committed.
+            offsets: Partition -> offset of the next record to read. None for the positions of all assigned partitions:
+                then all records returned so far are committed.
             timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
         Raises: CommitFailed, RebalanceInProgress, TimedOut, Wakeup, BrokerError; IllegalUse without a group; ValueError
@@ -375,9 +378,9 @@ class Consumer:
         """Commit offsets without waiting for the response and without retries.
 
         Args:
-            offsets: By partition, the offset of the next record to read; None for all positions.
-            then: Callback with the offsets and the error, or None after a success. A later poll, commit or close calls
-                the callbacks in commit order.
+            offsets: Partition -> offset of the next record to read; None for the positions of all assigned partitions.
+            then: Callback that is called with the offsets, and with the error or, after a success, None. A later poll,
+                commit or close calls the callbacks in the order of the commits. None for no callback.
         """
         with self._acquired():
             commit = self._begin_commit(offsets, None, retried=False)
@@ -507,7 +510,8 @@ class Consumer:
         self._driver.request_wakeup()
 
     async def close(self, *, commit: bool = True) -> None:
-        """Call the listener, leave the group and close all connections; ``open_consumer`` does this at the end.
+        """Call the listener, leave the group and close all connections. ``open_consumer`` calls this method at the end
+        of its block.
 
         Args:
             commit: Whether to commit the positions first if auto-commit is on.
@@ -626,9 +630,10 @@ class Consumer:
         """Reserve the consumer for the current task while the block runs.
 
         Args:
-            in_listener: Whether a rebalance listener, which runs in this task, may make the call.
+            in_listener: Whether a rebalance listener may make this call. (A listener runs in the task that polls.)
 
-        Raises: IllegalUse if the consumer is closed or the listener may not make the call; ConcurrentUse.
+        Raises: IllegalUse if the consumer is closed, or if a listener makes the call although ``in_listener`` is False;
+        ConcurrentUse if a different task uses the consumer.
         """
         task = trio.lowlevel.current_task()
         if self._closed:
@@ -649,7 +654,8 @@ class Consumer:
     # Records that the iteration has not returned yet
 
     def _unreturned_offsets(self) -> dict[TopicPartition, int]:
-        """Return the offset of the first record that was polled but not returned by the iteration yet, by partition."""
+        """Return partition -> offset of the first record that was polled, but that the iteration has not returned yet.
+        """
         offsets: dict[TopicPartition, int] = {}
         for record in self._batch[self._returned :]:
             offsets.setdefault((record.topic, record.partition), record.offset)
@@ -658,7 +664,8 @@ class Consumer:
     def _offsets_to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets to commit, by partition.
 
-        These are the positions, or the offset of the first record that the iteration has not returned yet.
+        For a partition with records that the iteration has not returned yet, this is the offset of the first such
+        record. For all other partitions, this is the position.
         """
         at = self._engine.positions.to_commit()
         for partition, offset in self._unreturned_offsets().items():

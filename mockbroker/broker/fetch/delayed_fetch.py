@@ -1,6 +1,6 @@
 """Reading of partitions for Fetch requests, and the delay of requests until enough records are available.
 
-For versions up to v3, record batches are converted to message sets. Source: Kafka's DelayedFetch and ReplicaManager.
+In responses up to v3, record batches are converted to message sets. Source: Kafka's DelayedFetch and ReplicaManager.
 """
 
 from __future__ import annotations
@@ -43,11 +43,10 @@ class FetchResult:
 
     Attributes:
         responses: The partitions that were read, each with its response; unchanged partitions of a session are omitted.
-        not_read: The partitions that are not read because they do not exist or the client may not read them, each with
-            its response.
+        not_read: The partitions that do not exist or that the client may not read, each with its error response.
         size: Total size of the records in bytes.
-        failed: Whether an error, a diverging epoch, a preferred replica or the end of a segment requires a response
-            immediately.
+        failed: Whether the broker must respond immediately, because of an error, a diverging epoch, a preferred replica
+            or the end of a segment.
         watched: Topic name and index of the partitions that the fetch waits for if it is delayed.
     """
 
@@ -73,7 +72,8 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
         partitions: The changed partitions.
 
     Returns:
-        The responses, and the remaining work on fetches that are read in slices (parts of limited size).
+        The responses. For a large fetch, which is read in slices (parts of limited size), the remaining work instead of
+        the response.
     """
     if broker.share_fetch_purgatory.pending:
         partitions = list(partitions)
@@ -95,7 +95,8 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """Return the effects of the end of a transaction: journal events, and responses to delayed fetches.
+    """Return the effects of the end of a transaction: journal events, and the responses to delayed fetches that the end
+    completes.
 
     Args:
         broker: The state of the cluster.
@@ -105,7 +106,7 @@ def complete_transaction(broker: Broker, end: Ended) -> Effects:
 
 
 def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
-    """Answer a delayed fetch whose maximum wait has expired with the available records.
+    """Respond with the available records to a delayed fetch whose maximum wait has expired.
 
     Args:
         broker: The state of the cluster.
@@ -158,7 +159,7 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
 def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> bool:
     """Return whether a fetch is answered without delay, because it has enough records or an error.
 
-    The first call for a fetch also stores in ``context`` which partitions are not read.
+    The first call for a fetch also sets ``context.not_read``.
 
     Args:
         call: The Fetch request.
@@ -311,7 +312,10 @@ class _Reader:
         self._may_read = call.may_read if isinstance(call, AuthorizedCall) else None
 
     def read(self, partitions: Iterable[tuple[Key, FetchPartition]]) -> None:
-        """Read the records of some partitions, and add them to the result."""
+        """Read the records of partitions in order, and add the response of each partition to the result.
+
+        ``partitions``: key and session entry of each partition.
+        """
         broker, context, result, rack = self._broker, self._context, self._result, self._call.request.rack_id
         cluster, watched, may_read = broker.cluster, result.watched, self._may_read
         for key, fetched in partitions:
@@ -343,8 +347,8 @@ class _Reader:
     def _add_error(self, key: Key, fetched: FetchPartition, response: PartitionResponse) -> None:
         """Add the response of a partition that has an error.
 
-        The fetch must be answered at once, with one exception: a partition that did not exist or was denied when the
-        fetch arrived does not end the wait.
+        After an error, the broker responds to the fetch immediately, with one exception: the error does not end the
+        wait if the partition did not exist, or was denied to the client, already when the fetch arrived.
 
         Args:
             key: Key of the partition.

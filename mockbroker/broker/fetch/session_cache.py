@@ -59,7 +59,7 @@ class FetchPartition:
         return self.topic_id is not NO_ID and self.topic_id != NO_ID
 
     def resolve(self, cluster: ClusterState) -> None:
-        """Look the partition up in the cluster, and set ``partition`` or ``error``."""
+        """Find the partition in the cluster metadata, and set ``partition``; if it does not exist, set ``error``."""
         by_id = self.by_id
         topic = cluster.by_id.get(self.topic_id) if by_id else cluster.topics.get(self.topic)
         self.partition = topic.partition(self.request.partition) if topic else None
@@ -79,7 +79,8 @@ class FetchPartition:
         Args:
             high_watermark: High watermark in the response.
             log_start: Log start offset in the response.
-            failed: True if the response is an error; an error and the response after it count as changes.
+            failed: True if the response is an error. The result is then True, also for the first response after an
+                error.
         """
         changed = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
         self.high_watermark = UNKNOWN if failed else high_watermark
@@ -99,7 +100,7 @@ class FetchSession:
         epoch: Session epoch that the next request must contain.
         last_used: Broker time of the last use, in seconds.
         size: Number of partitions at the last use.
-        evictable: Whether the session is old enough to be evicted for a session with more partitions.
+        evictable: Whether the session is old enough that a new session with more partitions may replace it.
     """
 
     session_id: int
@@ -129,11 +130,11 @@ class FetchContext:
         partitions: The partitions to read.
         received_at: Broker time at which the request arrived, in seconds.
         by_id: Whether the request has topic ids.
-        session: Session of the request; None for a full request.
+        session: Session of the request; None for a full request, which lists all partitions.
         creates_session: Whether the response creates a session.
         epoch: Session epoch after this request.
-        not_read: Partitions that did not exist, or were denied, at the first read, so that the fetch waits only for the
-            others; None before the first read.
+        not_read: Partitions that did not exist, or were denied to the client, at the first read. The fetch does not
+            wait for these partitions. None before the first read.
         expires_at: End of the maximum wait in client time, in seconds.
     """
 
@@ -266,9 +267,10 @@ class _CacheShard:
         return session_id
 
     def _try_evict(self, size: int, now: float) -> bool:
-        """Evict a session to free a slot: an unused session, or an old one with fewer partitions than the new session.
+        """Evict one session to free a slot: a session that was not used for EVICTION_AFTER seconds, or an old session
+        with fewer partitions than the new session.
 
-        Return False if there is no such session.
+        Return whether a session was evicted.
 
         Args:
             size: Number of partitions of the new session.
@@ -289,7 +291,7 @@ class _CacheShard:
 
 
 def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartition]:
-    """Return the partitions of a request by topic name, topic id and partition index.
+    """Return the partitions of a request. The key contains topic name, topic id and partition index.
 
     If a partition occurs twice, the last entry is used.
 
@@ -309,13 +311,14 @@ def _requested(request: FetchRequest, *, by_id: bool) -> dict[Key, FetchPartitio
 def _update(
     cached: dict[Key, FetchPartition], request: FetchRequest, *, by_id: bool, only_keys: bool = False
 ) -> dict[Key, FetchPartition]:
-    """Add, update and forget partitions of a session as requested. Return the partitions of the request.
+    """Add, update and remove partitions of a session, as a request requires. Return the partitions of the request.
 
     Args:
         cached: The partitions of the session.
         request: The request.
         by_id: Whether the session has topic ids.
-        only_keys: True to return the keys without changing the partitions of the session.
+        only_keys: True to leave the entries of known partitions unchanged; partitions are still added to and removed
+            from ``cached``.
     """
     requested = _requested(request, by_id=by_id) if request.topics else {}
     for key, partition in requested.items():

@@ -53,10 +53,11 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
 
 
 def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
-    """Handle a request of a client, which has one transaction: add all its partitions at once, so that they are logged
-    once.
+    """Add the partitions of all elements with the same transaction at once, so that the transaction is logged once
+    (v4+).
 
-    A request that has several transactions or only verifies partitions comes from a broker; do nothing for it.
+    Elements that only verify partitions, and elements with an invalid partition, are left out. If no element is left
+    out and each element has its own transaction, nothing is added.
 
     Args:
         broker: The state of the cluster.
@@ -85,7 +86,7 @@ def _add(
     topics: list[Topic],
     now: float,
 ) -> Errors:
-    """Add all partitions to a transaction, or none of them if one has an error. Return the error of each partition.
+    """Add all partitions to a transaction, or none of them if one has an error.
 
     Args:
         broker: The state of the cluster.
@@ -94,6 +95,8 @@ def _add(
         producer: Producer id and epoch.
         topics: The topics and partitions to add.
         now: The broker's time in seconds.
+
+    Returns: (topic name, partition index) -> error code.
     """
     partitions = _partitions(topics)
     errors = {each: error for each in partitions if (error := _partition_error(broker, call.version, *each))}
@@ -131,8 +134,11 @@ def _partitions(topics: list[Topic]) -> list[tuple[str, int]]:
 
 
 def _merged(errors: Errors) -> list[TopicResult]:
-    """Return the results for the response, with duplicate topics and partitions merged, as Kafka does for errors and
-    verifications.
+    """Return the results for the response, each topic and partition once.
+
+    As in Kafka, this function is used after an error and for verifications.
+
+    ``errors``: (topic name, partition index) -> error code.
     """
     topics: dict[str, TopicResult] = {}
     for (name, index), error in errors.items():

@@ -1,6 +1,6 @@
 """The handler of AlterConfigs v0-2, for all resources except broker loggers.
 
-Each configuration that the request omits is reset.
+A configuration that the request omits is reset to its default.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _cancel(broker: Broker, partition: Partition, now: float, effects: Effects) 
 def _alter(
     broker: Broker, partition: Partition, target: Sequence[int], now: float, effects: Effects, *, is_changeable: bool
 ) -> Failure:
-    """Begin the reassignment of one partition. Return the error, or the result of success.
+    """Begin the reassignment of one partition.
 
     Args:
         broker: The state of the cluster.
@@ -79,6 +79,8 @@ def _alter(
         now: The broker's time in seconds.
         effects: List to which the effects are added.
         is_changeable: Whether the request may change the replication factor.
+
+    Returns: error code and error message; DONE after success.
     """
     if not is_changeable and len(target) != (factor := len(reassignments.current_replicas(partition))):
         text = f"The replication factor is changed from {factor} to {len(target)}"

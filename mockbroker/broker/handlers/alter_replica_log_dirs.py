@@ -21,7 +21,8 @@ def handle(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -
 
 
 def _alter(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -> Steps:
-    """Move the replicas. If the request names several directories for a replica, the last one is used.
+    """Begin to move replicas to log directories. If the request contains several directories for a replica, the last
+    directory is used.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last

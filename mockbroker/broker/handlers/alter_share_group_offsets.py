@@ -40,7 +40,11 @@ def _split(_: Broker, request: AlterShareGroupOffsetsRequest) -> list[Any]:
 
 
 def _merge(response: AlterShareGroupOffsetsResponse, more: AlterShareGroupOffsetsResponse) -> None:
-    """Append the topics of the response ``more`` to ``response``. Merge the entries of a topic that both contain."""
+    """Append the topics of the response ``more`` to ``response``, and copy an error of ``more``.
+
+    If both responses contain a topic, its partitions are merged. A copied error removes the earlier topics of
+    ``response``.
+    """
     if more.error_code and not response.error_code:
         response.error_code, response.error_message, response.responses = more.error_code, more.error_message, []
     for topic in more.responses:

@@ -1,4 +1,4 @@
-"""The handler of AlterUserScramCredentials v0. A change applies to later authentications."""
+"""The handler of AlterUserScramCredentials v0. A change applies only to authentications after the change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ CredentialError = tuple[ErrorCode, str]
 
 
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete or set one credential of each user. A user may occur only once. In the response, errors come first.
+    """Delete or set one SCRAM credential of each user in the request.
+
+    A user that occurs twice gets an error. The response lists the users with an error first.
 
     Args:
         broker: The state of the cluster.

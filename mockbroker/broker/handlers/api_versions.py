@@ -1,4 +1,7 @@
-"""The handler of ApiVersions v0-4, which returns the versions that the router serves and the release's features."""
+"""The handler of ApiVersions v0-4.
+
+The response contains the API versions that the router serves, and the features of the emulated release.
+"""
 
 from __future__ import annotations
 

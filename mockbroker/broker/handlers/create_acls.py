@@ -34,7 +34,8 @@ def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
 
-    If a field of an ACL has a value that is allowed only in filters, the whole request gets an error.
+    If a field of one ACL has a value that is allowed only in filters, such as ANY, all ACLs of the request get an
+    error.
     """
     acls = [acl_requests.acl_of(creation) for creation in call.request.creations]
     if acl_requests.has_unknown(acls):

@@ -42,7 +42,7 @@ def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Pri
 
 
 def response_for(request: CreateDelegationTokenRequest, requester: Principal) -> CreateDelegationTokenResponse:
-    """Return the response to a rejected request, to which the caller adds the error code.
+    """Return the response to a rejected request, still without an error code. The caller sets the error code.
 
     Args:
         request: The request.

@@ -38,13 +38,16 @@ def handle(broker: Broker, call: Call[CreatePartitionsRequest], now: float) -> E
 def _add_partitions(
     broker: Broker, requested: RequestTopic, room: int, *, validate_only: bool
 ) -> tuple[int, PartitionsError]:
-    """Add the requested partitions to a topic. Return the number of added partitions, and the error.
+    """Add the requested partitions to a topic.
 
     Args:
         broker: The state of the cluster.
         requested: The topic in the request.
         room: Maximum number of partitions that the request may still add.
         validate_only: True to add no partition, and only check the request.
+
+    Returns: the number of added partitions, and error code and error message. After an error, the number is 0; if the
+    request exceeds ``room``, it is ``room``.
     """
     topic = broker.cluster.topics.get(requested.name)
     if topic is None:
@@ -58,7 +61,8 @@ def _add_partitions(
 
 
 def _replicas(broker: Broker, topic: Topic, requested: RequestTopic, room: int) -> list[list[int]] | PartitionsError:
-    """Return the broker ids of the replicas of each new partition, or the error.
+    """Return the broker ids of the replicas of each new partition; error code and error message if the request is
+    invalid.
 
     Args:
         broker: The state of the cluster.

@@ -28,7 +28,8 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 
 
 def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
-    """Create the topics. A name that occurs twice gets one error.
+    """Create the topics of a request. If a name occurs twice, no topic is created for it, and the response contains one
+    error.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
@@ -57,9 +58,7 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
 
 
 def _requested_partitions(broker: Broker, topic: RequestTopic) -> int:
-    """Return the number of partitions that an element of a request (``topic``) asks for, even if the topic cannot be
-    created.
-    """
+    """Return the number of partitions of a requested topic (``topic``), even if the topic cannot be created."""
     if topic.assignments:
         return len(topic.assignments)
     return broker.settings.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
@@ -95,7 +94,7 @@ def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTo
 
     Args:
         broker: The state of the cluster.
-        configs: Configurations in the request.
+        configs: Configurations of the topic in the request, by name.
     """
     reported: list[ResponseTopic.Config] = []
     settings = broker.settings_of(broker.cluster.controller)

@@ -63,13 +63,13 @@ def _delete(broker: Broker, call: Call[DeleteAclsRequest]) -> Steps:
 def _matching(broker: Broker, acl_filter: AclFilter, room: Room) -> Generator[Effects, float, list[Acl]]:
     """Return the ACLs that match a filter.
 
-    The generator yields no effects after each slice (part of limited size) of the ACLs, so that other requests are
-    handled in between.
+    After each slice (part of limited size) of the ACLs, the generator yields [] (no effects), so that the router
+    handles other requests.
 
     Args:
         broker: The state of the cluster.
         acl_filter: The filter.
-        room: Size counter of the response.
+        room: Counter of the size of the response, to which the ACLs are added.
 
     Raises: ResponseTooLargeError if the response would be too large.
     """

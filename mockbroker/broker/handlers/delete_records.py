@@ -15,7 +15,7 @@ UNKNOWN = -1
 
 
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete the records before the requested offsets. If a request lists a partition twice, its last offset counts.
+    """Delete the records before the requested offsets. If a request lists a partition twice, the last entry is used.
 
     Args:
         broker: The state of the cluster.
@@ -53,7 +53,8 @@ def _delete(
         topic: Topic name.
         index: Partition index.
         offset: New log start offset; HIGH_WATERMARK for the log end offset.
-        truncated: List to which the partition is added, so that its delayed fetches are checked.
+        truncated: List to which the partition is added after success. The caller checks the delayed fetches of these
+            partitions.
     """
     partition = broker.cluster.partition(topic, index)
     error = broker.leader_error(partition, node)

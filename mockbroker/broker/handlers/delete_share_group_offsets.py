@@ -43,7 +43,7 @@ def _delete(broker: Broker, call: Call[DeleteShareGroupOffsetsRequest], now: flo
 
 
 def _split(broker: Broker, request: DeleteShareGroupOffsetsRequest) -> list[Any]:
-    """Return the parts of a request, each with about SLICE partitions. Each topic is in one part only.
+    """Split a request into requests with topics of about SLICE partitions in total. A topic is never divided.
 
     Args:
         broker: The state of the cluster.

@@ -22,7 +22,7 @@ DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
 def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete topics. A topic that occurs twice, even once by name and once by id, gets one error instead.
+    """Delete topics. If a topic occurs twice, also once by name and once by id, it is not deleted and gets one error.
 
     Args:
         broker: The state of the cluster.
@@ -67,7 +67,7 @@ def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effe
 
 
 def _response(topics: list[Topic]) -> ResponseTopic:
-    """Return the result for a topic. ``topics``: the topic, once for each of its entries in the request."""
+    """Return the result for a topic. ``topics``: the topic, repeated as often as it occurs in the request."""
     name, topic_id = topics[0].name, topics[0].topic_id
     if len(topics) == 1:
         return ResponseTopic(name=name, topic_id=topic_id, error_message=None)

@@ -16,10 +16,10 @@ Entry = DescribeClientQuotasResponse.Entry
 
 
 class _InvalidFilterError(ValueError):
-    """The error for a quota filter that is not valid. The message is Kafka's.
+    """The error for an invalid quota filter in a request.
 
     Args:
-        message: The error message.
+        message: Kafka's error message.
         code: Error code of the response.
     """
 

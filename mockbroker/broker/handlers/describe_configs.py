@@ -1,6 +1,6 @@
 """The handler of DescribeConfigs v0-4, for topics, brokers, loggers, groups and client metrics.
 
-The documentation text of a configuration is mockbroker's own. Only configurations that have an effect have one. Not
+Only configurations that have an effect in mockbroker have a documentation text, which is mockbroker's own. Not
 modelled: configurations of groups before 4.0.
 """
 
@@ -92,8 +92,8 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
 
 
 def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> str:
-    """Return the error message of a resource in a request: Kafka's message, or mockbroker's own if Kafka returns no
-    error.
+    """Return the error message for a resource in a request. Where Kafka returns no error, the message is mockbroker's
+    own.
 
     Args:
         call: The request, its client, and its ticket (the object that identifies the request).

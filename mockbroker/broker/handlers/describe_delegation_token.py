@@ -1,5 +1,6 @@
-"""The handler of DescribeDelegationToken v0-3. With an authorizer, ``authorizer/responses.py`` removes tokens from the
-response.
+"""The handler of DescribeDelegationToken v0-3.
+
+With an authorizer, ``authorizer/responses.py`` removes the tokens that the client may not describe from the response.
 """
 
 from __future__ import annotations

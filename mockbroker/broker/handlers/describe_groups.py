@@ -49,7 +49,9 @@ def _describe(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str) 
 
 
 def _not_found(broker: Broker, call: Call[DescribeGroupsRequest], group_id: str, text: str) -> Described:
-    """Return the description of a group that does not exist or is not classic: an error since v6, state Dead before.
+    """Return the description of a group that does not exist or is not a classic group.
+
+    Since v6, the description contains an error. Before v6, it contains the state Dead without an error.
 
     Args:
         broker: The state of the cluster.

@@ -1,4 +1,6 @@
-"""The handler of DescribeLogDirs v0-4. The directories of ``log.dirs`` have no files; their volumes have 1 TiB each."""
+"""The handler of DescribeLogDirs v0-4. The directories of ``log.dirs`` are only simulated. Each of them reports a
+volume of 1 TiB.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def _add(
 
     Args:
         broker: The state of the cluster.
-        dirs: The log directories of the response by path.
+        dirs: Path -> log directory in the response.
         replica: The replica.
         topic: The topic of the replica.
         partition: The partition of the replica.

@@ -1,5 +1,6 @@
-"""The handler of DescribeQuorum v0-2. There is no metadata log: every broker is also a controller, and no controller
-lags.
+"""The handler of DescribeQuorum v0-2, which returns the same end offset for all controllers.
+
+mockbroker has no metadata log. In the response, every broker is also a controller and has all records.
 
 Source: Kafka's KafkaRaftClient.handleDescribeQuorumRequest.
 """
@@ -52,7 +53,9 @@ def _voter(broker: Broker, node: int, now: float) -> Topic.Partition.ReplicaStat
 
 
 def _not_hosted(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Return the response to a request for partitions outside of the metadata log: an error for each partition."""
+    """Return the response to a request for partitions other than partition 0 of the metadata log: an error for each
+    partition.
+    """
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = [
         Topic(

@@ -63,9 +63,9 @@ def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest
 def _error(
     broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], requested: DescribeShareGroupOffsetsRequest.Group
 ) -> ErrorCode:
-    """Return the error of a group in a request, or NONE.
+    """Return the error code of a group in a request; NONE if there is no error.
 
-    As in Kafka, the broker that received the request need not be the coordinator if the request names partitions.
+    As in Kafka, the broker need not be the coordinator of the group if the request lists partitions.
 
     Args:
         broker: The state of the cluster.
@@ -84,7 +84,7 @@ def _topics(
 ) -> Iterator[tuple[str, Topic | None, Iterable[int]]]:
     """Yield name, topic and partition indexes of each topic to describe. The topic is None if it does not exist.
 
-    If the request names no topics, these are all topics with initialized share partitions of the group.
+    If the request lists no topics, yield all topics that have initialized share partitions of the group.
 
     Args:
         broker: The state of the cluster.

@@ -30,7 +30,7 @@ def _describe(users: Users, name: str, count: int) -> Result:
     Args:
         users: All users.
         name: Name of the user.
-        count: Number of times that the request names the user; more than once is an error.
+        count: Number of times that the user occurs in the request; the result is an error if it is greater than 1.
     """
     if count > 1:
         text = f"Cannot describe SCRAM credentials for the same user twice in a single request: {name}"

@@ -1,6 +1,7 @@
 """The handler of ElectLeaders v0-2, which elects the preferred leaders of partitions.
 
-In v1+, the request can choose an unclean election, which elects any live replica.
+In v1+, the request can require an unclean election. If the partition has no leader, an unclean election elects any live
+replica.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The handler of EndTxn v0-5. From v5 on, the response contains the producer id and epoch of the next transaction
-(KIP-890).
+"""The handler of EndTxn v0-5.
+
+From v5 on, the response contains the producer id and epoch for the next transaction (KIP-890).
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The handler of ExpireDelegationToken v0-2. A negative period deletes the token. Source: Kafka's
-DelegationTokenControlManager.
+"""The handler of ExpireDelegationToken v0-2. Source: Kafka's DelegationTokenControlManager.
+
+A negative period in the request deletes the token.
 """
 
 from __future__ import annotations

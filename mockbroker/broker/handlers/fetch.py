@@ -1,6 +1,7 @@
 """The handler of Fetch v0-18, with fetch sessions. Not modelled: quotas.
 
-A fetch with less than min_bytes of records waits in the purgatory for more, at most max_wait_ms of client time.
+If fewer than ``min_bytes`` of records are available, the fetch waits in the purgatory for more records, for at most
+``max_wait_ms`` of client time.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""The interface of API handlers, and the authorized operations in responses. Without an authorizer, all operations are
-authorized.
+"""The interface of API handlers, and the authorized operations in responses.
+
+Without an authorizer, all operations are authorized.
 """
 
 from __future__ import annotations
@@ -28,9 +29,10 @@ class Handler:
 
     Attributes:
         versions: API versions that the handler implements; an emulated release may serve fewer.
-        handle: Function that handles a request and returns its effects; it never waits and never encodes.
-        adapt_response: Function that adapts a response, immediate or delayed, to an older API version; None if no
-            version needs it.
+        handle: Function that handles a request and returns the effects, such as the response. It does not wait for
+            other requests and does not encode the response.
+        adapt_response: Function that adapts a response to an older API version; None if all versions have the same
+            response. It is called for immediate and for delayed responses.
     """
 
     __slots__ = ("_module", "adapt_response", "handle", "versions")
@@ -57,7 +59,7 @@ class Handler:
         return handler
 
     def __getattr__(self, name: str) -> Any:
-        """Import the handler's module, set its functions, and return the function ``name``.
+        """Import the handler's module, set ``handle`` and ``adapt_response``, and return the one with this name.
 
         Python calls this method for the first access to one of the functions.
         """

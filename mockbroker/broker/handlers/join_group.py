@@ -69,7 +69,7 @@ def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
 def _id_prefix(call: Call[JoinGroupRequest]) -> str:
     """Return the prefix of the new member id for a JoinGroup: the instance id of a static member, else the client id.
 
-    franz-go relies on this prefix.
+    The client library franz-go requires this prefix.
     """
     instance_id = call.request.group_instance_id
     return call.client.client_id if instance_id is None else instance_id

@@ -1,4 +1,6 @@
-"""The handler of ListOffsets v0-11. v0 lists the base offsets of segments. A log has one segment.
+"""The handler of ListOffsets v0-11.
+
+v0 lists the base offsets of segments. For v0, a log counts as one segment.
 
 Not modelled: tiered storage (no segment is ever tiered).
 """
@@ -27,7 +29,7 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 
 
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
-    """List the offset of each partition. A duplicate partition is rejected, with one result.
+    """List the offset of each partition. A partition that occurs twice gets one result, an error.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
@@ -94,7 +96,9 @@ def _list_offset(
 def _offsets_before(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
     """Return the offsets of a ListOffsets v0 response, newest first.
 
-    The response contains the log end offset and the log start offset, each only if it existed at the timestamp.
+    The result is the log end offset and the log start offset for LATEST and for a timestamp that is not in the past;
+    only the log start offset for EARLIEST and for a timestamp from the last record on; otherwise []. An empty log has
+    only the log start offset.
 
     Args:
         log: The log of the partition.

@@ -33,7 +33,7 @@ TOP_LEVEL_ERROR_SINCE = 13  # first version with a top-level error code
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
     """Return the metadata of the requested topics.
 
-    The response is cached for equal requests until the metadata changes.
+    The response is cached: an equal request gets the same response until the metadata changes.
 
     Args:
         broker: The state of the cluster.
@@ -83,9 +83,10 @@ def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hasha
 
 
 def _respond_cached(reply: Reply) -> Steps:
-    """Respond with a large cached response. Yield once before, so that the response is encoded after other requests.
+    """Respond with a large cached response, after other requests were handled.
 
-    The generator returns the effects: ``reply``, the response.
+    The generator first yields no effects, so that the router handles other requests. Then it returns a list with
+    ``reply``, the response.
     """
     yield []
     return [reply]
@@ -134,12 +135,13 @@ def _with_partitions(
 ) -> Generator[Effects, float, list[ResponseTopic]]:
     """Return the topics of a response, with the metadata of their partitions.
 
-    The generator yields no effects after about every ``size`` topics and partitions, so that other requests are handled
-    in between.
+    The generator yields no effects after about every ``size`` topics and partitions, so that the router handles other
+    requests.
 
     Args:
         cluster: The cluster metadata.
-        results: Each topic of the response, and the topic of the cluster that it describes; None without partitions.
+        results: Each topic of the response, with the topic of the cluster that it describes; None for a topic in the
+            response without partitions.
         size: Number of topics and partitions that are added at a time.
     """
     topics: list[ResponseTopic] = []
@@ -172,10 +174,11 @@ def _report_operations(request: MetadataRequest, response: MetadataResponse) -> 
 
 
 def _request_error(version: int, requested: Sequence[RequestTopic]) -> ErrorCode:
-    """Return the error of the whole request, or NONE. As in Kafka, every topic in the response gets this error.
+    """Return the error of the whole request, or NONE. As in Kafka, every topic in the response gets the error of the
+    request.
 
-    Requests of v10 and v11 have a field for topic ids, but ids are not accepted. A topic without an id must have a
-    name.
+    Requests of v10 and v11 have a field for topic ids, but a request that uses the field gets an error. In all
+    versions, a topic without an id must have a name.
 
     Args:
         version: API version of the request.
@@ -201,9 +204,9 @@ def _by_id(cluster: ClusterState, topic_id: UUID) -> TopicResult:
 def _creates_topics(
     broker: Broker, call: Call[MetadataRequest], metadata: ClusterState, names: Collection[str]
 ) -> bool:
-    """Return whether to create the topics that do not exist.
+    """Return whether a Metadata request creates the requested topics that do not exist.
 
-    False if they would have more than MAX_NEW_PARTITIONS partitions.
+    The result is False if the new topics would have more than MAX_NEW_PARTITIONS partitions in total.
 
     Args:
         broker: The state of the cluster.
@@ -219,13 +222,15 @@ def _creates_topics(
 
 
 def _by_name(broker: Broker, metadata: ClusterState, name: str, *, create: bool) -> TopicResult:
-    """Return the result of a topic, and create the topic if it does not exist and ``create`` is True.
+    """Return the topic for the response, and its metadata; an error and None if the topic does not exist.
+
+    If this call creates the topic, the result is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 
     Args:
         broker: The state of the cluster.
         metadata: The cluster metadata that the broker reports, which may be outdated.
         name: Topic name.
-        create: True to create the topic.
+        create: True to create the topic if it does not exist.
     """
     if name in metadata.topics:
         return _topic_result(metadata.topics[name])

@@ -1,6 +1,6 @@
 """The handler of OffsetCommit v0-10.
 
-A v0 request is answered with UNSUPPORTED_VERSION, as in Kafka 4, because v0 stored offsets in ZooKeeper.
+As in Kafka 4, the response to a v0 request is UNSUPPORTED_VERSION, because v0 stored offsets in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _known_partitions(
 def _admit(
     broker: Broker, call: Call[OffsetCommitRequest], partitions: Iterable[tuple[str, int]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group to which a client may commit, and NONE. If the client may not commit, return None and the error.
+    """Check that a client may commit offsets to a group. Create the group if it does not exist.
 
     The empty group id is allowed.
 
@@ -107,6 +107,8 @@ def _admit(
         call: The request, its client, and its ticket (the object that identifies the request).
         partitions: Topic and partition index of each offset.
         now: The broker's time in seconds.
+
+    Returns: the group and NONE if the client may commit; None and the error code if it may not.
     """
     request = call.request
     if error := broker.coordinator_error(request.group_id, call.client.node):

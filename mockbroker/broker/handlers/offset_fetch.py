@@ -1,8 +1,9 @@
 """The handler of OffsetFetch v0-10.
 
-A v0 request is answered with UNSUPPORTED_VERSION, as in Kafka 4, because v0 read offsets from ZooKeeper. The broker
-does not check the state of the group and the existence of partitions. In v9+, the broker checks the member epoch in
-consumer groups (KIP-848) and streams groups.
+As in Kafka 4, the response to a v0 request is UNSUPPORTED_VERSION, because v0 read offsets from ZooKeeper.
+
+The broker does not check the state of the group or whether a partition exists. In v9+, the broker checks the member
+epoch in consumer groups (KIP-848) and streams groups.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ PartitionResult = TypeVar(
 
 @dataclass(slots=True)
 class _Slice:
-    """The counter of the partitions that may still be read before other requests are handled.
+    """A counter of partitions, which divides a large request into slices.
 
-    The partitions that are read at a time are called a slice.
+    A slice is a group of partitions that is read at once. The router handles other requests between two slices.
 
     Attributes:
         size: Maximum number of partitions of a slice.
@@ -58,9 +59,9 @@ class _Slice:
         return self.remaining <= 0
 
     def next(self) -> Effects:
-        """Begin the next slice (part of limited size) of the request.
+        """Reset ``remaining`` for the next slice, and return [].
 
-        Return [], because reading a slice has no effects.
+        The caller yields the result: [] means that the slice has no effects, such as responses.
         """
         self.remaining = self.size
         return []
@@ -97,8 +98,8 @@ class _VisibleOffsets:
     ) -> _VisibleOffsets:
         """Return the visible offsets of a group.
 
-        If the offsets are read in several slices, the result is a copy, so that commits between two slices do not
-        change it.
+        For a large request, the result is a copy, so that a commit between two slices (parts of the request) does not
+        change the result.
 
         Args:
             broker: The state of the cluster.
@@ -192,7 +193,7 @@ def _partition_results(
 ) -> Generator[Effects, float, list[PartitionResult]]:
     """Return the results of the partitions of a topic.
 
-    The generator yields no effects after each slice (see ``_Slice``), so that other requests are handled in between.
+    After each slice (see ``_Slice``), the generator yields [] (no effects), so that the router handles other requests.
 
     Args:
         struct: Class of a partition's result, which depends on the version.
@@ -227,7 +228,7 @@ def _partition_result(
     """Return the result of one partition.
 
     Args:
-        struct: Class of the result; those of v0-7 and v8+ have the same fields.
+        struct: Class of the result. The class for v0-7 and the class for v8+ have the same fields.
         visible: Committed offsets of the group.
         name: Topic name.
         index: Partition index.
@@ -274,9 +275,9 @@ def _fetch_group(
 
 
 def _requested_topic(broker: Broker, version: int, requested: OffsetFetchRequest.Group.Topic) -> _RequestedTopic:
-    """Return name, topic id, partition indexes and error of a topic in a request.
+    """Return name, topic id, partition indexes and error of a topic in a request for several groups (v8+).
 
-    Requests have topic ids since v10, and topic names before.
+    Since v10, requests contain topic ids; before v10, topic names.
 
     Args:
         broker: The state of the cluster.

@@ -1,6 +1,6 @@
 """The handler of Produce v0-13. Not modelled: quotas.
 
-The header and checksum of a record batch are validated; then the batch is stored as received. The records in the batch
+The broker validates header and checksum of a record batch, and stores the batch as received. The records in the batch
 are validated only if a setting or the header requires it. The message sets of v0-2 are converted to batches.
 """
 
@@ -70,7 +70,7 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
 
 
 def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps:
-    """Append to many partitions, in slices by number of partitions and size of records.
+    """Append to many partitions. A slice has a limited number of partitions and a limited size of records.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
@@ -289,12 +289,12 @@ def _rejected(partition: Partition, rejected: Rejection) -> ResponsePartition:
 
 
 def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
-    """Return whether fewer replicas are in sync than ``min.insync.replicas`` requires for acks=all.
+    """Return whether the partition has fewer in-sync replicas than ``min.insync.replicas``, which acks=all requires.
 
     Args:
         broker: The state of the cluster.
-        topic: The topic.
-        partition: The partition.
+        topic: The topic; None if it does not exist.
+        partition: The partition; None if it does not exist.
 
     Source: Partition.effectiveMinIsr.
     """
@@ -367,15 +367,16 @@ def _append_batch(
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
-    """Validate the records of a partition in a Produce, and return their only batch.
+    """Validate the records of a partition in a Produce request, and return the record batch.
 
-    The result is an error code if the records are not valid, and None for an empty message set (v0-2). A truncated
-    second batch is ignored, as in Kafka.
+    As in Kafka, a truncated second batch is ignored.
 
     Args:
         records: The records of the partition in the request.
         version: API version of the request.
         limit: Maximum size of a message of a message set, in bytes.
+
+    Returns: the batch; an error code if the records are not valid; None for an empty message set (v0-2).
     """
     if version < PRODUCE_BATCHES_SINCE:
         if records is None:
@@ -404,13 +405,15 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
 
 
 def _rejection(batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
-    """Decode the records of a batch. Return the rejection if they are invalid, or None if the batch is accepted.
+    """Decode and validate the records of a batch.
 
     Args:
         batch: The batch.
         rules: Requirements of the topic on records.
         partition: The partition.
         now_ms: The current time in milliseconds since 1970.
+
+    Returns: the error with its message if a record is invalid; None if all records are valid.
     """
     try:
         decompress(batch.codec, batch.data[HEADER.size :])
@@ -444,7 +447,9 @@ def _is_valid_for_log(batch: Batch) -> bool:
 
 
 def _may_be_truncated(records: bytes) -> bool:
-    """Return whether truncated data (``records``) begins with a complete batch header and a valid batch length."""
+    """Return whether truncated data (``records``) begins with a complete batch header that contains a valid batch
+    length.
+    """
     if len(records) < HEADER.size:
         return False
     length: int = HEADER.unpack_from(records)[1]

@@ -50,8 +50,8 @@ def handle(broker: Broker, call: Call[PushTelemetryRequest], now: float) -> Effe
 def _decoded(request: PushTelemetryRequest) -> Mapping[str, Any]:
     """Return the fields of the journal event for the metrics that a client has pushed.
 
-    The fields are the client instance id, whether this push is the last one, and the decompressed size in bytes. The
-    last field contains the decoded metrics, or the reason why the metrics cannot be decoded.
+    The fields are the client instance id, whether the client is terminating, and the decompressed size in bytes. A
+    further field contains the decoded metrics, or the reason why the metrics cannot be decoded.
 
     Raises:
         WireError: The metrics cannot be decompressed.

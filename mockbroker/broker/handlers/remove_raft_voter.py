@@ -1,5 +1,6 @@
-"""The handler of RemoveRaftVoter v0. Requests are refused, because the voters are static, as with
-``controller.quorum.voters``.
+"""The handler of RemoveRaftVoter v0, which rejects every request.
+
+The voters of the mock cluster are static, as with ``controller.quorum.voters``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The handler of SaslAuthenticate v0-2, for requests at the wrong time: on a listener without SASL, or after
+"""The handler of SaslAuthenticate v0-2 outside of an authentication: on a listener without SASL, or after the
 authentication.
 
-Authentication is a stage of the connection (mockbroker/broker/authentication.py), which precedes this handler.
+The authentication stage (mockbroker/broker/authentication.py) handles a SaslAuthenticate during an authentication.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Handler of SaslHandshake v0-1 outside of an authentication: on a listener without SASL, or after the authentication.
+"""The handler of SaslHandshake v0-1 outside of an authentication: on a listener without SASL, or after the
+authentication.
 
-The response is always ILLEGAL_SASL_STATE. The authentication stage (mockbroker/broker/authentication.py) answers a
+The response is always ILLEGAL_SASL_STATE. The authentication stage (mockbroker/broker/authentication.py) handles a
 SaslHandshake during an authentication.
 """
 

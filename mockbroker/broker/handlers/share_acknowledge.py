@@ -48,12 +48,14 @@ def handle(broker: Broker, call: Call[ShareAcknowledgeRequest], now: float) -> E
 
 
 def _use_session(broker: Broker, call: Call[ShareAcknowledgeRequest], member: SessionKey) -> ErrorCode:
-    """Check and advance the share session epoch of a request. Return the error, or NONE.
+    """Check the share session epoch of a request, and advance the epoch of the session.
 
     Args:
         broker: The state of the cluster.
         call: The request, its client, and its ticket (the object that identifies the request).
         member: Group id and member id.
+
+    Returns: the error code; NONE if the epoch is valid.
     """
     epoch = call.request.share_session_epoch
     if epoch == INITIAL_EPOCH:

@@ -81,7 +81,7 @@ def _handle_slices(
         broker: The state of the cluster.
         fetch: The ShareFetch.
         named: The partitions in the request.
-        effects: Effects of the request so far.
+        effects: Effects of the request so far, such as journal events.
         now: The broker's time in seconds.
     """
     for number, some in enumerate(chunks(named, broker.slice_size)):
@@ -124,12 +124,14 @@ def _refuse(call: Call[ShareFetchRequest], error: ErrorCode) -> Effects:
 
 
 def _open_session(broker: Broker, fetch: PendingShareFetch, member: SessionKey) -> ErrorCode:
-    """Find, create or check the share session of a request. Return the error, or NONE.
+    """Find or create the share session of a request, check the session epoch, and store the session in ``fetch``.
 
     Args:
         broker: The state of the cluster.
         fetch: The ShareFetch.
         member: Group id and member id.
+
+    Returns: the error code; NONE if the session is valid.
     """
     request = fetch.call.request
     sessions = broker.share_sessions(fetch.call.client.node)
@@ -160,7 +162,8 @@ def _named(request: ShareFetchRequest) -> list[PartitionKey]:
 def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
     """Return the partitions of the share session in the order in which a ShareFetch reads them.
 
-    Each request starts with another partition, so that no partition starves.
+    The first partition changes with each request, so that every partition is read. The list is empty if the request
+    renews acquisition locks or ends the session.
     """
     request = fetch.call.request
     if request.is_renew_ack or request.share_session_epoch == FINAL_EPOCH:

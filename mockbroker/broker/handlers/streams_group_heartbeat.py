@@ -51,7 +51,10 @@ def _error(call: Call[StreamsGroupHeartbeatRequest], error: ErrorCode) -> Reply:
 
 
 def _check_topics(topology: Topology) -> None:
-    """Check the names of the topics in a topology. Raises: Refused if the request gets an error response."""
+    """Validate the number and the names of the topics in a topology.
+
+    Raises: Refused, with the error response, if the topology is not valid.
+    """
     names = list(dict.fromkeys(topic_names(topology)))
     if prohibited := [name for name in names if name in INTERNAL]:
         text = f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
@@ -77,9 +80,9 @@ def topic_names(topology: Topology) -> Iterator[str]:
 
 
 def _check_supported(request: StreamsGroupHeartbeatRequest) -> None:
-    """Check that a request uses no feature that Kafka 4.2 does not support.
+    """Check that a request uses only features that Kafka 4.2 supports.
 
-    Raises: Refused if the request uses such a feature.
+    Raises: Refused, with the error response, if the request uses a feature that Kafka 4.2 does not support.
 
     Source: Kafka's GroupCoordinatorService.throwIfStreamsGroupHeartbeatRequestIsUsingUnsupportedFeatures.
     """

@@ -56,17 +56,15 @@ def _handle(broker: Broker, call: Call[TxnOffsetCommitRequest], now: float) -> E
 def _admit(
     broker: Broker, call: Call[TxnOffsetCommitRequest], partitions: Sequence[tuple[str, RequestPartition]], now: float
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
-    """Return the group to which a producer may commit, and NONE.
-
-    If the producer may not commit, return None and the error.
-
-    The function checks the producer id and epoch, and the member.
+    """Check that a producer may commit offsets to a group: its producer id and epoch, and the group member.
 
     Args:
         broker: The state of the cluster.
         call: The request, its client, and its ticket (the object that identifies the request).
         partitions: Topic and entry of each partition in the request.
         now: The broker's time in seconds.
+
+    Returns: the group and NONE if the producer may commit; None and the error code if it may not.
     """
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):

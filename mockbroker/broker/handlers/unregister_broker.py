@@ -1,4 +1,4 @@
-"""The handler of UnregisterBroker v0. An unregistered broker registers again when it starts.
+"""The handler of UnregisterBroker v0. An unregistered broker is registered again when it starts.
 
 Source: Kafka's ClusterControlManager.
 """

@@ -20,7 +20,10 @@ RequestMarker = WriteTxnMarkersRequest.Marker
 
 
 def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Effects:
-    """Write each marker once to each of its partitions. The response contains each producer id once.
+    """Write transaction markers to partitions.
+
+    If a marker of the request lists a partition twice, the marker is written to the partition once. The response
+    contains each producer id once.
 
     Args:
         broker: The state of the cluster.

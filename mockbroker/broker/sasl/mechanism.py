@@ -9,7 +9,7 @@ from kwire.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The result of a token that was accepted while the exchange continues: the client must respond to ``token``."""
+    """The result of a token of the client that does not complete the exchange: the client must respond to ``token``."""
 
     token: bytes
 

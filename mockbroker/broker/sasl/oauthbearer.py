@@ -27,8 +27,8 @@ SEGMENT = re.compile(r"[-_A-Za-z0-9]+")
 class OAuthBearer:
     """An exchange with the OAUTHBEARER mechanism.
 
-    An invalid token is answered with an error challenge. The client then either acknowledges the challenge, which ends
-    the authentication, or sends another token.
+    The broker responds to an invalid token with an error challenge. Then the client acknowledges the challenge, which
+    ends the authentication, or sends a new token.
 
     Args:
         rules: The rules for tokens.
@@ -76,7 +76,7 @@ class OAuthBearer:
 def _bearer(pairs: str) -> str | None:
     """Return the token in a message of the client: the value of the key ``auth``, which must occur exactly once.
 
-    Return None if the key is missing or occurs twice. Other keys are extensions, which are ignored.
+    Return None if the key is missing or occurs twice. All other keys are extensions; they are ignored.
 
     ``pairs``: the key-value pairs of the message.
     """
@@ -87,7 +87,10 @@ def _bearer(pairs: str) -> str | None:
 
 
 def _claims(token: str) -> dict[str, Any] | None:
-    """Return the claims of an unsecured token, whose signature is empty. Return None if the token is not unsecured."""
+    """Return the claims of an unsecured token: a token with ``alg`` none and an empty signature.
+
+    Return None for any other token.
+    """
     segments = token.split(".")
     if len(segments) != 3 or segments[2]:
         return None
@@ -106,11 +109,11 @@ def _object(segment: str) -> dict[str, Any] | None:
 
 
 def _scope(claims: dict[str, Any], rules: TokenRules) -> set[str]:
-    """Return the elements of the scope of a token. If the scope is a text, it is one element, as in Kafka.
+    """Return the elements of the scope of a token. As in Kafka, a scope that is a text is one element.
 
     Args:
         claims: The claims of the token.
-        rules: The rules for tokens, which name the claim of the scope.
+        rules: The rules for tokens, which contain the name of the claim with the scope.
     """
     scope = claims.get(rules.scope_claim, [])
     return {element.strip() for element in ([scope] if isinstance(scope, str) else scope)}
@@ -138,5 +141,5 @@ def _valid(claims: dict[str, Any], rules: TokenRules, wall_ms: int) -> bool:
 
 
 def _is_time(value: object) -> TypeGuard[float]:
-    """Return whether the value of a claim is a number of seconds that can be converted to milliseconds."""
+    """Return whether the value of a claim is a number of seconds that is finite and not too large for milliseconds."""
     return isinstance(value, (int, float)) and not isinstance(value, bool) and abs(value) < MAX_SECONDS

@@ -28,7 +28,7 @@ class AuthorizedHeader:
     """The header of a first message with an authorization id, which scramp does not accept.
 
     Attributes:
-        text: The header with both commas.
+        text: The header, including its two commas.
     """
 
     text: str
@@ -115,7 +115,7 @@ def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Ca
 
     Args:
         passwords: Passwords by user.
-        mechanisms: Names of SASL mechanisms; mechanisms other than SCRAM are ignored.
+        mechanisms: Names of SASL mechanisms; only SCRAM-SHA-256 and SCRAM-SHA-512 are used.
         new_salt: Function that returns a new random salt.
     """
     credentials: dict[tuple[str, str], ScramCredential] = {}

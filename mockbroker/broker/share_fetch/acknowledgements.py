@@ -39,13 +39,13 @@ def acknowledge_all(
         topics: The topics of the request, with their partitions and acknowledgement batches.
         member: Group and member.
         node: Id of the broker that received the request.
-        lock_end: New end of the locks that the request renews, in seconds.
+        lock_end: New end of the acquisition locks that the request renews, in seconds of the broker's time.
         renew: Whether the request may renew locks (``is_renew_ack``).
         version: Version of the request.
         now: The broker's time in seconds.
 
     Returns:
-        The result of each partition, and the share partitions with acknowledgements.
+        The result of each partition (error or None), and the share partitions in which records were acknowledged.
     """
     results: Acknowledgements = {}
     keys: list[StateKey] = []
@@ -75,7 +75,7 @@ def acknowledge_all(
 
 
 def _is_valid(batches: Sequence[AcknowledgementBatch], *, renew: bool, version: int) -> bool:
-    """Return whether the acknowledgement batches of a partition are in order and have valid types.
+    """Return whether the acknowledgement batches of a partition are in the order of their offsets and have valid types.
 
     Args:
         batches: The batches.

@@ -99,7 +99,7 @@ def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float)
 
     Args:
         broker: The state of the cluster.
-        due: Key of the deadline, which names the request.
+        due: Key of the deadline, which contains the request.
         now: The broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
@@ -132,9 +132,9 @@ def expire_locks(broker: Broker, key: StateKey, now: float) -> Effects:
 
 
 def disconnect(broker: Broker, connection: int, now: float) -> Effects:
-    """End the share session of a closed connection.
+    """End the share session of a closed connection, and release the records that its member has acquired.
 
-    If a group has no more sessions at a broker, unload its share partitions.
+    If the group has no more share sessions at the broker, the broker unloads the group's share partitions.
 
     Source: Kafka's ShareSessionCache.ClientConnectionDisconnectListener.
 
@@ -187,13 +187,15 @@ def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, exp
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
 
-    To detect records that are appended in between, the log end offsets are compared at the end.
+    After the last slice, the log end offsets are compared with those of the first slice, to detect records that were
+    appended between two slices.
 
     Args:
         broker: The state of the cluster.
         fetch: The request, which is not in the purgatory.
         now: The broker's time in seconds, at the first slice.
-        expired: Whether the request responds with the available records, even if there are none.
+        expired: Whether the maximum wait has expired: the broker then responds with the available records, even if
+            there are none.
     """
     acquirable: list[_Acquirable] = []
     for number, partitions in enumerate(chunks(fetch.partitions, broker.slice_size)):
@@ -283,7 +285,7 @@ def _acquirable(
 def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable]) -> bool:
     """Return whether a ShareFetch can be answered now.
 
-    This is so if there are ``min_bytes`` of records, or if an offset to read from is not in the log.
+    The result is True if ``min_bytes`` of records are available, or if an offset to read from is not in the log.
 
     Args:
         broker: The state of the cluster.
@@ -311,7 +313,7 @@ def _is_satisfied(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence
 def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Acquirable], now: float) -> Effects:
     """Acquire records, and respond to a ShareFetch.
 
-    If the start offset of a share partition has moved, delayed share fetches that can now be answered are completed
+    If the start offset of a share partition changes, the delayed share fetches that can now be answered are completed
     too.
 
     Args:
@@ -336,7 +338,7 @@ class _Reader:
     Args:
         broker: The broker.
         fetch: The ShareFetch.
-        count: Number of partitions to read, which divide the maximum size of the response.
+        count: Number of partitions to read. Each partition may use an equal part of the maximum size of the response.
         now: Current time in seconds.
     """
 

@@ -47,7 +47,7 @@ def acknowledged_note(
         broker: The state of the cluster.
         call: The request.
         topics: Its topics, with partitions and acknowledgement batches.
-        results: The error of each partition, or None.
+        results: Partition -> error; None for a partition without an error.
     """
     counts: Counts = {}
     for topic in topics:

@@ -15,7 +15,7 @@ WITH_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEAD
 
 
 class EndpointCollector:
-    """The addresses of the current leaders to include in a response.
+    """A collector of the current leaders' addresses, which a response must contain.
 
     Args:
         broker: The state of the cluster.
@@ -28,9 +28,11 @@ class EndpointCollector:
         self._nodes: dict[int, Node] = {}
 
     def leader_for(self, error: int, topic_id: UUID, index: int) -> tuple[int, int] | None:
-        """Return broker id and leader epoch of the current leader, if the error response must contain them; else None.
+        """Return broker id and leader epoch of the current leader of a partition, and collect the address of the
+        leader.
 
-        The broker id is -1 without a leader.
+        Return None if a response with this error does not contain the leader. The broker id is -1 if the partition has
+        no leader or does not exist.
 
         Args:
             error: The error of the partition.

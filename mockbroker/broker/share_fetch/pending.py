@@ -24,10 +24,10 @@ class PendingShareFetch:
     Attributes:
         call: The request, its client, and its ticket (the object that identifies the request).
         settings: Settings of the group.
-        session: The session, if it existed before the request; None for a request that creates or ends a session.
-        opened: The session, also if this request created it; None without a session.
-        epoch: Session epoch after this request. If the session's epoch differs, the session was used by a later
-            request.
+        session: The share session, if it existed before the request; None for a request that creates or ends a session.
+        opened: The share session, also if this request created it; None for a request that ends a session.
+        epoch: Session epoch after this request. If the session has a different epoch, a later request has used the
+            session.
         partitions: The partitions to read, in the order in which they are read.
         responses: Responses of partitions with errors.
         acknowledged: Result of each acknowledged partition: the error, or None.
@@ -53,5 +53,5 @@ class PendingShareFetch:
 
     @property
     def watched(self) -> list[PartitionKey]:
-        """Topic id and number of each partition to read."""
+        """Topic id and partition index of each partition to read."""
         return [(key.topic_id, key.partition) for key, _ in self.partitions]

@@ -12,12 +12,10 @@ from mockbroker.topics.model import NO_LEADER
 
 
 def release_session(broker: Broker, node: int, key: SessionKey, now: float) -> list[StateKey]:
-    """End a share session.
+    """End a share session, and release the records that its member has acquired from the broker.
 
-    Return its share partitions that the broker leads, whose released records may be available now.
-
-    If a partition of the session has another leader by now, the records that the member acquired from the old leader
-    are not released.
+    If a partition of the session has a new leader, the records that the member acquired from the old leader are not
+    released.
 
     Source: Kafka's SharePartitionManager.releaseSession.
 
@@ -26,6 +24,9 @@ def release_session(broker: Broker, node: int, key: SessionKey, now: float) -> l
         node: Id of the broker with the session.
         key: Group id and member id of the session.
         now: The broker's time in seconds.
+
+    Returns: the share partitions of the session that the broker leads. Other members may now acquire the released
+    records.
     """
     session = broker.share_sessions(node).remove(key)
     if session is None:

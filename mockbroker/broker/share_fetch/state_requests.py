@@ -29,8 +29,9 @@ def respond(
         broker: The state of the cluster.
         call: The request, its client, and its ticket (the object that identifies the request).
         response: Class of the response.
-        operation: Function that does the operation on a partition.
-        uninitialized: Error message of an uninitialized share partition, whose error is INVALID_REQUEST.
+        operation: Function that does the operation on a partition. It returns the result of the partition, or an error
+            code.
+        uninitialized: Error message for a share partition that is not initialized; the error code is INVALID_REQUEST.
 
     Returns: the effects, such as responses and journal events.
     """

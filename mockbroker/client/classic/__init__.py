@@ -1,1 +1,3 @@
-"""The member of a classic group: one module for each request and for each step of a rebalance."""
+"""The member of a classic group. A module contains one request, such as Heartbeat, or one part of a rebalance, such as
+JoinGroup.
+"""

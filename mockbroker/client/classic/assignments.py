@@ -67,7 +67,7 @@ def subscriptions(members: Iterable[JoinGroupResponse.Member]) -> dict[str, Subs
 def assign(
     assignor: Assignor, topics: Topics, members: Mapping[str, Subscription], protocol: str
 ) -> dict[str, Assignment]:
-    """Return the assignment of each member, by member id. A member that the assignor omits gets an empty assignment.
+    """Return the assignment of each member, by member id. If the assignor omits a member, its assignment is empty.
 
     Args:
         assignor: The assignor.

@@ -1,4 +1,5 @@
-"""The completion of a rebalance: compares the assignment of a SyncGroup with the subscription, and applies it.
+"""The completion of a rebalance: compares the assignment in the SyncGroup response with the subscription, and applies
+the assignment.
 
 Source: ConsumerCoordinator.onJoinComplete of kafka-clients.
 """
@@ -16,7 +17,7 @@ from mockbroker.client.subscription import SubscriptionType
 
 
 class Completing:
-    """The last step of a rebalance in one member: apply the assignment, and call the user's listener.
+    """The last part of a rebalance in one member: apply the assignment, and call the user's rebalance listener.
 
     Args:
         components: The components of the consumer.
@@ -31,13 +32,13 @@ class Completing:
     def complete(self) -> Steps:
         """Apply the assignment during the next poll of the user.
 
-        Request a rebalance if the generation ended before this poll.
+        If the generation has ended before this poll, request a rebalance.
 
-        The generator yields the condition for its next step: a poll, or the end of a call of the listener (see
+        The generator yields the condition under which it is resumed: a poll, or the end of a call of the listener (see
         flow.py).
 
-        Raises: ConsumerError for an assignment that cannot be decoded; the first exception raised by the assignor or
-        the listener.
+        Raises: ConsumerError if the assignment cannot be decoded. If the assignor or the listener raises exceptions,
+        the first one is raised.
         """
         status = self._status
         synced = status.identity

@@ -18,7 +18,7 @@ SENDS_HEARTBEATS = (
 
 
 class HeartbeatAction(Enum):
-    """The next action that the timers of a member require. The value describes the action or the reason to wait."""
+    """The next action that the timers of a member require. The value of each action is its description for humans."""
 
     NOTHING = "not in a group"
     FIND_COORDINATOR = "the coordinator is unknown"
@@ -29,7 +29,8 @@ class HeartbeatAction(Enum):
 
 
 class Heartbeat:
-    """The heartbeat, session and poll timers of one member. All times are seconds on the engine's clock; inf is never.
+    """The heartbeat, session and poll timers of one member. All times are seconds on the engine's clock; inf means that
+    the timer is stopped.
 
     Args:
         settings: The settings of the consumer.
@@ -74,7 +75,8 @@ class Heartbeat:
         self.next_heartbeat = now + self._settings.heartbeat_interval
 
     def failed(self, now: float) -> None:
-        """Schedule a retry after the backoff, because a heartbeat failed or its response did not renew the session.
+        """Schedule the next heartbeat after the backoff, because a heartbeat failed or its response did not renew the
+        session.
 
         ``now``: seconds on the engine's clock.
         """
@@ -82,7 +84,7 @@ class Heartbeat:
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
-        """Return the action that is due now. If several actions are due, the order of the checks in the code decides.
+        """Return the action that is due now. If several actions are due, return the most important action.
 
         Args:
             now: Seconds on the engine's clock.

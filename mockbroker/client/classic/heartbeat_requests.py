@@ -1,4 +1,4 @@
-"""The heartbeat requests of a classic member, and the effects of the responses.
+"""The heartbeat requests of a classic member, and the handling of the responses.
 
 Source: AbstractCoordinator.HeartbeatResponseHandler of kafka-clients.
 """

@@ -1,4 +1,4 @@
-"""The JoinGroup step of a rebalance, in which a consumer becomes a member of the next generation.
+"""The JoinGroup phase of a rebalance, in which a consumer becomes a member of the next generation.
 
 Source: AbstractCoordinator.JoinGroupResponseHandler of kafka-clients.
 """
@@ -31,7 +31,7 @@ RETRIES = {
 
 
 class Joining:
-    """The JoinGroup step of one member.
+    """The JoinGroup phase of one member.
 
     Args:
         components: The components of the consumer.

@@ -45,7 +45,8 @@ class Leading:
         return assignor
 
     def assign(self, response: JoinGroupResponse) -> Waiting[Mapping[str, Assignment]]:
-        """Wait until the metadata contains the subscribed topics of all members; return the assignments by member id.
+        """Wait until the metadata contains the topics to which any member has subscribed. Return the assignments by
+        member id.
 
         The result is empty for a static leader that rejoins, because the assignment of the group does not change
         (KIP-814).

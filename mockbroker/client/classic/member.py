@@ -115,9 +115,9 @@ class ClassicMembership:
         """Send a due heartbeat, and continue the rebalance.
 
         Args:
-            polling: True to also run the steps that need a poll of the user.
+            polling: True during a poll of the user. Then the parts of a rebalance that wait for a poll run too.
 
-        Raises: with ``polling``: ConsumerError, AssignorError, exceptions of a listener or an assignor.
+        Raises: only if ``polling`` is True: ConsumerError, AssignorError, exceptions of a listener or an assignor.
         """
         self._check_heartbeat()
         self._rejoin_if_changed()

@@ -50,7 +50,7 @@ class Rebalance:
     def run(self) -> Steps:
         """Run rebalances until the member has no more reason to rejoin.
 
-        The generator yields the condition for its next step (see flow.py).
+        The generator yields the condition under which it is resumed (see flow.py).
 
         Raises: ConsumerError, AssignorError, exceptions of the listener or of an assignor.
         """
@@ -87,7 +87,7 @@ class Rebalance:
         """Wait for new metadata, so that the subscription contains all topics that match the pattern.
 
         Without the wait, a member could discover a matching topic later and cause another rebalance. The generator
-        yields the condition for its next step (see flow.py).
+        yields the condition under which it is resumed (see flow.py).
         """
         metadata, subscription = self._components.metadata, self._components.subscription
         known = metadata.version

@@ -13,7 +13,7 @@ PROTOCOL_TYPE = "consumer"
 
 
 class Retry(Enum):
-    """The time of the next JoinGroup after a rebalance that ended without an assignment."""
+    """The time of the next JoinGroup after a rebalance without an assignment: immediately, or after the backoff."""
 
     AT_ONCE = "at once"
     AFTER_BACKOFF = "after the backoff"

@@ -1,4 +1,4 @@
-"""The revocation step before a JoinGroup: the member commits, and revokes the partitions that it cannot keep.
+"""The revocation before a JoinGroup: the member commits its positions, and revokes the partitions that it cannot keep.
 
 Source: ConsumerCoordinator.onJoinPrepare of kafka-clients.
 """
@@ -12,9 +12,9 @@ from mockbroker.client.flow import POLL, WAIT, ListenerCall, Steps
 
 
 class Revoking:
-    """The revocation step of one member.
+    """The revocation before the JoinGroup of one member.
 
-    The step runs once in each rebalance. It runs again if the member loses its generation during the rebalance.
+    The revocation runs once in each rebalance. It runs again if the member loses its generation during the rebalance.
 
     Args:
         components: The components of the consumer.
@@ -27,10 +27,10 @@ class Revoking:
 
     @property
     def needed(self) -> bool:
-        """Whether the revocation step must run.
+        """Whether the revocation must run.
 
-        The step must run if it has not run in this rebalance yet, or if the member still has partitions of an ended
-        generation.
+        The result is True if the revocation has not run in this rebalance yet, or if the member still has partitions of
+        an ended generation.
         """
         status = self._status
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)
@@ -38,7 +38,7 @@ class Revoking:
     def revoke(self) -> Steps:
         """Commit the positions, then call the listener: ``on_revoked``, or ``on_lost`` if the member has no generation.
 
-        The generator yields the condition for its next step, such as a poll (see flow.py).
+        The generator yields the condition under which it is resumed, such as a poll (see flow.py).
 
         Raises: exceptions of the listener.
         """

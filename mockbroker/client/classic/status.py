@@ -37,11 +37,12 @@ class MemberStatus:
         protocol_name: Name of the assignor that the group chose; None before the first generation.
         rejoin_reason: Reason why the member must rejoin; None if no rejoin is necessary.
         failure: The error that the next poll raises, or None.
-        revoked: Whether the revocation step of this rebalance is complete.
-        assignment: Encoded assignment in the latest SyncGroup response, until a poll applies it; then None.
+        revoked: Whether the revocation of this rebalance is complete (see revoke.py).
+        assignment: Encoded assignment in the latest SyncGroup response. None before the first response, and after a
+            poll has applied the assignment.
         subscription_version: Version of the subscription in the latest JoinGroup; -1 before the first one.
-        assignment_snapshot: For the leader, partition counts and racks by topic at the time of the assignment; None for
-            other members.
+        assignment_snapshot: Leader: partition counts and racks by topic at the time of the assignment. None for a
+            member that is not the leader.
     """
 
     def __init__(self, instance_id: str | None) -> None:
@@ -63,7 +64,10 @@ class MemberStatus:
         return Identity(self.generation, self.member_id, self._instance_id)
 
     def rejoin(self, reason: str) -> None:
-        """Request a rebalance with the next poll. An earlier reason is not replaced."""
+        """Request a rebalance with the next poll.
+
+        ``reason``: why the member rejoins; ignored if a rebalance is already requested.
+        """
         if self.rejoin_reason is None:
             self.rejoin_reason = reason
 

@@ -1,4 +1,4 @@
-"""The SyncGroup step of a rebalance: the leader sends all assignments, and each member receives its own assignment.
+"""The SyncGroup phase of a rebalance: the leader sends all assignments, and each member receives its assignment.
 
 Source: AbstractCoordinator.SyncGroupResponseHandler of kafka-clients.
 """
@@ -29,7 +29,7 @@ OUT_OF_GENERATION = (ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 class Syncing:
-    """The SyncGroup step of one member.
+    """The SyncGroup phase of one member.
 
     Args:
         components: The components of the consumer.
@@ -43,7 +43,7 @@ class Syncing:
         """Send SyncGroup, and wait for the response. The member is STABLE after an assignment was received.
 
         Args:
-            assignments: Assignments by member id for the leader; empty for other members.
+            assignments: Leader: the assignments by member id. Member that is not the leader: empty.
 
         Returns: None if the member is STABLE, else a Retry.
 
