@@ -69,7 +69,9 @@ class CommittedLookup:
         return float("inf") if self.done or self._call else self._retry_at
 
     def send_if_due(self) -> None:
-        """Send OffsetFetch if no request is in flight, the coordinator is known and the backoff has ended."""
+        """Send OffsetFetch if no request is in flight, and the backoff has ended or the coordinator has become
+        known.
+        """
         coordinator_found = self._coordinator_was_unknown and self._coordinator.node is not None
         if self.done or self._call or (self._retry_at > self._clock.now and not coordinator_found):
             return

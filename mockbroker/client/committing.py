@@ -124,8 +124,8 @@ class Committer:
 
     Attributes:
         member: The member that commits; a NoMember without a group.
-        finished: Asynchronous commits that have succeeded or failed, and whose callbacks the consumer has not called
-            yet.
+        finished: Commits without retries (``retried`` is False) that are done, and whose callbacks the consumer has not
+            called yet.
     """
 
     def __init__(

@@ -654,7 +654,8 @@ class Consumer:
     # Records that the iteration has not returned yet
 
     def _unreturned_offsets(self) -> dict[TopicPartition, int]:
-        """Return partition -> offset of the first record that was polled, but that the iteration has not returned yet.
+        """Return partition -> offset of the first record that a poll has returned, but the iteration has not returned
+        yet.
         """
         offsets: dict[TopicPartition, int] = {}
         for record in self._batch[self._returned :]:

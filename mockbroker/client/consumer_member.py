@@ -1,8 +1,8 @@
 """A member of a consumer group (KIP-848), whose only request to the coordinator is ConsumerGroupHeartbeat.
 
-The coordinator sends a target assignment. The member reconciles: it revokes and adds partitions in steps that need the
-user's polls, and reports the new assignment in the next heartbeat. Source: ConsumerMembershipManager,
-AbstractMembershipManager and ConsumerHeartbeatRequestManager of kafka-clients.
+The coordinator sends a target assignment. The member reconciles its assignment with the target: it revokes and adds
+partitions during polls of the user, and reports the new assignment in the next heartbeat. Source:
+ConsumerMembershipManager, AbstractMembershipManager and ConsumerHeartbeatRequestManager of kafka-clients.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class ConsumerMembership:
     Attributes:
         state: State of the member.
         member_id: Member id, which is unique and never changes.
-        epoch: Member epoch; JOIN outside of a group.
+        epoch: Member epoch; JOIN (0) outside of a group.
         failure: The error that the next poll raises, or None.
         interval: Heartbeat interval in seconds, from the latest response; before the first response, from the settings.
     """
@@ -144,7 +144,7 @@ class ConsumerMembership:
     def maintain(self, *, polling: bool) -> None:
         """Continue the reconciliation of the assignment, and send a due heartbeat.
 
-        ``polling``: True to also run the steps that need a poll of the user.
+        ``polling``: True during a poll of the user. Then the parts of the reconciliation that wait for a poll run too.
 
         Raises: ConsumerError, exceptions of the listener.
         """
@@ -206,7 +206,9 @@ class ConsumerMembership:
 
     @property
     def _awaits_pattern_topics(self) -> bool:
-        """Whether the member must delay its join until metadata shows the topics that match the subscribed pattern."""
+        """Whether the member must wait before it joins, because metadata does not contain the topics that match the
+        pattern yet.
+        """
         return (
             self.epoch == JOIN
             and self._subscription.type is SubscriptionType.AUTO_PATTERN
@@ -221,9 +223,9 @@ class ConsumerMembership:
     # Reconciliation
 
     def _resolved_target(self) -> set[TopicPartition]:
-        """Return the partitions of the target assignment, and request metadata if a topic id is unknown.
+        """Return the partitions of the target assignment. If a topic id is unknown, request metadata.
 
-        Partitions of unknown topic ids are omitted.
+        The result does not contain partitions of unknown topic ids.
         """
         partitions = set()
         for topic_id, number in self._target:
@@ -318,8 +320,10 @@ class ConsumerMembership:
     def _requests_target_again(self, now: float) -> bool:
         """Return whether the next heartbeat must be full, so that the coordinator sends the target assignment again.
 
-        This is the case if the target has contained unknown topic ids for UNRESOLVED seconds: the topics were deleted,
-        or the assignment was wrong. ``now``: the time in seconds.
+        The result is True if the target has contained unknown topic ids for UNRESOLVED seconds: the topics were
+        deleted, or the assignment was wrong.
+
+        ``now``: seconds on the engine's clock.
         """
         if self._target_topics <= self._metadata.topic_names.keys() or now < self._next_request_of_target:
             return False

@@ -1,4 +1,8 @@
-"""The coordinator of a group: its lookup with FindCoordinator, which any broker answers, and its separate connection.
+"""The coordinator of a group: the lookup of the coordinator with FindCoordinator, and the connection to the
+coordinator.
+
+Any broker can answer FindCoordinator. The connection to the coordinator is separate from the connections for other
+requests.
 
 Source: AbstractCoordinator.lookupCoordinator of kafka-clients.
 """
@@ -37,8 +41,8 @@ class Coordinator:
 
     Attributes:
         node: Node of the coordinator; None while the coordinator is unknown.
-        failure: Error of the lookup, or None. The next poll raises and clears the error. Until then, commits and
-            lookups that wait for the coordinator fail with this error.
+        failure: Error of the lookup; None without an error. The next poll raises and clears the error. Before this
+            poll, commits and lookups of offsets that wait for the coordinator fail with the error.
         on_found: Callback that is called after each successful lookup.
     """
 
@@ -80,7 +84,9 @@ class Coordinator:
         return self._network.send_request(self.node, key, build, on_done, timeout=timeout, versions=versions)
 
     def mark_unknown(self) -> None:
-        """Drop the known coordinator, because it moved or failed. ``find_if_due`` looks up the coordinator again."""
+        """Set the coordinator to unknown, because it moved or failed. ``find_if_due`` looks up the coordinator
+        again.
+        """
         self.node = None
 
     def disconnect(self) -> None:
@@ -93,7 +99,9 @@ class Coordinator:
             node.link.close("the session timed out")
 
     def handle_disconnect(self, node: Node) -> None:
-        """Drop the known coordinator if its connection has ended. ``node``: the node whose connection has ended."""
+        """Set the coordinator to unknown if ``node`` is the coordinator. ``node``: a node whose connection has
+        ended.
+        """
         if node is self.node:
             self.node = None
             self._retry_at = max(self._retry_at, self._clock.now + self._backoff.after(self._failures))

@@ -1,7 +1,8 @@
 """The driver, which runs an engine on trio: its connections, its clock, and the tasks that advance it.
 
-Two tasks per connection receive and send; one more task runs the timers. Received bytes advance the engine immediately,
-so heartbeats and joins do not wait for the user's poll. Calls of the rebalance listener do wait for a poll.
+Each connection has two tasks, one that receives and one that sends. One more task runs the timers of the engine.
+Received bytes advance the engine immediately, so heartbeats and joins do not wait for the user's poll. Calls of the
+rebalance listener do wait for a poll.
 """
 
 from __future__ import annotations
@@ -122,7 +123,8 @@ class Driver(Generic[E]):
 
         Args:
             deadline: Time in seconds on trio's clock.
-            interruptible: Whether to raise Wakeup if a wakeup was requested before the wait.
+            interruptible: True to raise Wakeup, before the wait, if a wakeup was requested; False to ignore the request
+                until the next check.
 
         Raises: Wakeup if a wakeup was requested.
         """
@@ -133,7 +135,7 @@ class Driver(Generic[E]):
             await self._changed.wait()
 
     def request_wakeup(self) -> None:
-        """End the current ``wait``, and make the next check for wakeups raise Wakeup."""
+        """End the current ``wait``, and make the next call of ``wait`` or ``raise_wakeup`` raise Wakeup."""
         self._wakeup_requested = True
         self._changed.set()
 
@@ -142,7 +144,7 @@ class Driver(Generic[E]):
         self._wakeup_requested = False
 
     def raise_wakeup(self) -> None:
-        """Raise Wakeup if a wakeup was requested since the last Wakeup."""
+        """Raise Wakeup if a wakeup was requested, and clear the request."""
         if self._wakeup_requested:
             self._wakeup_requested = False
             raise Wakeup("wakeup() interrupted this call: handle the exception, and call again")
@@ -224,7 +226,8 @@ class Driver(Generic[E]):
 async def driven(
     engine: E, connect: Connect, create: Callable[[Driver[E]], C], close: Callable[[C, bool], Awaitable[None]]
 ) -> AsyncIterator[C]:
-    """Run an engine and its consumer while the block runs, and close the consumer at the end, within a limited time.
+    """Run an engine and its consumer while the block runs. At the end of the block, close the consumer within a limited
+    time.
 
     If the block raises an exception, the consumer is closed too, and the exception is raised again without an
     ExceptionGroup.
@@ -256,7 +259,7 @@ async def driven(
 
 
 def new_member_id() -> str:
-    """Return a random member id, as Kafka's clients choose one: a UUID in URL-safe base64."""
+    """Return a random member id in the format of Kafka's clients: a UUID in URL-safe base64."""
     return base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
 
 

@@ -1,8 +1,8 @@
 """The engine of a consumer: all components, connected and advanced without sockets and clocks.
 
 The driver sets ``clock.now``, passes received bytes to the links, calls ``advance``, opens the connections of
-``network.to_open`` and calls the listener for ``listener_call``. It repeats this at ``next_deadline()`` and whenever
-bytes arrive.
+``network.to_open`` and calls the listener for ``listener_call``. The driver repeats these steps at ``next_deadline()``,
+and each time that bytes arrive.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ class Engine:
     def advance(self, *, polling: bool) -> None:
         """Run all due timers, send all due requests, and continue rebalances.
 
-        ``polling``: True during a call of ``poll``. Then errors for the user are raised, and rebalance steps that wait
-        for a poll run.
+        ``polling``: True during a call of ``poll``. Then errors for the user are raised, and the parts of a rebalance
+        that wait for a poll run.
         """
         self.network.tick()
         if self.subscription.version != self._required_version and self.subscription.subscribed:
@@ -211,7 +211,7 @@ class Engine:
 
     @property
     def leaving(self) -> bool:
-        """Whether a commit is unfinished, or the request to leave the group has no response yet."""
+        """Whether the consumer still waits for a commit, or for the response to the request to leave the group."""
         return self.committer.busy or (self.member is not None and self.member.leaving)
 
     def _match_pattern(self) -> None:
@@ -271,7 +271,8 @@ class Engine:
         """Start a lookup of log offsets by timestamp, and return the lookup.
 
         Args:
-            timestamps: By partition, milliseconds since 1970, or Kafka's negative values (-1 latest, -2 earliest).
+            timestamps: Partition -> timestamp in milliseconds since 1970, or a negative value of Kafka (-1 latest, -2
+                earliest).
         """
         lookup = self.resolver.log_lookup(timestamps)
         self._lookups.append(lookup)

@@ -1,4 +1,5 @@
-"""Validation of positions: a check that the log of a new leader contains the records read from the old leader.
+"""Validation of positions: the check that the log of a new leader contains the records that the consumer has read from
+the old leader.
 
 Source: KIP-320, OffsetsForLeaderEpochClient of kafka-clients.
 """

@@ -41,10 +41,11 @@ class UnsupportedVersion(ConsumerError):
 class NoOffset(ConsumerError):
     """The error for a partition without a valid position, if ``auto_offset_reset`` is ``"none"``.
 
-    No offset is committed, the offset is out of range, or the topic was deleted and created again.
+    The reason is one of three: the group has committed no offset, the offset is out of range, or the topic was deleted
+    and created again.
 
     Attributes:
-        partitions: Offsets by affected partition; None for a partition without a committed offset.
+        partitions: Affected partition -> its last offset; None for a partition without a committed offset.
     """
 
     def __init__(self, partitions: dict[tuple[str, int], int | None], reason: str | None = None) -> None:
@@ -56,7 +57,9 @@ class NoOffset(ConsumerError):
 
 
 class LogTruncated(ConsumerError):
-    """The error for a new leader whose log lacks records that were read, if ``auto_offset_reset`` is ``"none"``.
+    """The error for a new leader whose log does not contain all records that the consumer has read.
+
+    The error is raised only if ``auto_offset_reset`` is ``"none"``.
 
     Attributes:
         partition: Topic and partition number.
@@ -89,7 +92,10 @@ class CorruptRecord(ConsumerError):
 
 
 class CommitFailed(ConsumerError):
-    """The error for a commit of a consumer that is no longer a member. Other members may read its records again."""
+    """The error for a commit of a consumer that is not a member of the group any more.
+
+    Members that get its partitions may read the records again whose offsets are not committed.
+    """
 
 
 class RebalanceInProgress(ConsumerError):
@@ -97,7 +103,7 @@ class RebalanceInProgress(ConsumerError):
 
 
 class UnjoinedGroup(ConsumerError):
-    """The error for a member that left the group before its JoinGroup was answered. The consumer joins again by
+    """The error for a member that left the group before the response to its JoinGroup. The consumer joins again by
     itself.
     """
 

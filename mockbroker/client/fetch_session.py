@@ -53,7 +53,8 @@ class FetchSession:
     def next_request(
         self, wanted: Mapping[TopicPartition, PartitionRequest]
     ) -> tuple[dict[TopicPartition, PartitionRequest], Sequence[tuple[TopicPartition, PartitionRequest]]]:
-        """Return the content of the next Fetch request: the partitions to list, and the partitions to forget.
+        """Return the content of the next Fetch request: the partitions to list, and the partitions to remove from the
+        session.
 
         After the request, the session consists of the partitions in ``wanted``.
 
@@ -72,10 +73,7 @@ class FetchSession:
         return changed, forgotten
 
     def accepts(self, answered: set[TopicPartition]) -> bool:
-        """Return whether a response contains the right partitions.
-
-        A response to a full request must contain all partitions of the session. Any other response must contain only
-        partitions of the session.
+        """Return whether a response contains only partitions of the session and, after a full request, all of them.
 
         ``answered``: the partitions in the response.
         """
@@ -104,7 +102,7 @@ class FetchSession:
     def start_new(self) -> None:
         """Make the next request a full fetch that starts a new session.
 
-        The request contains the current session id, if any, so that the broker closes that session.
+        If a session exists, the request contains its id, so that the broker closes the session.
         """
         self.epoch = FIRST_EPOCH
         self._known = {}

@@ -1,4 +1,5 @@
-"""The fetcher of records from partition leaders: one request in flight per leader, completed fetches in a queue.
+"""The fetcher of records: it sends Fetch requests to partition leaders, one at a time to each leader, and buffers the
+responses.
 
 A partition is not fetched while records of it are buffered, and a response is dropped unless it begins at the current
 position. So a late response cannot cause a record to be returned twice.
@@ -48,7 +49,8 @@ class CompletedFetch:
 
     Attributes:
         partition: Topic and partition number.
-        position: Position object of the partition when the request was sent.
+        position: The ``Position`` of the partition at the time of the request. It is replaced if the partition is
+            assigned again.
         offset: Fetch offset of the request.
         data: The partition element of the response.
         reader: Reader of the records; None until the first record is collected.
@@ -319,8 +321,10 @@ class Fetcher:
     def collect_records(self, max_records: int) -> list[ConsumerRecord]:
         """Return up to ``max_records`` buffered records, and advance the positions past them.
 
-        If records precede an error, these records are returned first; the next call raises the error unless the user
-        seeks. Raises: ConsumerError if a fetch failed with an error that the application must handle, such as NoOffset.
+        If records precede an error, these records are returned first. The next call raises the error, unless the user
+        seeks first.
+
+        Raises: ConsumerError if a fetch failed with an error that the application must handle, such as NoOffset.
         """
         records: list[ConsumerRecord] = []
         paused: list[CompletedFetch] = []
@@ -350,9 +354,9 @@ class Fetcher:
         return records
 
     def _is_current(self, fetched: CompletedFetch) -> bool:
-        """Return whether a completed fetch is still valid: its records begin at the current position.
+        """Return whether a completed fetch begins at the current position, so that its records can be returned.
 
-        If the fetch is valid, the high watermark and the other fields of its response are applied to the position.
+        The first call applies the error and the offsets of the response, such as the high watermark, to the position.
         """
         position = fetched.position
         at = fetched.reader.next_offset if fetched.reader else fetched.offset
@@ -432,7 +436,7 @@ class Fetcher:
             raise broker_error(code, f"Fetch of {partition[0]}-{partition[1]} from offset {fetched.offset} failed")
 
     def drop_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the buffered records and backoffs of partitions that are no longer read."""
+        """Discard the buffered records and the backoffs of partitions that the consumer does not read any more."""
         dropped = set(partitions)
         self._completed = deque(fetched for fetched in self._completed if fetched.partition not in dropped)
         self._partition_backoff = {

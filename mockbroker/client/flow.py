@@ -1,4 +1,4 @@
-"""Flows: generators, such as the code of a rebalance, that run over several calls of ``poll``.
+"""Flows: generators that continue over several calls of ``poll``, such as the code of a rebalance.
 
 At each ``yield`` the generator yields the condition under which it is resumed: WAIT (when the engine is advanced
 again), POLL (when the user polls) or a ListenerCall (when ``listener_returned`` is called).
@@ -46,9 +46,9 @@ Steps = Waiting[None]
 
 
 class Flow:
-    """A running generator, such as the code of a rebalance.
+    """A running generator that continues over several calls of ``poll``, such as the code of a rebalance.
 
-    It is resumed when the condition that it has yielded is met.
+    The generator is resumed when the condition that it has yielded is met.
 
     Args:
         steps: The generator.
@@ -67,7 +67,8 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the generator up to its next ``yield``. Do nothing while the flow waits for the listener.
+        """Run the generator up to its next ``yield``. Do nothing if the generator waits for a condition that is not
+        met.
 
         An exception ends the flow. ``polling``: True to resume the generator also if it waits for a poll.
         """

@@ -1,6 +1,6 @@
 """Lookups of offsets at partition leaders (ListOffsets and OffsetForLeaderEpoch).
 
-A lookup sends one request to each leader, and retries until all partitions have a result.
+A lookup sends one request to each leader. The requests are retried until all partitions have a result.
 """
 
 from __future__ import annotations
@@ -43,9 +43,10 @@ class LeaderLookup:
         key: API key of the requests.
         api_name: Name of the API, for error messages.
         min_version: Lowest request version that can be used.
-        no_result_errors: Error codes which mean that a partition has no result; they do not end the lookup.
+        no_result_errors: Error codes of a partition that are a valid result: the partition has no value. They do not
+            end the lookup.
         unanswered: Partitions without a result.
-        error: The error that ended the lookup, or None.
+        error: The error that ended the lookup; None without an error.
     """
 
     key: int

@@ -18,7 +18,7 @@ SENDS_HEARTBEATS = (
 
 
 class HeartbeatAction(Enum):
-    """The next action that the timers of a member require. The value of each action is its description for humans."""
+    """The next action that the timers of a member require. The value of an action is its description."""
 
     NOTHING = "not in a group"
     FIND_COORDINATOR = "the coordinator is unknown"
@@ -84,7 +84,8 @@ class Heartbeat:
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
-        """Return the action that is due now. If several actions are due, return the most important action.
+        """Return the action that is due now. If several actions are due, return the first one in this order:
+        FIND_COORDINATOR, SESSION_EXPIRED, LEAVE, SEND.
 
         Args:
             now: Seconds on the engine's clock.
@@ -104,7 +105,8 @@ class Heartbeat:
         return HeartbeatAction.SEND
 
     def next_deadline(self, state: ClassicState, *, coordinator_known: bool) -> float:
-        """Return the earliest time at which ``next_action`` has another result, in seconds on the engine's clock.
+        """Return the earliest time at which a timer can change the result of ``next_action``, in seconds on the
+        engine's clock.
 
         Return inf if no timer runs.
 
