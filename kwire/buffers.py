@@ -1,4 +1,4 @@
-"""Buffers for large byte strings that are collected or copied in steps."""
+"""Buffers for large byte strings that are collected or copied in parts, so that no single operation takes long."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ STEP = 1 << 22  # bytes that are copied in one step
 
 
 def reserve(size: int) -> BytesIO:
-    """Return a buffer of ``size`` zeros, to be overwritten; ``getvalue`` returns its bytes without a copy.
+    """Return a buffer of ``size`` zeros, which the caller overwrites; ``getvalue`` returns its bytes without a copy.
 
-    The system provides the memory of the zeros when it is first written, and a BytesIO that alone refers to its bytes
-    writes to them in place.
+    The call is fast, because the system provides the memory of the zeros only when it is first written. A BytesIO
+    writes to its bytes in place as long as no other object refers to them.
     """
     return BytesIO(bytes(size))
 
 
 def join_in_steps(parts: Iterable[bytes | memoryview]) -> Generator[None, None, bytes]:
-    """Return the concatenation of byte strings; yield after about every STEP bytes.
+    """Concatenate byte strings; yield after about every STEP bytes, so that the caller can do other work.
 
-    As with ``b"".join``, the result may be a part itself, without a copy.
+    The generator finally returns the concatenation. As with ``b"".join``, this may be one of ``parts`` itself, without
+    a copy.
     """
     parts = list(parts)
     size = sum(map(len, parts))

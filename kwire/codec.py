@@ -1,8 +1,8 @@
 """Encoding and decoding of message bodies, without headers.
 
 Callers use one class for all versions of a message; the version is an argument of the functions here. A fast engine,
-native or compiled, decides whether data is valid. When it refuses data, the reference engine runs on the same input
-and raises the error with field and offset.
+native or compiled, decides whether data is valid. If it rejects data, the reference engine runs on the same input and
+raises the error with field and offset.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ def decode(message: type[M], data: Data, version: int, *, engine: Engine | None 
         message: class of the message, such as ``JoinGroupRequest``.
         data: encoded message, without a header.
         version: version of the message.
-        engine: "native" (if installed) or "compiled", which are fast, or "reference" (slow, with the place of every
-            error); all return the same result. None for the default, ``kwire.engines.chosen.DEFAULT``.
+        engine: "native" (fast, if installed), "compiled" (fast) or "reference" (slow). All engines return the same
+            result. None for the default, ``kwire.engines.chosen.DEFAULT``.
         strict: True to accept only the encoding that ``encode`` writes: no trailing bytes, null as -1, shortest
-            varints, tags in ascending order without duplicates, no tagged field at its default, booleans 0 or 1.
+            varints, tags in ascending order without duplicates, no tagged field with its default value, booleans 0 or
+            1.
 
     Raises:
-        DecodeError: the data is invalid; the error contains path and byte offset of the invalid field. For data above
-            ``limits.MAX_EXPLAINED`` bytes it contains no path, and the offset at which decoding stopped.
+        DecodeError: the data is invalid; the error contains path and byte offset of the invalid field. If the data is
+            larger than ``limits.MAX_EXPLAINED`` bytes, the error contains only the offset at which decoding stopped.
         SchemaError: the message does not have this version.
     """
     if engine is None and data.__class__ is bytes and len(data) <= UNWEIGHED and not strict:
@@ -70,7 +71,7 @@ def decode_at(
         engine: "native", "compiled" or "reference"; None for the default.
         weight: maximum memory of the decoded message, in bytes; None for the default, ``limits.weight_limit`` of the
             number of bytes from ``offset`` on.
-        explained: maximum size, in bytes, of a refused message that the reference engine decodes again to name the
+        explained: maximum size, in bytes, of an invalid message that the reference engine decodes again to name the
             invalid field in the error.
 
     Raises: DecodeError, whose offset counts from the start of ``data``; SchemaError.
@@ -111,20 +112,22 @@ def decode_in_slices(
     weight: int | None = None,
     explained: int = MAX_EXPLAINED,
 ) -> Generator[None, None, tuple[M, int]]:
-    """Decode a message in slices: a generator that yields after every ``size`` array elements.
+    """Decode a message; yield after every ``size`` array elements, so that the caller can do other work.
 
-    The generator returns the message and the offset after the message, as ``decode_at`` does. Copied bytes count as
-    elements (``limits.COPIED_LIKE_AN_ELEMENT``). Invalid data of at most ``explained`` bytes is decoded a second time,
-    in one piece, for the error message. Raises: DecodeError; SchemaError if the message does not have this version.
+    The generator finally returns the message and the offset after the message, as ``decode_at`` does. Copied bytes also
+    count as elements (``limits.COPIED_LIKE_AN_ELEMENT``).
 
     Args:
         message: class of the message.
         data: bytes that contain the message.
         offset: offset of the first byte of the message.
         version: version of the message.
-        size: number of array elements in a slice.
+        size: number of array elements between two yields.
         weight: maximum memory of the decoded message, in bytes; None for the default, as in ``decode_at``.
-        explained: maximum size, in bytes, of a refused message whose error names the invalid field.
+        explained: maximum size, in bytes, of an invalid message that the reference engine decodes again, without a
+            yield, to name the invalid field in the error.
+
+    Raises: DecodeError if the data is invalid; SchemaError if the message does not have this version.
     """
     limit = weight_limit(len(data) - offset) if weight is None else weight
     try:
@@ -165,10 +168,10 @@ def encode(value: object, version: int, *, engine: Engine | None = None) -> byte
 
 
 def encode_in_slices(value: object, version: int, size: int) -> Generator[None, None, bytes]:
-    """Encode a message in steps: yield after every ``size`` array elements, and finally return the encoded bytes.
+    """Encode a message; yield after every ``size`` array elements, so that the caller can do other work.
 
-    The caller must not change ``value`` until the generator ends. Raises: EncodeError if a value cannot be encoded;
-    SchemaError if the message does not have this version.
+    The generator finally returns the encoded bytes. The caller must not change ``value`` until then. Raises:
+    EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
     """
     try:
         return (yield from compiled.encode_in_slices(value, version, size))
@@ -177,17 +180,19 @@ def encode_in_slices(value: object, version: int, size: int) -> Generator[None, 
 
 
 def struct(message: type, version: int) -> Any:
-    """Return a ``construct.Construct`` for one message version; it parses to, and builds from, the message class."""
+    """Return a ``construct.Construct`` for one version of a message.
+
+    Its method ``parse`` returns an instance of the message class, and its method ``build`` encodes such an instance.
+    """
     return implementation("reference").struct(message, version)
 
 
 def check_strict(
     value: object, data: Data, begin: int, end: int, version: int, *, engine: Engine | None = None
 ) -> None:
-    """Raise DecodeError if decoded bytes differ from the encoding that ``encode`` writes, or are followed by other
-    bytes.
+    """Check that decoded bytes equal the encoding that ``encode`` writes, and that no bytes follow them.
 
-    The offset in the error is the first byte that differs.
+    Raises: DecodeError otherwise, with the offset of the first byte that differs.
 
     Args:
         value: the message decoded from ``data[begin:end]``.

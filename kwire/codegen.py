@@ -1,7 +1,6 @@
-"""Generation of Python source (names, lines, functions for structs), and its execution.
+"""Generation and execution of Python source. The package generates functions that process one version of a message.
 
-The engines (``engines/``) and the JSON forms (``json/``) generate functions for each version of a message with this
-module.
+The engines (``engines/``) and the JSON conversion (``json/``) use this module.
 """
 
 from __future__ import annotations
@@ -29,8 +28,9 @@ class Names:
         self.objects: dict[str, Any] = {}
 
     def define(self, name: str, expression: str) -> str:
-        """Return a global name for an expression: ``name``, with a number appended if another expression already uses
-        it.
+        """Return a global name whose value in the generated source is ``expression``.
+
+        The result is ``name``, with a number appended if ``name`` already has a different value.
         """
         base, number = name.replace("?", "t"), 1
         name = base
@@ -43,7 +43,7 @@ class Names:
     def hand_in(self, name: str, thing: Any) -> str:
         """Return a global name through which the generated source accesses an object of this process.
 
-        These names, and no others, begin with an underscore.
+        Names from this method begin with an underscore; no other global name does.
         """
         base, number = f"_{name}", 1
         name = base
@@ -95,7 +95,7 @@ class Lines:
         self.depth -= 1
 
     def fresh(self, prefix: str) -> str:
-        """Return a name for a local variable that the function does not use yet. It begins with ``prefix``."""
+        """Return a name for a new local variable. It begins with ``prefix``, and the function does not use it yet."""
         number = self._numbers[prefix] = self._numbers.get(prefix, 0) + 1
         return f"{prefix}{number}"
 

@@ -2,8 +2,8 @@
 
 Results go to stdout, everything else to stderr. The error that ends a command is the line ``Error: ...``; a problem in
 one part of the input begins with its place, such as ``frames.jsonl:2: ``, and the command continues. Exit codes: 0
-done, 1 invalid input or a failed check, 2 wrong usage, 130 interrupted, 141 stdout was closed by its reader;
-``kwire.process`` turns the last one into a signal.
+done, 1 invalid input or a failed check, 2 wrong usage, 130 interrupted, 141 stdout was closed by its reader. Instead of
+exiting with 141, ``kwire.process`` ends the process with the signal SIGPIPE.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of a full 
 
 
 class Formatter(click.HelpFormatter):
-    """A formatter of help texts with bold headings. click removes them if stdout is not a terminal."""
+    """A formatter of help texts with bold headings. If stdout is not a terminal, click removes the bold style."""
 
     def write_usage(self, prog: str, args: str = "", prefix: str | None = None) -> None:
         super().write_usage(prog, args, prefix or click.style("Usage: ", bold=True))
@@ -160,10 +160,11 @@ def report_problems(problems: Collection[object], notes: Iterable[str], missing:
 
 @contextmanager
 def _ended_by_signal() -> Iterator[None]:
-    """Exit with the code INTERRUPTED on Ctrl-C, or UNREAD on a broken pipe, if the ``with`` block raises that
-    exception.
+    """Convert the exceptions of Ctrl-C and of a broken pipe to the exit codes INTERRUPTED and UNREAD.
 
-    This also applies to an exception group of trio that contains it.
+    The conversion applies to the exceptions that the ``with`` block raises, alone or inside an exception group of trio.
+
+    Raises: click.exceptions.Exit with the exit code.
     """
     try:
         yield
@@ -188,7 +189,9 @@ def _first(error: BaseException) -> Any:
 
 
 def _report_failed_write(error: OSError) -> int:
-    """Report a failed write to stdout on stderr, unless the pipe is closed; return the exit code."""
+    """Report on stderr that a write to stdout failed. Report nothing if its reader has closed the pipe. Return the exit
+    code.
+    """
     if isinstance(error, BrokenPipeError):
         return UNREAD
     about = f" {error.filename}" if error.filename else ""

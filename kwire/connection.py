@@ -1,8 +1,8 @@
-"""The two sides of a Kafka connection, without a socket: they turn received bytes into requests or responses, in order.
+"""The two sides of a Kafka connection, without a socket. Each side converts received bytes to requests or responses.
 
 Responses are sent in the order of the requests. A broker processes one request of a connection at a time (Kafka's
-SocketServer mutes the channel meanwhile), so ``ServerSide`` returns the next request only after the previous one was
-answered.
+SocketServer mutes the channel meanwhile). Therefore ``ServerSide`` returns the next request only after the previous
+request was answered.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NO_REQUEST = "no request is waiting for a response"
 
 
 class ServerSide:
-    """The broker's side of a connection: it decodes received bytes to requests, one at a time, and encodes responses.
+    """The broker's side of a connection: it splits received bytes into requests, one at a time, and packs responses.
 
     Args:
         limit: maximum size of a request, in bytes.
@@ -40,7 +40,7 @@ class ServerSide:
 
     @property
     def buffered(self) -> int:
-        """Number of received bytes that are not part of a returned request."""
+        """Number of received bytes that ``next_frame`` has not returned yet."""
         return len(self._frames)
 
     def next_frame(self) -> bytes | None:

@@ -39,6 +39,9 @@ class Request(Generic[M]):
     """A decoded request frame: its API, version, header and body.
 
     Attributes:
+        api: API of the request.
+        version: version of the request.
+        header: decoded header.
         body: the message, such as a ``JoinGroupRequest``.
         trailing: bytes after the body, which Kafka ignores.
     """
@@ -55,8 +58,10 @@ class Response(Generic[M]):
     """A decoded response frame: its API, version, header and body.
 
     Attributes:
-        body: the message, such as a ``JoinGroupResponse``.
+        api: API of the response.
         version: version of the body; 0 if the broker answered ApiVersions with UNSUPPORTED_VERSION.
+        header: decoded header.
+        body: the message, such as a ``JoinGroupResponse``.
         trailing: bytes after the body, which Kafka ignores.
     """
 
@@ -98,9 +103,11 @@ def find_api(key: int, version: int) -> Api:
 def request_form(frame: bytes) -> tuple[Api, int, int]:
     """Return API, version and header version of a request.
 
-    An ApiVersions request may have any version, even one that kwire does not know, because its header can always be
+    A request of ApiVersions may have any version, also a version that kwire does not know: its header can always be
     decoded.
-    Raises: Truncated if the bytes end too early; UnknownApi for an API key that kwire does not declare.
+
+    Raises: Truncated if the bytes end too early; UnknownApi for an API key that kwire does not declare, or for an
+    unknown version of an API that is not ApiVersions.
     """
     key, version = peek_request(frame)
     api = APIS[key] if key == ApiKey.API_VERSIONS else find_api(key, version)
@@ -132,8 +139,8 @@ def decode_request(
 
     Args:
         frame: header and body of the request.
-        message: the expected class of the body, such as ``JoinGroupRequest``, which type checkers then know; None for
-            any request.
+        message: the expected class of the body, such as ``JoinGroupRequest``; type checkers then know the type of
+            ``body``. None for any request.
         engine: "native", "compiled" or "reference"; None for the default.
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
@@ -152,12 +159,13 @@ def decode_request(
 
 
 def decode_request_in_slices(frame: bytes, size: int) -> Generator[None, None, Request]:
-    """Decode a request frame in steps: yield after every ``size`` array elements, and finally return what
-    ``decode_request`` returns. Raises: DecodeError.
+    """Decode a request frame; yield after every ``size`` array elements, so that the caller can do other work.
+
+    The generator finally returns the result of ``decode_request``. Raises: DecodeError if the frame is invalid.
 
     Args:
         frame: header and body of the request, without a length prefix.
-        size: number of array elements in a step.
+        size: number of array elements between two yields.
     """
     api, header, at = decode_request_header(frame)
     version = header.request_api_version
@@ -167,14 +175,14 @@ def decode_request_in_slices(frame: bytes, size: int) -> Generator[None, None, R
 
 
 def string_length(data: bytes, at: int, *, compact: bool) -> tuple[int, int]:
-    """Return the encoded length of a string, which is negative for null, and the offset after it.
+    """Return the encoded length of a string, and the offset after the length. The length is negative for a null string.
 
     Args:
         data: the frame.
         at: offset of the length.
         compact: True for an unsigned varint of length + 1, False for an int16.
 
-    Raises: struct.error, IndexError; also IndexError for a varint of more than five bytes.
+    Raises: struct.error or IndexError if the bytes end too early; IndexError also for a varint of more than five bytes.
     """
     if not compact:
         return struct.unpack_from(">h", data, at)[0], at + 2
@@ -209,8 +217,10 @@ def produce_acks(frame: bytes, at: int, version: int) -> int | None:
 def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
     """Return the API of a response and the version of its body.
 
-    The version is 0 if ApiVersions was requested in a version that kwire does not know: brokers then answer in version
-    0. Raises: UnknownApi for an API key that kwire does not declare.
+    The version is 0 for an ApiVersions request in a version that kwire does not know, because brokers then answer in
+    version 0.
+
+    Raises: UnknownApi for an API key that kwire does not declare.
     """
     if api_key == ApiKey.API_VERSIONS and api_version not in APIS[ApiKey.API_VERSIONS].versions:
         api_version = 0
@@ -263,8 +273,8 @@ def decode_response(
         frame: header and body of the response.
         api_key: API key of the request.
         api_version: version of the request.
-        message: the expected class of the body, such as ``JoinGroupResponse``, which type checkers then know; None for
-            any response.
+        message: the expected class of the body, such as ``JoinGroupResponse``; type checkers then know the type of
+            ``body``. None for any response.
         engine: "native", "compiled" or "reference"; None for the default.
         strict: True to accept only the canonical encoding of header and body, see ``kwire.decode``.
 
@@ -289,7 +299,7 @@ def decode_response(
 
 
 def _check_expected(expected: type | None, found: type, version: int) -> None:
-    """Raise DecodeError if a caller expects another message than the one that the frame contains."""
+    """Raise DecodeError if a frame contains a different message from the one that the caller expects."""
     if expected is not None and expected is not found:
         raise DecodeError(f"the frame contains {found.__name__} v{version} instead", message=expected.__name__)
 
@@ -297,14 +307,15 @@ def _check_expected(expected: type | None, found: type, version: int) -> None:
 def decode_response_in_slices(
     frame: bytes, api_key: int, api_version: int, size: int
 ) -> Generator[None, None, Response]:
-    """Decode a response frame in steps: yield after every ``size`` array elements, and finally return what
-    ``decode_response`` returns. Raises: DecodeError.
+    """Decode a response frame; yield after every ``size`` array elements, so that the caller can do other work.
+
+    The generator finally returns the result of ``decode_response``. Raises: DecodeError if the frame is invalid.
 
     Args:
         frame: header and body of the response, without a length prefix.
         api_key: API key of the request.
         api_version: version of the request.
-        size: number of array elements in a step.
+        size: number of array elements between two yields.
     """
     api, version = response_api(api_key, api_version)
     header, at = codec.decode_at(ResponseHeader, frame, 0, response_header_version(api, version))
@@ -329,8 +340,8 @@ def encode_request(
     Args:
         body: the request.
         version: version of the request.
-        correlation_id: number that the response repeats.
-        client_id: client id in the header.
+        correlation_id: number of the request; the response contains the same number.
+        client_id: client id in the header; None for null.
         header: complete header, used instead of ``correlation_id`` and ``client_id``; its unknown tagged fields are
             written too.
         engine: "native", "compiled" or "reference"; None for the default.
@@ -404,7 +415,11 @@ def pack_response(encoded: bytes, message: type, version: int, correlation_id: i
 
 @cache
 def _response_head(message: type, version: int) -> tuple[Callable[[int, int], bytes], int]:
-    """Return a function that packs length prefix and header without tagged fields, and the header's size in bytes."""
+    """Return a function that packs the length prefix and the header of a response, and the size of this header in
+    bytes.
+
+    The function gets the length and the correlation id. The header has no tagged fields.
+    """
     tagged = response_header_version(_api_of(message, "response"), version) >= 1
     head = struct.Struct(">iix" if tagged else ">ii")
     return head.pack, head.size - PREFIX.size

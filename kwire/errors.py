@@ -26,9 +26,9 @@ class _LocatedError(WireError):
 
     Attributes:
         reason: the problem, without message and field.
-        path: the field, as in ``protocols[0].metadata``; empty if no field is known.
-        message: name of the message class; empty if not known.
-        version: version of the message; None if not known.
+        path: path of the field, such as ``protocols[0].metadata``; "" if the field is unknown.
+        message: name of the message class; "" if unknown.
+        version: version of the message; None if unknown.
     """
 
     def __init__(self, reason: str, *, path: str = "", message: str = "", version: int | None = None) -> None:
@@ -53,9 +53,9 @@ class DecodeError(_LocatedError):
     """The error for bytes that are not a valid encoding of the message.
 
     Attributes:
-        path: the field, as in ``protocols[0].metadata``.
-        offset: offset of the first byte of the field, or of its invalid part; counted from the start of the data passed
-            in.
+        path: path of the field, such as ``protocols[0].metadata``.
+        offset: offset of the first byte of the field, or of its invalid part. It counts from the start of the data that
+            the caller has passed.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class UnknownApi(DecodeError):
 
 
 class UnknownRecordType(UnknownApi):
-    """The error for a record type of a coordinator's topic that kwire does not declare.
+    """The error for a record type in a coordinator's topic, such as __consumer_offsets, that kwire does not declare.
 
     A reader of the topic may report the record and skip it.
 

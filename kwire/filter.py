@@ -40,7 +40,7 @@ CONSTANTS = {"null": None, "true": True, "false": False}  # as JSON writes them
 
 
 class FilterError(ValueError):
-    """A filter that is invalid or can never match; the message marks the invalid part."""
+    """The error for a filter that is invalid or can never match. Its message marks the invalid part."""
 
 
 class Column(NamedTuple):
@@ -56,7 +56,7 @@ class Column(NamedTuple):
 
 
 class _InvalidPart(Exception):
-    """An invalid part of a filter.
+    """The exception for an invalid part of a filter.
 
     Args:
         node: syntax tree of the part.

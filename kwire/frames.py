@@ -75,8 +75,9 @@ class FrameBuffer:
         self._at = 0
 
     def _begin_to_collect(self) -> None:
-        """Switch to collecting a large frame: move its received part from the buffer into a BytesIO, to which later
-        bytes are appended.
+        """Begin to collect a large frame in a BytesIO: move its received bytes from the buffer to the BytesIO.
+
+        Bytes of the frame that arrive later are appended to the BytesIO.
         """
         (size,) = _size_at(self._data, self._at)
         received = memoryview(self._data)[self._at + PREFIX.size :]
@@ -85,8 +86,8 @@ class FrameBuffer:
         self._append(received)
 
     def _collect(self, data: bytes) -> bytes:
-        """Append received bytes to the large frame that is being collected; return the bytes that belong to later
-        frames.
+        """Append received bytes to the large frame that is being collected. Return the bytes after the end of this
+        frame.
         """
         rest = data[self._missing :]
         self._append(data[: self._missing])
@@ -152,7 +153,9 @@ class FrameBuffer:
         return held >= size or size > self.limit
 
     def _release_consumed(self) -> None:
-        """Replace a large buffer by a small one, once only the beginning of the next frame is in it."""
+        """Release the memory of the frames that were returned, if the buffer is large and only part of the next frame
+        is in it.
+        """
         if self._at > SMALL:
             self._data = self._data[self._at :]
             self._at = 0

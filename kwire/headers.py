@@ -6,8 +6,10 @@ from kwire.schema import Api, Int16, Int32, String, data
 
 @data(versions="0-2", flexible="2+")
 class RequestHeader:
-    """The header of a request. v0 has no client id (only ControlledShutdown v0 uses v0); v1 adds the client id; v2 adds
-    tagged fields.
+    """The header of a request.
+
+    Version 0 has no client id; only ControlledShutdown v0 uses it. Version 1 adds the client id, version 2 adds tagged
+    fields.
     """
 
     request_api_key: int = Int16()
@@ -18,7 +20,7 @@ class RequestHeader:
 
 @data(versions="0-1", flexible="1+")
 class ResponseHeader:
-    """The header of a response. v1 adds tagged fields."""
+    """The header of a response. Version 1 adds tagged fields."""
 
     correlation_id: int = Int32()
 

@@ -40,17 +40,19 @@ def uuid_hash(uuid: UUID) -> int:
 
 
 def partition_hash(topic: str, partition: int) -> int:
-    """Return Java's ``TopicPartition.hashCode`` as an integer, not yet truncated to 32 bits."""
+    """Return Java's ``TopicPartition.hashCode`` before it is truncated to 32 bits."""
     return 31 * (31 + partition) + string_hash(topic)
 
 
 def share_partition_hash(topic_id: UUID, partition: int) -> int:
-    """Return ``hashCode`` of the record TopicIdPartition in Kafka's server-common, not yet truncated to 32 bits."""
+    """Return ``hashCode`` of the record TopicIdPartition in Kafka's server-common, before it is truncated to 32
+    bits.
+    """
     return 31 * uuid_hash(topic_id) + partition
 
 
 def id_partition_hash(topic_id: UUID, partition: int) -> int:
-    """Return ``hashCode`` of the broker's ``TopicIdPartition`` as an integer, not yet truncated to 32 bits."""
+    """Return ``hashCode`` of the broker's ``TopicIdPartition``, before it is truncated to 32 bits."""
     return 31 * (31 + uuid_hash(topic_id)) + partition
 
 
@@ -59,7 +61,7 @@ def map_order(keys: Iterable[str], most: int = 0) -> list[str]:
 
     Args:
         keys: strings in insertion order.
-        most: largest number of keys that the map ever had; 0 if that is the current number.
+        most: largest number of keys that the map ever had; 0 if it never had more than the current number.
     """
     return bucket_order(keys, string_hash, most)
 
@@ -70,8 +72,8 @@ def timeline_map_order(keys: Iterable[str], most: int = 0) -> list[str]:
     Source: Kafka's BaseHashTable.findSlot and SnapshottableHashTable.CurrentIterator.
 
     Args:
-        keys: strings in insertion order, all of which have been set again since the map had ``most`` keys.
-        most: largest number of keys that the map ever had; 0 if that is the current number.
+        keys: strings in insertion order. Each of them must have been set again since the map had ``most`` keys.
+        most: largest number of keys that the map ever had; 0 if it never had more than the current number.
     """
     listed = list(keys)
     bits = 1
@@ -89,8 +91,8 @@ def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int
     Args:
         keys: keys in insertion order.
         hash_of: function that returns Java's hash code of a key.
-        most: largest number of keys that the map ever had, which determines the number of buckets; 0 if that is the
-            current number.
+        most: largest number of keys that the map ever had; it determines the number of buckets. 0 if the map never had
+            more than the current number.
     """
     listed = list(keys)
     return _by_bucket(listed, hash_of, table_size(max(most, len(listed))))
@@ -99,7 +101,8 @@ def bucket_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int], most: int
 def copy_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int]) -> list[_Key]:
     """Return keys in the order of a Java HashSet that was constructed from a collection.
 
-    Such a set doubles its buckets at 12, 24, 48 ... keys, one key earlier than a set filled by add().
+    Such a set doubles its number of buckets at 12, 24, 48 ... keys. A set that add() has filled doubles it one key
+    later.
 
     Args:
         keys: keys in insertion order.
@@ -112,8 +115,8 @@ def copy_order(keys: Iterable[_Key], hash_of: Callable[[_Key], int]) -> list[_Ke
 def grouped_order(calls: Iterable[str]) -> list[str]:
     """Return strings in the order of a Java HashMap filled by computeIfAbsent.
 
-    computeIfAbsent inserts a key at the head of its bucket, and resizes before the insertion, so the last new key
-    causes no resize.
+    computeIfAbsent inserts a key at the head of its bucket. The map is resized before the insertion, not after it, so
+    that the key that is inserted last causes no resize.
 
     Args:
         calls: the arguments of the calls, in order; they may repeat.
@@ -156,7 +159,7 @@ def table_size(held: int, size: int = 16) -> int:
     """Return the number of buckets of a Java HashMap that has held up to ``held`` keys.
 
     Args:
-        held: the largest number of keys.
+        held: the largest number of keys that the map ever had.
         size: the initial number of buckets.
     """
     while held > size * 3 // 4:
@@ -183,7 +186,7 @@ def partition_for(group_id: str, partitions: int) -> int:
 
 
 def murmur2(data: bytes) -> int:
-    """Return the murmur2 hash of a record key, an unsigned 32-bit integer, from which producers choose the partition.
+    """Return the murmur2 hash of a record key, an unsigned 32-bit integer. Producers choose the partition by this hash.
 
     Source: Kafka's Utils.murmur2.
     """

@@ -1,4 +1,4 @@
-"""The wire layout of one message version: a tree of six kinds of nodes that no longer depends on versions.
+"""The wire layout of one message version: a tree of six kinds of nodes, without version conditions.
 
 Each engine, the JSON form and the output of ``kwire layout`` is one ``match`` over these kinds. Only this module
 compares versions. A layout is plain data.
@@ -28,7 +28,14 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """The layout of a UTF-8 string after its length: int16, or an unsigned varint of length + 1 if compact."""
+    """The layout of a UTF-8 string: its length, then its bytes.
+
+    The length is an int16; in the compact encoding it is an unsigned varint of length + 1.
+
+    Attributes:
+        compact: True for the compact encoding.
+        null: True if null is allowed.
+    """
 
     compact: bool
     null: bool
@@ -36,7 +43,15 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """The layout of bytes after their length: int32, or an unsigned varint of length + 1 if compact."""
+    """The layout of a bytes field: its length, then its content.
+
+    The length is an int32; in the compact encoding it is an unsigned varint of length + 1.
+
+    Attributes:
+        compact: True for the compact encoding.
+        null: True if null is allowed.
+        records: True if the content is records (batches or messages).
+    """
 
     compact: bool
     null: bool
@@ -45,8 +60,14 @@ class Blob:
 
 @dataclass(frozen=True, slots=True)
 class List:
-    """The layout of an array with its elements after their count: int32, or an unsigned varint of count + 1 if
-    compact.
+    """The layout of an array: the number of elements, then the elements.
+
+    The number is an int32; in the compact encoding it is an unsigned varint of number + 1.
+
+    Attributes:
+        element: layout of an element.
+        compact: True for the compact encoding.
+        null: True if null is allowed.
     """
 
     element: Node
@@ -56,9 +77,14 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Maybe:
-    """The layout of a nullable struct, which begins with a marker.
+    """The layout of a nullable struct: a marker, then the struct if it is not null.
 
-    The marker is a signed byte (-1 null, 1 present), or in a tagged field an unsigned varint (0 null, 1 present).
+    The marker is a signed byte: -1 for null, 1 for a struct. In a tagged field, the marker is an unsigned varint: 0 for
+    null, 1 for a struct.
+
+    Attributes:
+        record: layout of the struct.
+        tagged: True if the struct is a tagged field.
     """
 
     record: Record
@@ -67,13 +93,13 @@ class Maybe:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """A field of a Record.
+    """The layout of one field of a struct.
 
     Attributes:
         name: name of the attribute in the message class.
-        node: type of the field on the wire.
+        node: layout of the value.
         field: declaration of the field, with the default.
-        tag: tag of a field in the tagged section; None for other fields.
+        tag: tag number of a field in the tagged section; None for a field outside the tagged section.
     """
 
     name: str
@@ -84,13 +110,14 @@ class Slot:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """The layout of a struct: fields in wire order, then the tagged section if ``flexible``.
+    """The layout of a struct: fields in wire order, then the tagged section if the version is flexible.
 
     Attributes:
         type: class of the struct.
         slots: fields outside the tagged section.
-        tagged: fields in the tagged section, by tag.
-        absent: fields that this version lacks; encoding raises an error unless they have their default value.
+        flexible: True if the struct ends with a tagged section.
+        tagged: fields in the tagged section, in ascending order of their tags.
+        absent: fields that this version lacks. Encoding raises an error unless they have their default value.
     """
 
     type: type
@@ -119,7 +146,7 @@ _resolved: dict[tuple[type, int], Record] = {}
 
 
 def resolve(message: type, version: int) -> Record:
-    """Return the layout of a message in one version, from a cache after the first call.
+    """Return the layout of a message in one version. The layout is cached.
 
     Raises: SchemaError if the message does not have this version.
     """
@@ -184,9 +211,10 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
 
 
 def smallest(node: Node) -> int:
-    """Return the size in bytes of the shortest value of this node.
+    """Return the size, in bytes, of the shortest possible encoding of a value with this layout.
 
-    Each array element takes at least this size, which limits the possible count of elements.
+    The count of an array is checked with the size of its shortest element: the remaining bytes must be able to contain
+    all elements.
     """
     match node:
         case Fixed(wire):
@@ -208,8 +236,8 @@ _NUMBER = 32
 
 
 def weight(node: Node) -> int:
-    """Return the minimum memory, in bytes, that a decoded value of this layout takes, without the content of strings
-    and bytes.
+    """Return the minimum memory, in bytes, of a decoded value with this layout. The content of strings and bytes is
+    excluded.
 
     ``kwire.limits`` explains how the memory of a decoded message is limited.
     """
@@ -234,9 +262,9 @@ def element_weight(array: List) -> int:
 
 
 def heaviest(node: Node) -> float:
-    """Return the maximum memory, in bytes, that one encoded byte of this layout can need when decoded.
+    """Return the largest possible ratio of memory to encoded size for this layout: bytes of memory per encoded byte.
 
-    Strings and bytes are not counted.
+    The content of strings and bytes is excluded.
     """
     match node:
         case List(element):
@@ -268,7 +296,7 @@ def text(message: type, version: int) -> str:
 
 
 def form(node: Node) -> str:
-    """Return Kafka's name of the wire type of a node, such as ``compact_nullable_string``."""
+    """Return Kafka's name of the wire type that a layout describes, such as ``compact_nullable_string``."""
     match node:
         case Fixed(wire):
             return wire

@@ -1,4 +1,5 @@
-"""Lazy public names of a package: each is imported on first use, so that one name does not load the whole package.
+"""Lazy public names of a package. A name is imported on first use, so that using one name does not load the whole
+package.
 
 The names are listed in one place, the stub ``__init__.pyi`` of the package, which type checkers read too. Each line of
 the stub imports one name: ``from kwire.codec import decode as decode``.
@@ -10,10 +11,10 @@ if TYPE_CHECKING:
 
 
 def lazy_names(names: "dict[str, object]") -> "tuple[Callable[[str], object], Callable[[], list[str]]]":
-    """Return the functions ``__getattr__`` and ``__dir__`` that import the public names of a package on first use.
+    """Return the functions ``__getattr__`` and ``__dir__`` for a package whose public names are imported on first use.
 
     Args:
-        names: The package's ``globals()``; a name is stored there when it is first used.
+        names: ``globals()`` of the package. After the first use of a name, its value is stored there.
     """
     modules: dict[str, str] = {}  # by public name
 

@@ -1,8 +1,9 @@
 """Dataclasses whose methods are generated on first use.
 
-``dataclasses.dataclass`` compiles up to eight methods for each class, which takes most of the time of an import, and a
-process uses less than half of the classes that it imports. Here the decorator compiles nothing. The first call of a
-constructor compiles ``__init__``. The first use of anything else generates it with ``dataclasses.dataclass``.
+``dataclasses.dataclass`` compiles up to eight methods for each class, which takes most of the time of an import. A
+process uses less than half of the classes that it imports. The decorator of this module therefore compiles nothing. The
+first call of the constructor compiles ``__init__``. The first use of any other method or attribute generates all of
+them with ``dataclasses.dataclass``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls: type | None = None, /, *, slots: bool = False, **options: bool) -> Any:
-        """Return a dataclass, as ``dataclasses.dataclass`` does. Only classes with slots are generated later.
+        """Return a dataclass, as ``dataclasses.dataclass`` does, but generate its methods on first use.
+
+        Without ``slots``, or with the option ``order``, the methods are generated immediately.
 
         Args:
             cls: The class that declares the fields; None if the decorator has arguments.
@@ -66,7 +69,7 @@ class _LazyClass:
         self.result.__qualname__ = declared.__qualname__
 
     def _methods(self) -> Iterator[str]:
-        """Yield the names of the methods that the dataclass may have."""
+        """Yield the names of the methods that ``dataclasses.dataclass`` would generate with these options."""
         frozen, eq = self._options.get("frozen"), self._options.get("eq", True)
         yield from (f"__{name}__" for name in ("init", "repr", "eq") if self._options.get(name, True))
         if frozen:
@@ -75,7 +78,7 @@ class _LazyClass:
             yield "__hash__"
 
     def _placeholder(self, name: str) -> Any:
-        """Return a method that generates the method with this name, and calls it."""
+        """Return a method that, when it is called, generates the real method named ``name`` and calls it."""
         generate = self._generate_init if name == "__init__" else self.complete
 
         def method(instance: Any, /, *args: Any, **values: Any) -> Any:
@@ -92,7 +95,7 @@ class _LazyClass:
                 self.result.__init__ = _init(self.result, fields, self._options.get("frozen", False))
 
     def complete(self) -> None:
-        """Replace all placeholders by what ``dataclasses.dataclass`` generates."""
+        """Replace all placeholders by the methods and attributes that ``dataclasses.dataclass`` generates."""
         with _generating:
             if self._is_complete:
                 return
@@ -109,7 +112,9 @@ class _LazyClass:
 
 
 class _Attribute:
-    """An attribute of a class whose first access completes the class."""
+    """A descriptor that is the placeholder of a class attribute; the first access generates all methods of the
+    class.
+    """
 
     def __init__(self, lazy_class: _LazyClass, name: str) -> None:
         self._lazy_class = lazy_class
@@ -121,7 +126,7 @@ class _Attribute:
 
 
 class _Factory:
-    """The default of a parameter whose field has a ``default_factory``."""
+    """The marker that a constructor has as the default of a parameter whose field has a ``default_factory``."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -131,7 +136,7 @@ FACTORY = _Factory()
 
 
 def _own_fields(declared: type) -> dict[str, Any]:
-    """Return the default by name of each field that a class itself declares, as it is written: a value or a Field."""
+    """Return the fields that a class itself declares: for each name its default as written, a value or a Field."""
     body = vars(declared)
     return {
         name: body.get(name, MISSING)
@@ -141,9 +146,9 @@ def _own_fields(declared: type) -> dict[str, Any]:
 
 
 def _fields(declared: Any, kw_only: bool) -> dict[str, tuple[Field[Any], bool]]:
-    """Return the fields of a class by name, those of its bases first, and whether each is keyword-only.
+    """Return the fields of a class by name, and for each field whether it is keyword-only. Inherited fields come first.
 
-    ``kw_only``: whether fields of the class itself are keyword-only.
+    ``kw_only``: whether the fields that the class itself declares are keyword-only.
     """
     fields: dict[str, tuple[Field[Any], bool]] = {}
     for base in reversed(declared.__mro__[1:]):

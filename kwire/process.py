@@ -1,8 +1,8 @@
 """Start and end of a command's process, shared by ``kwire`` and ``mockbroker``.
 
-Ctrl-C ends the process with one line on stderr and exit code 130. A closed pipe on stdout ends it as it ends other
-programs: killed by SIGPIPE (141 in a shell), without output. This module imports little, because Ctrl-C prints a
-traceback until ``run`` is called.
+Ctrl-C ends the process with one line on stderr and exit code 130. A closed pipe on stdout ends the process by SIGPIPE
+(141 in a shell), without output, as in other programs. This module imports little, because Ctrl-C prints a traceback
+until ``run`` is called.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ _reported: list[int] = []  # SIGINT, once its line is written
 
 
 def run(module: str) -> None:
-    """Run a click command with the command-line arguments of the process. Raises: SystemExit with the exit code of the
-    command.
+    """Run a click command with the command-line arguments of the process.
 
-    ``module``: name of the module that contains the command, as the function ``main``.
+    ``module``: name of the module that contains the command as its function ``main``. Raises: SystemExit with the exit
+    code of the command.
     """
     _replace_handler(signal.default_int_handler, _exit)  # nothing needs cleanup while modules are imported
     gc.disable()  # until modules are imported
@@ -53,10 +53,10 @@ def _open_streams() -> None:
 
 
 def end_imports() -> None:
-    """End the part of a process in which it imports its modules.
+    """Record that the process has imported its modules.
 
-    From this call on, Ctrl-C raises KeyboardInterrupt, if ``run`` was called before, and garbage is collected, except
-    for the objects of the imported modules, which exist as long as the process.
+    From this call on, the garbage collector runs, but ignores all objects that exist now, because modules are never
+    deleted. Ctrl-C raises KeyboardInterrupt from now on, if ``run`` was called before.
     """
     gc.freeze()
     gc.enable()
@@ -82,7 +82,7 @@ def _report_interrupt() -> None:
 def _replace_handler(old: object, new: object) -> None:
     """Install the handler ``new`` for SIGINT, but only if the current handler is ``old``.
 
-    So a background job that ignores SIGINT continues to ignore it.
+    Therefore, a background job that ignores SIGINT continues to ignore it.
     """
     if signal.getsignal(signal.SIGINT) is old:
         signal.signal(signal.SIGINT, new)  # type: ignore[arg-type]

@@ -24,10 +24,9 @@ MESSAGES = {name.partition(".")[0] for name in FIELDS} | CONFIGS
 
 
 def redact(message: Any) -> bool:
-    """Replace the secrets in a decoded message, such as passwords and tokens, by REDACTED; return whether there were
-    any.
+    """Replace the secrets in a decoded message, such as passwords and tokens, by REDACTED.
 
-    The message itself is changed.
+    The message object itself is changed. Return whether it contained any secrets.
     """
     name, has_secrets = type(message).__qualname__, False
     if name not in MESSAGES:
@@ -43,7 +42,7 @@ def redact(message: Any) -> bool:
 
 
 def _redact_configs(request: Any) -> bool:
-    """Replace the values of secret configs in a request; return whether it had any."""
+    """Replace the values of secret configs in a request. Return whether the request contained any such configs."""
     secret = [
         config
         for resource in request.resources
@@ -56,5 +55,5 @@ def _redact_configs(request: Any) -> bool:
 
 
 def _is_secret(name: str) -> bool:
-    """Return whether a config contains a secret. ``name``: name of the config, also with a listener prefix."""
+    """Return whether the value of a config is a secret. ``name``: name of the config, also with a listener prefix."""
     return re.fullmatch(HIDDEN_CONFIG, name, re.IGNORECASE) is not None

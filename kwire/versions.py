@@ -1,5 +1,5 @@
-"""All versions of a message side by side, which shows when fields were added, removed, or became nullable, compact or
-tagged.
+"""All versions of a message side by side. They show in which version a field was added or removed, or became nullable,
+compact or tagged.
 
 The functions compare the layouts of the versions, not the declarations.
 """
@@ -26,7 +26,7 @@ class Row:
         path: path of the field without indices, as in ``topics.partitions.index``.
         depth: number of structs that contain the field.
         field: declaration of the field; None for the tagged section of a struct.
-        forms: wire type by version, for the versions that have the field.
+        forms: name of the wire type by version; only the versions that have the field.
     """
 
     path: str
@@ -44,9 +44,10 @@ class Row:
 
 
 def rows(message: type, version: int | None = None) -> list[Row]:
-    """Return the fields of a message, in wire order.
+    """Return the fields of a message, in wire order, each with its wire type in every version.
 
     Args:
+        message: class of the message.
         version: the only version to include; None for all versions.
 
     Raises: SchemaError if the message does not have this version.
@@ -107,13 +108,15 @@ def ranges(table: Sequence[Row], versions: Sequence[int]) -> list[Versions]:
 
 
 def text(message: type, width: int | None = None) -> str:
-    """Return all versions of a message as a table: a row for each field, a column for each range of equal versions.
+    """Return all versions of a message as a table: a row for each field, a column for each range of versions with equal
+    layout.
 
     A cell with SAME has the same type as the cell to its left. The fields of a struct are in the indented rows below
     it, so the type of an array of structs is just "array".
 
     Args:
-        width: maximum width in characters; further columns go into another table below. None for one table.
+        message: class of the message.
+        width: maximum width in characters. Columns that do not fit go into another table below. None for one table.
     """
     table = rows(message)
     columns = ranges(table, _versions(message))
@@ -151,7 +154,8 @@ def _cells(forms: Sequence[str]) -> list[str]:
 
 
 def json_form(message: type, version: int | None = None) -> dict[str, object]:
-    """Return the versions of a message as an object for JSON: for each field its wire type by version range.
+    """Return the versions of a message as an object that can be written as JSON: for each field, its wire type by
+    version range.
 
     The type is null in versions that do not have the field. ``version``: the only version to include; None for all
     versions.
