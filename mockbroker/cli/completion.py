@@ -37,7 +37,7 @@ def case_names() -> list[str]:
 def running(path: str, key: str) -> Completer:
     """Return a ``shell_complete`` function that proposes names from the control API of a running broker.
 
-    The URL of the control API is the value of ``--url``, or comes from the environment. If the server does not respond,
+    The URL of the control API is the value of ``--url``, or of an environment variable. If the server does not respond,
     the function proposes nothing.
 
     Args:

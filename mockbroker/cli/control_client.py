@@ -49,7 +49,7 @@ class ControlError(click.ClickException):
 
 
 def segment(name: object) -> str:
-    """Return a name, percent-encoded, as one segment of a URL path."""
+    """Return a name, such as a topic name, percent-encoded for use as one part of a URL path."""
     return quote(str(name), safe="", errors="surrogateescape")
 
 
@@ -63,7 +63,8 @@ class ControlClient:
     Args:
         url: Base URL, such as ``http://127.0.0.1:8080``.
         token: The bearer token of the requests; None if the server requires no token.
-        patience: Seconds after which a request fails, in addition to the time that the server may wait for a condition.
+        patience: Seconds after which a request fails. The time that the server may wait for a condition (``wait_ms``)
+            is added.
 
     Raises:
         click.UsageError: The URL is not valid.
@@ -112,7 +113,7 @@ class ControlClient:
                 raise self._unreachable(error) from error
 
     def pages(self, path: str, **query: object) -> dict[str, Any]:
-        """Read all pages of a list, and return a JSON object with all items and the other keys of the last page.
+        """Read all pages of a list. Return the last page as a JSON object, with the items of all pages in ``items``.
 
         Args:
             path: URL path of the list.
@@ -121,7 +122,8 @@ class ControlClient:
         return self.latest(path, None, **query)
 
     def latest(self, path: str, count: int | None, **query: object) -> dict[str, Any]:
-        """Return a JSON object with the last items of a list, and the other keys of the list's last page.
+        """Read all pages of a list. Return the last page as a JSON object, with the last ``count`` items of the list in
+        ``items``.
 
         Args:
             path: URL path of the list.

@@ -21,8 +21,7 @@ def followed_events(
 
     Args:
         client: The client of the control API.
-        after: Id of the last event that is already known, so that the events after it are yielded; None for new events
-            only.
+        after: Id of an event: only later events are yielded. None for events from now on.
         notify: Function that is called with a text when the connection is lost, and when it is restored.
         filters: Further query parameters, such as ``group``.
 
@@ -48,7 +47,10 @@ def followed_events(
 
 
 def _begin(client: ControlClient) -> float:
-    """Return the time at which the server's journal began, in seconds since 1970; a restart changes it."""
+    """Return the time at which the server's journal began, in seconds since 1970.
+
+    After a restart of the server, the result is different.
+    """
     clock = client.ask("GET", "/v1/clock")
     return datetime.fromisoformat(clock["time"]).timestamp() - float(clock["time_ms"]) / 1000
 

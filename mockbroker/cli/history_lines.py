@@ -23,7 +23,8 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
 
     Args:
         scheme: Name of the protocol, or ``all``.
-        seed: Seed of the first scenario; None for seed 0 or, without ``seeds``, for the scenario of docs/history.md.
+        seed: Seed of the first scenario. None for seed 0 if ``seeds`` is given, else for the scenario of
+            docs/history.md.
         seeds: Number of scenarios; None for one.
         as_json: True for JSON lines instead of tables.
         html: File to which a page with charts is written, for one scenario only; None for no page.

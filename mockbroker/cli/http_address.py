@@ -19,12 +19,12 @@ LAST_PORT = 65_535
 
 @dataclass(frozen=True, slots=True)
 class HttpAddress:
-    """The address of the control API, with the host names and the token that requests may or must contain.
+    """The address of the control API, with the allowed host names and the token of requests.
 
     Attributes:
         host: Address to bind to.
         port: Port to bind to; 0 picks a free port.
-        names: Names that the Host header may contain in addition to those of the address.
+        names: Names that the Host header of a request may contain in addition to ``host``.
         token: The bearer token that each request must contain; None if requests need no token.
     """
 

@@ -36,7 +36,7 @@ def write_journal(journal: Journal, begin: float, file: TextIO) -> None:
 
     Args:
         journal: The journal whose events are written.
-        begin: Time at which ``time_ms`` is 0, in seconds since 1970.
+        begin: Time at which the ``time_ms`` of an event is 0, in seconds since 1970.
         file: The file, open for writing.
     """
 

@@ -258,10 +258,10 @@ def command(
 async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: str) -> None:
     """Wait until stdin ends, and then cancel ``scope``.
 
-    With a manual clock, run each line on stdin as a clock command until then.
+    With a manual clock, run each line of stdin as a clock command before the end.
 
     Args:
-        scope: Cancel scope of the cluster.
+        scope: Cancel scope of the cluster; its cancellation stops the brokers.
         clock: The broker's clock.
         mode: Value of --clock.
     """
@@ -401,7 +401,7 @@ def _security(
 
 
 def _advertised(host: str | None, given: Mapping[str, str], users: bool) -> dict[str, str]:
-    """Return the broker settings that result from the option --advertise.
+    """Return the broker settings that result from the option --advertise; empty without the option.
 
     Args:
         host: Value of --advertise; None if it was not given.

@@ -52,16 +52,16 @@ class Demo:
 
 
 def prepare(clock: str, settings: MutableMapping[str, str], topics: MutableMapping[str, int]) -> Demo:
-    """Return the demo of the option --demo, and add the topic and the setting that the demo needs to those of the
-    cluster.
+    """Return the demo of the option --demo. Add the topic and the setting that the demo needs to ``topics`` and
+    ``settings``.
 
     Args:
         clock: Value of --clock.
-        settings: The broker settings, to which the setting is added.
-        topics: Number of partitions by topic name, to which the topic is added.
+        settings: The broker settings; the function adds the initial rebalance delay if it is not set.
+        topics: Number of partitions by topic name; the function adds the topic of the demo if it is not there.
 
     Raises:
-        click.UsageError: The demo does not work with another option.
+        click.UsageError: The demo does not work with the given options.
     """
     if clock == MANUAL:
         raise click.UsageError("--demo: the consumers of the demo need a running clock: use --clock real")

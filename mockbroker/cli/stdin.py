@@ -16,7 +16,7 @@ MAX_LINE = 1_024  # bytes kept of an unfinished line; every command is shorter
 async def read_lines(file: int = STDIN) -> AsyncIterator[str]:
     """Yield the lines of a file that are not blank, until the file ends or cannot be read.
 
-    A thread reads the file. The file may be shared with other processes, and would become non-blocking for all of them.
+    A thread reads the file, because the file must not be made non-blocking: other processes may use it too.
 
     Args:
         file: File descriptor.

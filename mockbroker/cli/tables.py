@@ -16,7 +16,7 @@ LONGEST = 200  # characters of a value in a table
 def escape(value: object, most: int = LONGEST * 10) -> str:
     r"""Return a value as one line of characters that a terminal shows; other characters are escaped, as in ``\x1b``.
 
-    Characters that the encoding of stdout lacks are escaped too.
+    Characters that cannot be written in the encoding of stdout are escaped too.
 
     Args:
         value: The value, which is converted to text.

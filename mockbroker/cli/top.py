@@ -157,7 +157,7 @@ def _offsets(group: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], int], seconds: float) -> float:
-    """Return by how much the sum of all offsets has grown per second. A new partition counts from offset 0.
+    """Return the growth per second of all partitions together, in records. A new partition counts from offset 0.
 
     Args:
         now: Current end offsets by topic and partition.

@@ -162,7 +162,7 @@ def _show_one(session: Session, fault: Mapping[str, Any]) -> None:
 
 
 def _words(section: Mapping[str, Any]) -> str:
-    """Return a JSON object in a rule, such as the conditions of the rule, as text: ``name=value`` pairs."""
+    """Return a JSON object in a rule, such as its conditions, as a text of ``name=value`` pairs."""
     return " ".join(
         f"{name}={value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}"
         for name, value in section.items()

@@ -1,5 +1,5 @@
-"""Common parts of the subcommands of ``mockbroker ctl``: the client of the control API, the output format and
-click classes.
+"""The client of the control API, the output format and the click classes that all subcommands of ``mockbroker ctl``
+use.
 """
 
 from __future__ import annotations
@@ -70,13 +70,15 @@ class Session:
         self.show(answer, lambda: table(header, rows))
 
     def note(self, text: str) -> None:
-        """Print the result of a command for which the server returns no content. With --json, print nothing."""
+        """Print a text, for a command to which the server returns no content. With --json, print nothing."""
         if not self.as_json:
             click.echo(text)
 
 
 class CtlCommand(click.Command):
-    """A click command that accepts --json after its own name too, and prints errors in the session's output format."""
+    """A click command that also accepts --json after its own name, and prints errors in the output format of the
+    session.
+    """
 
     context_class = Context
 
