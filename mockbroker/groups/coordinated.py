@@ -145,7 +145,7 @@ def member_note(
         event: Kind of the event.
         member: The member.
         reason: Reason for the event; "" for none.
-        generation: Generation or epoch in the event; None for that of the group.
+        generation: Generation or epoch in the event; None for the generation or group epoch of the group.
     """
     return Note(
         event=event,

@@ -1,6 +1,7 @@
 """The table of all group types, and of the conversions between them.
 
-A group type other than the classic one, and the code of conversions, are imported when they are first used.
+The classic group type is always imported. All other group types, and the code of conversions, are imported when they
+are first used.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ class _ImportedLater:
     """A group type whose module is imported when one of its methods is first used.
 
     Args:
-        name: Name of the type, which is that of its folder.
+        name: Name of the type, which is also the name of its folder.
         declaration: The module ``declaration`` of the folder.
 
     Attributes:

@@ -57,7 +57,7 @@ class SubscribedGroup(EpochGroup):
 
     Attributes:
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
-        metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
+        metadata_version: Version of the cluster metadata at the last read; -1 before the first read.
         metadata_refresh_at: Time in seconds at which the metadata is read again at the latest.
     """
 

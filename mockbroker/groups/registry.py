@@ -226,7 +226,7 @@ class Groups(dict[str, CoordinatedGroup]):
     def delete_expired_offsets(self, now: float) -> Effects:
         """Delete expired offsets, then delete groups without members and offsets. Return the journal events.
 
-        The next check is scheduled as well.
+        The method also schedules the next check.
 
         ``now``: the current time in seconds.
         """

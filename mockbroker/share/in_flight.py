@@ -1,8 +1,8 @@
 """The in-flight records of a share partition: batches of offsets, divided into runs with the same state.
 
-Kafka keeps one state per batch, and switches to one state per offset when a part of the batch changes. Here a batch is
-a list of runs (consecutive offsets with the same state), so that thousands of offsets need few objects. ``by_offset``
-records whether Kafka would have switched, because some rules depend on it.
+Kafka keeps one state per batch, and switches to one state per offset when only a part of the batch changes. Here a
+batch is a list of runs (consecutive offsets with the same state), so that thousands of offsets need few objects. Some
+rules depend on whether Kafka has one state per offset; ``by_offset`` records this.
 
 Source: Kafka's InFlightBatch and InFlightState.
 """

@@ -140,7 +140,7 @@ class ShareSessions:
         return self._sessions.pop(key, None)
 
     def is_of(self, connection: int) -> bool:
-        """Return whether a connection has created any session so far, even one that has ended.
+        """Return whether a connection has created at least one session so far. The session may have ended.
 
         ``connection``: number of the connection.
         """

@@ -107,7 +107,8 @@ class SharePartition:
 
         Args:
             state: The stored state.
-            start_offset: The stored start offset; without one, the offset that ``share.auto.offset.reset`` selects.
+            start_offset: The stored start offset; if none is stored, the offset that ``share.auto.offset.reset``
+                selects.
         """
         self.state_epoch = state.state_epoch
         self.start = self.end = start_offset

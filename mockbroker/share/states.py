@@ -28,7 +28,7 @@ class StateSummary:
     Attributes:
         state_epoch: Epoch of the initialization.
         start_offset: Share-partition start offset; -1 if no leader has determined it.
-        leader_epoch: Leader epoch of the last leader that read the state; 0 before the first one.
+        leader_epoch: Leader epoch of the last leader that read the state; 0 if no leader has read it.
         complete_count: Number of records after the start offset on whose delivery is complete; -1 if unknown.
     """
 
@@ -95,7 +95,7 @@ class ShareStates:
 
         Args:
             key: The share partition.
-            state_epoch: The group epoch; a later initialization has a higher one.
+            state_epoch: The group epoch; it is higher at each later initialization.
             start_offset: The first offset to deliver; -1 if the leader determines it by ``share.auto.offset.reset``.
             now: The broker's time in seconds.
 

@@ -295,7 +295,7 @@ class Transactions(dict[str, Transaction]):
     def remove_expired(self, now: float) -> None:
         """Remove the transactional ids that have no open transaction and were not used for too long.
 
-        The limit is ``transactional.id.expiration.ms``. The next check is scheduled as well.
+        The limit is ``transactional.id.expiration.ms``. The method also schedules the next check.
 
         ``now``: broker time, seconds.
         """

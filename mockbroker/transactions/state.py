@@ -46,8 +46,8 @@ class Transaction:
     Attributes:
         transactional_id: transactional id.
         producer_id: current producer id.
-        epoch: current producer epoch; NO_EPOCH before one was assigned.
-        last_epoch: previous producer epoch, if the producer may retry with it; else NO_EPOCH.
+        epoch: current producer epoch; NO_EPOCH if none was assigned yet.
+        last_epoch: previous producer epoch, if a retried request may contain this epoch; else NO_EPOCH.
         previous_id: previous producer id, whose epochs were exhausted; else NO_PRODUCER.
         timeout_ms: transaction timeout, milliseconds.
         state: state of the transaction.

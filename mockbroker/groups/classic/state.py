@@ -132,7 +132,7 @@ class ClassicGroup(CoordinatedGroup):
         max_size: Maximum number of members (``group.max.size``).
         quirks: Differences of the emulated release's coordinator (release.py).
         state: State of the group.
-        previous_state: State before the latest transition; None before the first one.
+        previous_state: State before the latest transition; None before the first transition.
         state_since: Time in seconds when the state was entered.
         has_record: Whether a record is written even before the first member has joined, because a JoinGroup created the
             group or it was loaded from a record.

@@ -400,7 +400,7 @@ def _epoch_bump_reason(
     after: ConsumerMember,
     regex_update: RegexUpdate,
 ) -> str:
-    """Return the reason why the request starts a new epoch, or "" if it does not start one.
+    """Return the reason why the request starts a new epoch, or "" if the request starts no epoch.
 
     Args:
         group: The group.

@@ -88,7 +88,7 @@ class ConsumerMember:
         assignor: Server-side assignor that the member requests; None for the group's default.
         classic: Metadata of a member that uses the classic protocol (online migration); None for other members.
         epoch: Member epoch.
-        previous_epoch: Member epoch before the latest reconciliation step; -1 before the first one.
+        previous_epoch: Member epoch before the latest reconciliation step; -1 before the first step.
         state: State of the reconciliation.
         assigned: Assigned partitions.
         pending_revocation: Partitions that the member has to revoke.
@@ -154,7 +154,7 @@ class ConsumerGroup(SubscribedGroup):
             topic; None without an authorizer.
         matches_changed: Whether the resolution in progress has changed the matches of a regular expression.
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
-        metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
+        metadata_version: Version of the cluster metadata at the last read; -1 before the first read.
         metadata_refresh_at: Time in seconds at which the metadata is read again at the latest.
         peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
         subscribed_names: By topic name, the number of members that subscribe to the topic by name.

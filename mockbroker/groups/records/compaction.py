@@ -1,6 +1,7 @@
 """Compaction of the partitions of internal topics, one part of a log after each append.
 
-A coordinator reads its whole partition when it loads it, so a partition is compacted when its size has doubled.
+A coordinator reads the whole log of a partition when it loads the partition. Therefore a partition is compacted when
+its size has doubled.
 """
 
 from __future__ import annotations

@@ -146,7 +146,7 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
 
 
 def _epoch_bump_reason(group: ShareGroup, before: ShareMember, after: ShareMember, context: Context, now: float) -> str:
-    """Return the reason why a heartbeat starts a new epoch, or "" if it does not start one.
+    """Return the reason why a heartbeat starts a new epoch, or "" if the heartbeat starts no epoch.
 
     Args:
         group: The group.

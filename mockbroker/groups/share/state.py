@@ -51,7 +51,7 @@ class ShareMember:
         client_host: Address of the client.
         topics: Names of the subscribed topics.
         epoch: Member epoch.
-        previous_epoch: Member epoch before the latest change; -1 before the first one.
+        previous_epoch: Member epoch before the latest change; -1 before the first change.
         assigned: Assigned partitions.
     """
 
@@ -84,7 +84,7 @@ class ShareGroup(SubscribedGroup):
         initialized: Topics with partitions whose share state is initialized, by topic id.
         deleting: Names of topics whose share state is being deleted, by topic id.
         topic_metadata: Topic ids and partition counts of the existing subscribed topics at the last read, by name.
-        metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
+        metadata_version: Version of the cluster metadata at the last read; -1 before the first read.
         metadata_refresh_at: Latest time in seconds of the next read of the metadata.
         target_is_checked: Whether the target assignment was checked to contain all initialized partitions of subscribed
             topics.

@@ -320,7 +320,7 @@ def _apply(
 
 
 def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGroupSettings) -> str:
-    """Return the reason why a heartbeat starts a new epoch, or "" if it does not start one.
+    """Return the reason why a heartbeat starts a new epoch, or "" if the heartbeat starts no epoch.
 
     Args:
         group: The group.

@@ -170,7 +170,7 @@ class StreamsGroup(EpochGroup):
         with_endpoint: Ids of the members that have an endpoint for interactive queries.
         endpoint_epoch: Epoch of the endpoint information.
         shutdown_by: Id of the member that requested the shutdown of the application; "" for none.
-        metadata_version: Version of the cluster metadata at the last read; -1 before the first one.
+        metadata_version: Version of the cluster metadata at the last read; -1 before the first read.
         metadata_refresh_at: Time in seconds by which the metadata must be read again.
         peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
         timers: Deadlines of the group and its members.

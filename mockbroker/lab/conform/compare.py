@@ -196,8 +196,8 @@ class Bindings:
     def fits(self, recorded: str, ours: object) -> bool:
         """Return whether an id in this run corresponds to a recorded id.
 
-        If neither id is bound yet and both have the same format (such as a UUID after the same prefix), bind them and
-        return True.
+        If the recorded id and ``ours`` are both not bound yet, and have the same format (such as a UUID after the same
+        prefix), bind them and return True.
 
         Args:
             recorded: recorded id.
@@ -275,7 +275,7 @@ class Bindings:
 
         Args:
             item: the element.
-            recorded: True for an element of the recording, False for one of this run.
+            recorded: True for an element of the recording, False for an element of this run.
         """
         if not isinstance(item, Mapping):
             return json.dumps(self._plain(item, recorded=recorded))

@@ -2,7 +2,7 @@
 
 The rules about time are in fixtures/conversations/README.md. A held response must not arrive before the step that
 released it. A response that a timer released must not arrive too early and, with the manual clock (pace.py), not too
-late. A request without a recorded response must not get one.
+late. If the recording has no response to a request, the broker must not send a response.
 """
 
 from __future__ import annotations

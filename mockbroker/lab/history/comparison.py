@@ -114,9 +114,7 @@ class Measured:
 
     @property
     def settled(self) -> list[float]:
-        """The values of ``Change.settled``, in seconds, for the changes that were settled and changed a reader (neither
-        None nor 0).
-        """
+        """The values of ``Change.settled``, in seconds, without the values None and 0."""
         return [change.settled for change in self.changes if change.settled]
 
     @property
@@ -220,8 +218,9 @@ COLUMNS = (
 
 
 def table(measured: Sequence[Measured]) -> list[str]:
-    """Return the lines of a text table: the headings, then one line for each element of ``measured`` (one for each
-    scheme).
+    """Return the lines of a text table: the headings, then one line for each scheme.
+
+    ``measured``: measured costs, one element for each scheme.
     """
     rows = [[name for name, _ in COLUMNS], *([cell(each) for _, cell in COLUMNS] for each in measured)]
     widths = [max(len(row[n]) for row in rows) for n in range(len(COLUMNS))]

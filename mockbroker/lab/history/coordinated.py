@@ -4,7 +4,7 @@
 - ``cooperative``: the group leader assigns, and members revoke only the partitions that move.
 - ``consumer``: the coordinator assigns (KIP-848), and each member reconciles on its own.
 
-Only the brokers use ZooKeeper. Members, network and invariants are those of mockbroker.lab.simulation.
+Only the brokers use ZooKeeper. Members, network and invariant checkers are from mockbroker.lab.simulation.
 """
 
 from __future__ import annotations

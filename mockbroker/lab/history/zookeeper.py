@@ -1,9 +1,9 @@
 """A simulated ZooKeeper: servers that may lag, with sessions, ephemeral nodes and one-time watches.
 
-Server 0 is the leader. Only the leader accepts writes and expires sessions. The other servers apply the leader's
-changes in order, each delayed by its lag, and answer reads from their own state. A session is connected to one server,
-which answers a write after it has applied it. Therefore a client always reads its own writes, but other clients may
-read stale data.
+Server 0 is the leader. Only the leader executes writes and expires sessions. All other servers apply the leader's
+changes in order, each server after its lag, and answer reads from their own state. A session is connected to one
+server. This server answers a write of the session only after it has applied the change. Therefore a client always reads
+its own writes, but other clients may read stale data.
 
 Not modelled: elections, quorums (the leader decides alone and immediately), node versions, sequential nodes, multi.
 Source: ZooKeeper's Programmer's Guide, "Consistency Guarantees", "Sessions" and "Watches".
@@ -319,7 +319,7 @@ class ZooKeeper:
     ) -> Session:
         """Open a session, and return it.
 
-        If a server does not respond in time, try the next one (ClientCnxn's connectTimeout).
+        If a server does not respond in time, the next server is tried (ClientCnxn's connectTimeout).
 
         Args:
             role: kind of client, for the message counts.

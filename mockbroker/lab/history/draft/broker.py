@@ -100,7 +100,8 @@ class Broker:
     def handle(self, connection: int, request: Request, now: float) -> Actions:
         """Handle a request, and return the actions.
 
-        Every broker handles ConsumerMetadata; only the coordinator of the group handles the other requests.
+        Every broker handles ConsumerMetadata. All other requests are handled only by the coordinator of the group; else
+        the response has an error.
 
         Args:
             connection: connection number.

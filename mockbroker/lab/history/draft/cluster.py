@@ -230,7 +230,8 @@ class DraftCluster:
 
         Args:
             group: group id.
-            silent: True if its connections stay open and new ones are not refused, as after a failure of the machine.
+            silent: True if the connections of the broker stay open and new connections get no answer, as after a
+                failure of the machine.
         """
         node = self.coordinator_node(group)
         self.fail(node, silent=silent)
@@ -241,7 +242,8 @@ class DraftCluster:
 
         Args:
             node: broker id.
-            silent: True if its connections stay open and new ones are not refused, as after a failure of the machine.
+            silent: True if the connections of the broker stay open and new connections get no answer, as after a
+                failure of the machine.
         """
         lost = self.brokers.pop(node).lost()
         self._note(kind="failed", node=node)

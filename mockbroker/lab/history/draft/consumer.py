@@ -160,7 +160,7 @@ class Consumer:
         self._forget()
 
     def _forget(self) -> None:
-        """Reset the state of the consumer to that of a new process."""
+        """Reset the state of the consumer to the state of a new process."""
         self.consumer_id, self.generation = None, -1
         self.partitions, self.positions = (), {}
         self._lookup: int | None = None  # link for the coordinator lookup

@@ -1,7 +1,7 @@
 """The coordinator of one group, sans-IO: its inputs are requests, timeouts and topic changes, its outputs are actions.
 
-A coordinator reads from the store directly, and writes with actions. The rest of its state is in memory only and is
-lost when its broker fails: joined members, dead members, unsent responses. All times are in seconds.
+A coordinator reads from the store directly, and writes with actions. Joined members, dead members and unsent responses
+are in memory only: they are lost when the broker of the coordinator fails. All times are in seconds.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Member:
     """A member of a group of the draft protocol.
 
     Attributes:
-        generation: last generation that was sent to the member; -1 before the first one.
+        generation: last generation that was sent to the member; -1 if none was sent.
         connection: number of the connection on which the last request of the member arrived, or None.
         dead: whether the member's session has expired.
         warned: whether a heartbeat of the member has been answered with IllegalGeneration in this rebalance.

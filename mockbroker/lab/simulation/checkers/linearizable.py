@@ -71,7 +71,8 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
     """Return the first operation whose result is impossible in every order, or None if some order explains all
     operations.
 
-    At first, the register has the value -1. With too many possible states, the check gives up and returns None.
+    The first value of the register is -1. The function also returns None if there are too many possible states to check
+    (more than MOST_STATES).
 
     ``operations``: all operations on one register, such as the committed offset of a group and partition.
     """

@@ -56,7 +56,7 @@ class _Check:
     def rates(self, uses: list[QuotaUse]) -> str:
         """Return a description of a byte rate that was exceeded, or of a throttle time that the broker did not apply.
 
-        The result is "" if there is neither.
+        The result is "" if all quotas and throttle times were applied.
 
         ``uses``: requests of one connection, in order.
         """

@@ -23,7 +23,7 @@ class ConsumerClient(EpochMember[ConsumerGroupHeartbeatResponse, Share]):
     Attributes:
         held: owned partitions, as (topic id, partition).
         target: partitions in the last received assignment, as (topic id, partition).
-        reported: owned partitions in the last heartbeat; None before the first one.
+        reported: owned partitions in the last heartbeat; None before the first heartbeat.
         full: whether the next heartbeat contains all fields.
     """
 
