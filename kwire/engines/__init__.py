@@ -1,1 +1,1 @@
-"""Engines of the codec. An engine decodes and encodes one version of a message by functions built from its Layout."""
+"""Engines of the codec. An engine decodes and encodes one version of a message, based on the message's Layout."""

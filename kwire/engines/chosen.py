@@ -1,8 +1,9 @@
 """The choice of the default engine, DEFAULT, which is used if the caller names no engine.
 
 The default is the native engine if the package kwire-native is installed, else the compiled engine. The environment
-variable KWIRE_ENGINE selects another engine. The compiled and the native engine have the same interface: ``decode``,
-``encode``, ``rough_error``, and the tables of functions in use, ``readers`` and ``writers``.
+variable KWIRE_ENGINE selects another engine. The modules of the compiled and the native engine have the same interface:
+the functions ``decode``, ``encode`` and ``rough_error``, and the caches ``readers`` and ``writers`` of the functions
+for each message version.
 """
 
 from __future__ import annotations

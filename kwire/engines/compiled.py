@@ -1,9 +1,9 @@
-"""The compiled engine: it translates a Layout into Python source and then into functions, which are fast and have no
+"""The compiled engine: it translates a Layout into Python source and then into functions. They are fast and keep no
 error context.
 
-A reader and a writer are generated when a version of a message is first decoded or encoded, and cached. They only
-accept or refuse their input. To find the reason of a refusal, ``kwire.codec`` repeats the work with the reference
-engine.
+A function that decodes (reader) or encodes (writer) is generated when a version of a message is first decoded or
+encoded, and cached. Readers and writers only accept or reject their input. To find the reason of a rejection,
+``kwire.codec`` repeats the work with the reference engine.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 def decode_in_slices(
     message: type, data: bytes, offset: int, version: int, weight: int, size: int
 ) -> Generator[None, None, tuple[Any, int]]:
-    """Decode a message; yield after every ``size`` array elements, and finally return the result of ``decode``.
+    """Decode a message; yield after every ``size`` array elements, so that the caller can do other work.
 
-    The caller can do other work whenever the generator yields. Raises: one of REFUSALS.
+    The generator finally returns the result of ``decode``. Raises: one of REFUSALS, without error context.
     """
     try:
         return (yield from _steps(message, version, SLICED)(data, offset, weight, size))
@@ -98,7 +98,7 @@ def _steps(
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """Return the DecodeError for an invalid message above 64 KiB, which the reference engine does not decode again.
+    """Return the DecodeError for an invalid message that is too large for the reference engine to decode it again.
 
     The error has no field path; its offset is the position that the reader had reached.
 
@@ -137,9 +137,9 @@ def encode(value: Any, version: int) -> bytes:
 
 
 def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
-    """Encode a message; yield after every ``size`` array elements, and finally return the encoded bytes.
+    """Encode a message; yield after every ``size`` array elements, so that the caller can do other work.
 
-    The caller can do other work whenever the generator yields. Raises: one of REFUSALS.
+    The generator finally returns the encoded bytes. Raises: one of REFUSALS, without error context.
     """
     write = writer_of(value.__class__, version, WriterOptions(sliced=True))
     encoded: bytes = yield from write(value, size)

@@ -42,8 +42,8 @@ NAMES: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class ReaderOptions:
-    """Options of a generated reader. Each option makes decoding slower, so readers are generated without options where
-    possible.
+    """Options of a generated reader (a function that decodes). Each option makes decoding slower, so readers are
+    generated without options where possible.
 
     Attributes:
         weighed: True to check the memory of decoded arrays against a maximum.
@@ -64,12 +64,12 @@ class ReaderOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriterOptions:
-    """Options of a generated writer.
+    """Options of a generated writer (a function that encodes).
 
     Attributes:
-        careful: True to encode every text: surrogate escapes as the original bytes, and text of any length. False to
-            raise UnicodeEncodeError for surrogate escapes, and IndexError for a text whose length as a varint needs
-            several bytes.
+        careful: True to encode every text: surrogate escapes as the original bytes, and text of any length. False for a
+            faster writer, which raises UnicodeEncodeError for surrogate escapes, and IndexError for a text whose length
+            needs a varint of several bytes.
         sliced: True to generate a writer that is a generator; its second argument is the number of array elements
             between two yields.
     """
@@ -94,9 +94,10 @@ def run(source: str, names: Names) -> dict[str, Any]:
 
 
 def missing(record: Record) -> list[tuple[str, Field]]:
-    """Return name and declaration of each field of a struct that does not exist in the layout's version.
+    """Return name and declaration of each field that a message version lacks. A reader sets such a field to its
+    default.
 
-    A reader sets such a field to its default.
+    ``record``: layout of a struct in that version.
     """
     carried = {slot.name for slot in (*record.slots, *record.tagged)}
     return [(name, field) for name, field in schema_of(record.type).fields.items() if name not in carried]

@@ -1,8 +1,9 @@
 """The native engine: the package ``kwire-native``, an interpreter in Rust that decodes and encodes any message.
 
-``reader_of`` and ``writer_of`` pass the layout of a version to the package as a table of tuples, once, and return
-functions with the same results as those of the compiled engine. The package contains no list of messages, so that it
-needs no change for a new API. Like the compiled engine, the native engine only accepts or refuses its input.
+``reader_of`` and ``writer_of`` pass the layout of a message version to the package once, as a table of nested tuples.
+The functions that they return have the same results as the functions of the compiled engine. The package contains no
+list of messages, so that it needs no change for a new API. Like the compiled engine, the native engine only accepts or
+rejects its input.
 """
 
 from __future__ import annotations
@@ -30,8 +31,9 @@ writers: dict[type, dict[int, compiled.Writer]] = {}
 
 @cache
 def package() -> Any:
-    """Return the module ``kwire_native``; None if the module is not installed, or does not accept the tables of this
-    engine.
+    """Return the module ``kwire_native``.
+
+    The result is None if the module is not installed, or if its version does not fit to this engine.
     """
     try:
         module = import_module("kwire_native")
@@ -117,7 +119,9 @@ class _Compiled:
 
 
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
-    """Return the DecodeError for an invalid message above 64 KiB, which the reference engine does not decode again.
+    """Return the DecodeError for an invalid message that is too large for the reference engine to decode it again.
+
+    The error has no field path; its offset is the position that the reader had reached.
 
     Args:
         message: class of the message.
@@ -135,9 +139,10 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
 
 
 def table(node: Node) -> tuple[Any, ...]:
-    """Return the table that describes a layout to the package kwire-native.
+    """Return a layout as a table for the package kwire-native.
 
-    The table consists of nested tuples of classes, numbers and flags. The first element of a tuple is its kind.
+    The table consists of nested tuples of classes, numbers and flags. The first element of each tuple is the kind of
+    the layout node.
     """
     match node:
         case Fixed(wire):
@@ -174,8 +179,9 @@ def _names(cls: type) -> list[str]:
 
 
 def _initial(field: Field) -> tuple[Any, ...]:
-    """Return the description of a field's default for the package kwire-native: a shared object, an empty list, or a
-    struct.
+    """Return a field's default as a tuple for the package kwire-native.
+
+    The tuple describes an object that all messages share, a new empty list, or a new struct.
     """
     value = field.initial()
     if not field.is_fresh:

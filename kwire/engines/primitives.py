@@ -1,11 +1,12 @@
 """Construct classes for Kafka's wire types. Each class checks a length or count before it uses the number.
 
-The classes of the construct package are not used for variable lengths: its varints have no length limit, its arrays
-loop over any count, and its errors have no byte offset. Every failure here is a DecodeError or EncodeError with the
-path of the field; a DecodeError also contains the byte offset where the field begins.
+The construct package has its own classes for values of variable length, but they are not used: its varints have no
+length limit, its arrays loop over any count, and its errors have no byte offset. Every failure in this module is a
+DecodeError or EncodeError with the path of the field; a DecodeError also contains the byte offset where the field
+begins.
 
 As in Kafka, any negative length is null, any non-zero byte is true, and unknown or unordered tags are accepted. Text
-that is not UTF-8 survives a round trip (as surrogate escapes).
+that is not UTF-8 is decoded with surrogate escapes, so that encoding results in the same bytes again.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from kwire.limits import MAX_TEXT, MAX_VARINT, TAG_WEIGHT
 
 
 def where(path: str) -> str:
-    """Convert a path of the construct package to the form in error messages.
+    """Convert a field path of the construct package to a field path for error messages.
 
     For example, ``(parsing) -> protocols -> [0] -> metadata`` becomes ``protocols[0].metadata``.
     """
@@ -37,7 +38,7 @@ def read(stream: BinaryIO, size: int, path: str, start: int) -> bytes:
     Args:
         stream: stream that contains the message.
         size: number of bytes.
-        path: path of the field, in the form of the construct package.
+        path: path of the field, as the construct package writes it.
         start: byte offset of the field, for the error.
 
     Raises: Truncated if fewer bytes remain.
@@ -137,7 +138,7 @@ def read_count(stream: BinaryIO, length: Length, smallest: int, path: str) -> in
 
 
 def read_presence(stream: BinaryIO, tagged: bool, path: str) -> bool:
-    """Read the marker before a nullable struct; return False if the struct is null.
+    """Read the marker before a nullable struct; return True if a struct follows, False if the struct is null.
 
     Args:
         stream: stream that contains the message.
@@ -199,7 +200,7 @@ BOOLEANS = {False: False, True: True}  # accepted as booleans: these and values 
 
 
 class Fixed(Construct):
-    """The construct of an integer, boolean or float of fixed width. Its format is a format string of Python's
+    """The construct of an integer, boolean or float of fixed width. Its argument is a format string of the module
     ``struct``.
     """
 
@@ -250,7 +251,8 @@ class Uuid(Construct):
 class Length(Construct):
     """The construct of a length or count.
 
-    On the wire, the number is an integer of fixed width, or an unsigned varint of the number plus 1. Null is None.
+    In the compact encoding, the number is an unsigned varint of the number plus 1; otherwise it is an integer of fixed
+    width. A null value is None in Python.
     """
 
     def __init__(self, code: str | None, null: bool) -> None:

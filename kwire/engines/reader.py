@@ -6,8 +6,8 @@ The source is straight-line code, and uses these techniques:
   array that precedes them.
 - A string or bytes value is one slice; its end is the position of the next field.
 - Positions are local variables ``p``, ``p1``, ``p2`` ... that only grow.
-- Lengths of one and two bytes are computed in place. Longer lengths and tagged fields that are present take a separate
-  branch.
+- Lengths of one and two bytes are computed in place. Longer lengths, and tagged sections that are not empty, take a
+  separate branch.
 - All structs of an array are created at once, before they are filled.
 - Only the last line of the function checks that it has not read past the end of the data. Before that line, ``struct``
   and index access raise an exception at the end of the data, and a slice that is too short moves the position past the
@@ -58,10 +58,11 @@ class _ReadFunction:
     them.
 
     Attributes:
-        base: variable with the position of the next field, less ``offset``.
-        offset: bytes between ``base`` and the next field that is not pending.
-        array: pending array of fixed-size elements: its layout, the variable of its count, and its target.
-        run: pending fixed-size fields, each as struct code and target variable.
+        base: name of a variable of the generated function. Its value plus ``offset`` is the position of the next field.
+        offset: number of bytes from the position in ``base`` to the next field that is not pending.
+        array: pending array of fixed-size elements: its layout, the variable of its count, and the variable or
+            attribute to which it is assigned; None if no array is pending.
+        run: pending fixed-size fields, each as struct code and the variable or attribute to which it is assigned.
         after: statements to add after the pending fields were read.
     """
 
@@ -169,10 +170,10 @@ class _ReadFunction:
         self.out.add(*after)
 
     def length(self, node: Text | Blob | List) -> str:
-        """Add statements that read a length or count and all pending fields, and return the variable of the length.
+        """Add statements that read all pending fields and a length or count. Return the variable of the length.
 
-        In the compact form, the variable contains the first byte of the varint, else the whole number. The length of a
-        string is read as unsigned: a value above 32767 is null.
+        In the compact encoding, the variable contains only the first byte of the varint; otherwise it contains the
+        whole number. The length of a string is read as unsigned: a value above 32767 is null.
         """
         name = self.out.fresh("n")
         if isinstance(node, Text) and not node.compact and not self.run and self.array is None:

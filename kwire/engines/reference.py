@@ -1,8 +1,8 @@
-"""The reference engine: a Layout as a ``construct.Struct``. It is slow, and its errors name path and offset of the
-field.
+"""The reference engine: a Layout as a ``construct.Struct``. It is slow, but its errors contain path and offset of the
+invalid field.
 
 ``struct(message, version)`` is an ordinary Construct: it can be nested, and ``parse``, ``build`` and ``parse_stream``
-work. It parses bytes to an instance of the message class, and builds bytes from an instance or a mapping.
+work. It parses bytes to an instance of the message class. It builds bytes from an instance or a mapping.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FIXED = {
 
 
 def to_construct(node: Node) -> Construct:
-    """Return the Construct that decodes and encodes a node of a layout."""
+    """Return the Construct that decodes and encodes values with the given layout."""
     match node:
         case Fixed(wire):
             return FIXED[wire]
@@ -112,7 +112,8 @@ class RecordStruct(Adapter):
 
 
 class Section(primitives.Tagged):
-    """The construct of a tagged section whose name does not appear in the paths of errors.
+    """The construct of a tagged section. Unlike the sections of other constructs, its name does not appear in error
+    paths.
 
     The path of a field in the section is ``topics[0].node_id``, not ``topics[0].unknown_tags.node_id``.
     """

@@ -36,14 +36,15 @@ class NativeRefused(Refused):
 
 
 class Unpackers(dict[int, Read]):
-    """A cache of functions that read an array together with the fixed-size fields after it.
+    """A cache of functions. Each function reads an array of one length, together with the fixed-size fields after the
+    array.
 
     The key is the length as encoded on the wire. At most TABLE_SIZE functions are cached.
 
     Attributes:
         code: struct code of an element.
         tail: struct codes of the fixed-size fields after the array.
-        more: number that the encoding adds to a length: 1 in the compact form, else 0.
+        more: number that the encoding adds to a length: 1 in the compact encoding, else 0.
         null: True if the array may be null; a null array is decoded as an empty list.
     """
 
@@ -64,14 +65,13 @@ class Unpackers(dict[int, Read]):
 
 
 class Packers(dict[int, Callable[..., bytes]]):
-    """A cache of functions that write an array. A function gets the elements as arguments, and returns count and
-    elements.
+    """A cache of functions. Each function gets the elements of an array as arguments, and returns the encoded array.
 
     The key is the number of elements. At most TABLE_SIZE functions are cached.
 
     Attributes:
         code: struct code of an element.
-        compact: True for a count in the compact form.
+        compact: True for the compact encoding of the count.
     """
 
     def __init__(self, code: str, compact: bool) -> None:
@@ -87,9 +87,9 @@ class Packers(dict[int, Callable[..., bytes]]):
 
 
 def repeated(code: str, length: int) -> str:
-    """Return the format string of an array of ``length`` elements for Python's ``struct``.
+    """Return the format string of an array for Python's ``struct``. ``code``: struct code of an element.
 
-    An element of several bytes, such as ``16s``, is unpacked together with all others as one bytes object.
+    If an element is bytes, such as ``16s``, the format describes one bytes object with all elements.
     """
     return f"{int(code[:-1]) * length}s" if len(code) > 1 else f"{length}{code}"
 
@@ -119,7 +119,7 @@ SECOND = tuple(byte << 7 if byte < 128 else 0 for byte in range(256))
 
 
 def long_slice(buf: bytes, pos: int, first: int, most: int, null: bool) -> tuple[bytes | None, int]:
-    """Return the content of a bytes or string field whose compact length takes several bytes, and the offset after it.
+    """Return the content of a bytes or string field, and the offset after it. The compact length takes several bytes.
 
     Args:
         buf: bytes that contain the message.
@@ -127,6 +127,8 @@ def long_slice(buf: bytes, pos: int, first: int, most: int, null: bool) -> tuple
         first: first byte of the length.
         most: largest valid length, in bytes.
         null: True if null is allowed.
+
+    Returns: the content, or None for null; and the offset after the field.
     """
     number, pos = uvarint(buf, pos, first)
     if number > most + 1 or (number == 0 and not null):
@@ -138,7 +140,11 @@ def long_slice(buf: bytes, pos: int, first: int, most: int, null: bool) -> tuple
 def long_slice_in_steps(
     buf: bytes, pos: int, first: int, most: int, null: bool
 ) -> Generator[None, None, tuple[bytes | None, int]]:
-    """Do the work of ``long_slice`` with the same arguments and result, but yield between parts of a long content."""
+    """Read the content like ``long_slice``, but yield while a long content is copied, so that the caller can do other
+    work.
+
+    The generator finally returns the result of ``long_slice``. The arguments are the same.
+    """
     number, at = uvarint(buf, pos, first)
     end = at + number - 1
     if number <= STEP:
@@ -162,7 +168,7 @@ FLAGS = {False: 0, True: 1}
 
 
 def text_count(length: int) -> bytes:
-    """Return the encoded length of a string in the compact form. The string has at least SHORT bytes.
+    """Return the encoded length of a string in the compact encoding, for a string of at least SHORT bytes.
 
     Raises: Refused if ``length`` is above MAX_TEXT.
     """
@@ -225,8 +231,8 @@ def read_tags(
         known: functions that decode the value of a declared tag: ``(buf, pos, left) -> (value, pos, left)``.
         left: memory that the decoded message may still take, in bytes.
 
-    Returns: values by declared tag, bytes by undeclared tag, the offset after the section, and the remaining memory in
-    bytes.
+    Returns: values by declared tag; bytes by undeclared tag, or None if there are no undeclared tags; the offset after
+    the section; and the memory, in bytes, that the decoded message may still take after it.
     """
     if count > 127:
         count, pos = uvarint(buf, pos, count)

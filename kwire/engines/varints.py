@@ -1,4 +1,6 @@
-"""Encoding of unsigned varints: seven bits per byte, lowest first, the high bit set if another byte follows."""
+"""Encoding of unsigned varints: groups of seven bits, lowest first. The high bit of a byte is set if another byte
+follows.
+"""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Generation of writers: Python source of a function that encodes one version of a message.
 
-The function collects byte strings and joins them once. One ``pack`` writes adjacent fixed-size fields, another one an
-array of numbers with its count. Short lengths come from a table.
+The function collects byte strings and joins them once. Adjacent fixed-size fields are written by one call of ``pack``.
+An array of numbers is written, with its count, by one call too. Short lengths come from a table.
 
-The function is ``(value) -> bytes``. The function checks the class of every struct and container, because otherwise a
-string would be accepted as an array of strings, and one struct as another. Other wrong values raise errors of
-``struct`` and Python. With the option ``sliced`` the function is a generator that finally returns the same bytes.
+The function is ``(value) -> bytes``. It checks the class of every struct and container, because otherwise it would
+accept a string as an array of strings, or a struct of a wrong class. Other wrong values raise errors of ``struct`` and
+Python. With the option ``sliced`` the function is a generator that finally returns the same bytes.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ class _WriteFunction:
     """The builder of the Python source of one function, which writes a struct.
 
     Attributes:
-        run: fixed-size fields that no statement writes yet, each as struct code and expression of the value.
-        parts: expressions of the byte strings that follow the written ones.
+        run: fixed-size fields for which no statement exists yet, each as struct code and expression of the value.
+        parts: expressions of byte strings for which no statement exists yet, in wire order.
         looped: True once the generated function contains a list ``out``.
     """
 
@@ -69,7 +69,10 @@ class _WriteFunction:
         self.run = []
 
     def packed(self, run: list[tuple[str, str]]) -> str:
-        """Return a Python expression for the bytes of fixed-size fields, which one ``pack`` writes."""
+        """Return a Python expression for the bytes of fixed-size fields: one call of ``pack``.
+
+        ``run``: struct code and expression of the value of each field.
+        """
         values = ", ".join(value for _, value in run if value)
         codes = "".join(code for code, _ in run)
         name = self.names.define(f"pack_{codes}", f'Struct(">{codes}").pack')
@@ -174,9 +177,10 @@ class _WriteFunction:
         self.out.add(f"if {name}.__class__ is not {cls}:", f"    {name} = {convert}({name})")
 
     def count(self, node: Text | Blob | List, length: str) -> str:
-        """Return a Python expression for an encoded length.
+        """Return a Python expression for an encoded length or count.
 
-        In the compact form, its value is bytes. In the other form, its value is an integer that ``pack`` writes.
+        In the compact encoding, the value of the expression is bytes; otherwise it is an integer that ``pack`` writes.
+        ``length``: expression of the number.
         """
         if not node.compact:
             return length

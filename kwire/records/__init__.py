@@ -25,7 +25,14 @@ class RecordSet(Protocol):
 
     Attributes:
         data: encoded bytes.
+        magic: format of the records: 0, 1 or 2.
         codec: compression codec, a key of ``compression.NAMES``.
+        base_offset: offset of the first record.
+        last_offset: offset of the last record.
+        count: number of records.
+        log_append_time: True if ``max_timestamp`` is the timestamp of all records.
+        max_timestamp: largest timestamp, in milliseconds since 1970; -1 if magic is 0.
+        position: byte offset of the batch or message in the data that was read.
     """
 
     @property
@@ -51,9 +58,13 @@ class RecordSet(Protocol):
 
 
 def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
-    """Yield the batches and messages in the records field of a Produce request or Fetch response, in any mix of magics.
+    """Yield the batches and messages in the records field of a Produce request or Fetch response. The magics may
+    differ.
 
-    A truncated last batch or message is omitted, because brokers cut Fetch responses at a size in bytes.
+    A truncated last batch or message is omitted, because brokers limit Fetch responses by a size in bytes.
+
+    Args:
+        data: content of the field; None for null.
 
     Raises: DecodeError for an invalid header, after the batches and messages before it were yielded.
     """

@@ -45,8 +45,21 @@ class Batch:
 
     Attributes:
         data: bytes of the batch, including the header.
-        position: byte offset of the batch in the data that was read. Offsets in errors count from the start of that
+        position: byte offset of the batch in the data that was read. Offsets in errors count from the start of this
             data.
+        base_offset: offset of the first record.
+        length: size of the batch in bytes, without the fields ``base_offset`` and ``length``.
+        leader_epoch: leader epoch of the partition; -1 if unknown.
+        magic: 2.
+        crc: CRC-32C of the bytes from ``attributes`` on.
+        attributes: bits for codec, timestamp type, transactional, control and delete horizon.
+        last_offset_delta: offset of the last record, relative to ``base_offset``.
+        base_timestamp: timestamp to which the records' timestamps are relative; or the delete horizon, if set.
+        max_timestamp: largest timestamp.
+        producer_id: producer id of an idempotent producer; -1 for none.
+        producer_epoch: epoch of the producer id; -1 for none.
+        base_sequence: sequence number of the first record; -1 for none.
+        count: number of records.
     """
 
     data: bytes
@@ -75,7 +88,7 @@ class Batch:
 
     @property
     def log_append_time(self) -> bool:
-        """True if ``max_timestamp``, the time at which the broker stored the batch, is the timestamp of all records."""
+        """True if all records have the timestamp ``max_timestamp``, the time at which the broker stored the batch."""
         return bool(self.attributes & LOG_APPEND_TIME)
 
     @property
@@ -112,15 +125,16 @@ class Batch:
     def records_as(
         self, into: type[R], *, verify_crc: bool = True, copy: bool = True, limit: int | None = None
     ) -> Iterator[R]:
-        """Yield the decompressed records as instances of a subclass of Record, whose additional fields are not set.
+        """Yield the decompressed records as instances of a subclass of Record. Additional fields of the subclass are
+        not set.
 
-        For a compressed batch, the offset in an error is that of the compressed part. The error text contains the
-        offset in the decompressed data. Raises: CrcError, DecodeError, LimitError.
+        If a record in a compressed batch is invalid, the offset in the error is the offset of the compressed bytes. The
+        error text contains the offset in the decompressed data. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             into: the subclass of Record.
             verify_crc: False to skip the check of the checksum.
-            copy: False for keys and values as memoryviews of the batch, which is cheaper for large values.
+            copy: True for keys and values as bytes; False for memoryviews, which is cheaper for large values.
             limit: maximum size of the decompressed records, in bytes; None for the default of ``records.limits``.
         """
         if verify_crc and not self.crc_is_right():
@@ -192,7 +206,7 @@ WRITER = records_of(Record)  # writer of batches; None if Python writes them
 def batches(data: bytes) -> Iterator[Batch]:
     """Yield the record batches of magic 2 in the records field of a Produce request or Fetch response.
 
-    A truncated last batch is omitted, because brokers cut Fetch responses at a size in bytes. Raises: DecodeError if
+    A truncated last batch is omitted, because brokers limit Fetch responses by a size in bytes. Raises: DecodeError if
     the bytes are not valid.
     """
     at = 0
@@ -274,11 +288,13 @@ def build_batch(
     Args:
         records: records in order.
         codec: number of the compression codec.
-        base_offset: offset of the first record. None: 0, or with ``keep_offsets`` the first record's own offset.
-        last_offset: last offset of the batch, if it is after the last record; the batch may then have no records.
+        base_offset: base offset in the header. None for 0; with ``keep_offsets``, None for the first record's own
+            offset.
+        last_offset: last offset in the header, if it is higher than the offset of the last record; the batch may then
+            have no records. None for the offset of the last record.
         keep_offsets: True to use the records' own offsets, as after compaction; False for consecutive offsets.
         leader_epoch: leader epoch of the partition; -1 if unknown.
-        producer_id: producer id of an idempotent producer; -1 for another producer.
+        producer_id: producer id of an idempotent producer; -1 if the producer is not idempotent.
         producer_epoch: epoch of the producer id; -1 without a producer id.
         base_sequence: sequence number of the first record; -1 without a producer id.
         log_append_time: timestamp that consumers get for all records, in milliseconds since 1970; None to use the
@@ -286,8 +302,8 @@ def build_batch(
         transactional: True if the batch is part of a transaction.
         control: True for a control batch, such as the end of a transaction.
         delete_horizon: time after which compaction may drop tombstones and markers of the batch, in milliseconds since
-            1970, or None.
-        max_timestamp: largest timestamp in the header, in milliseconds since 1970; None for that of the records.
+            1970; None for no such time.
+        max_timestamp: largest timestamp in the header, in milliseconds since 1970; None to compute it from the records.
 
     Raises: EncodeError for a value that does not fit; ValueError if there are no records or the codec is unknown.
     """

@@ -11,7 +11,14 @@ PIECE = 1 << 18  # bytes that are copied at once
 
 
 def _extend(before: int, data: bytes) -> int:
-    """Compute a CRC-32C, as google_crc32c.extend, which replaces this function at its first call."""
+    """Compute a CRC-32C. At its first call, this function is replaced by ``google_crc32c.extend``.
+
+    The module google_crc32c is imported only then, because a broker without records does not need it.
+
+    Args:
+        before: CRC-32C of the bytes before ``data``; 0 for none.
+        data: further bytes.
+    """
     from google_crc32c import extend  # on demand: a broker without records does not need it
 
     globals()["_extend"] = extend
@@ -27,7 +34,7 @@ def _copied(data: bytes, start: int = 0, before: int = 0, /) -> int:
 
 
 def crc32c_with(engine: str) -> Callable[..., int]:
-    """Return the function ``crc32c`` of an engine. The function of the native engine does not copy the data."""
+    """Return the function that computes a CRC-32C with an engine. With the native engine, it does not copy the data."""
     if engine != "native":
         return _copied
     function: Callable[..., int] = package().crc32c

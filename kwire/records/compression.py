@@ -1,11 +1,15 @@
 """Compression and decompression of records, in the formats that Kafka's clients write and read.
 
-gzip: one or more members. snappy: the framing of snappy-java (called xerial after its author), or one raw block. lz4:
-the frame format, and its variant with a wrong checksum in message sets of magic 0. zstd: frames.
+The formats by codec:
 
-Decompression is bounded: no codec returns more than its limit, and a claimed size is checked before memory is allocated
-for it. Invalid data raises DecodeError; its offset counts from the start of the compressed bytes. Source:
-org.apache.kafka.common.compress.
+- gzip: one or more members;
+- snappy: the framing of snappy-java (called xerial after its author), or one raw block;
+- lz4: the frame format; in message sets of magic 0, the header checksum also covers the magic bytes (KAFKA-3160);
+- zstd: frames.
+
+Decompression is bounded: no codec returns more bytes than its limit, and a size that the data declares is checked
+before memory is allocated for it. Invalid data raises DecodeError; its offset counts from the start of the compressed
+bytes. Source: org.apache.kafka.common.compress.
 """
 
 from __future__ import annotations
@@ -72,10 +76,11 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
 
 
 def decompressed_pieces(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bool = False) -> Iterator[bytes]:
-    """Yield the decompressed records of a batch in pieces, so that the caller can do other work between two pieces.
+    """Yield the decompressed records of a batch in several parts, so that the caller can do other work between two
+    parts.
 
-    Data in gzip and in snappy-java's framing results in small pieces. Data in another format results in one piece
-    (``is_one_piece``). The arguments and errors are those of ``decompress``.
+    Data in gzip and in snappy-java's framing is yielded in small parts. Data in any other format is yielded as one part
+    (see ``is_one_piece``). The arguments and errors are those of ``decompress``.
     """
     if codec == NONE:
         return iter((data,))
@@ -99,8 +104,8 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
     Args:
         codec: compression codec, a key of NAMES.
         data: bytes to compress.
-        level: compression level of gzip (1 to 9) or zstd (at most 22); None for the default. The other codecs have no
-            level here.
+        level: compression level of gzip (1 to 9) or zstd (at most 22); None for the default. It is ignored for snappy
+            and lz4.
         old_lz4: True for an lz4 header checksum that also covers the magic bytes, as in message sets of magic 0
             (KAFKA-3160).
 
@@ -116,9 +121,9 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
 
 
 def compressed_pieces(codec: int, data: bytes, *, old_lz4: bool = False) -> Iterator[bytes]:
-    """Yield ``data`` in compressed form in pieces, so that the caller can do other work between two pieces.
+    """Compress ``data``, and yield the result in several parts, so that the caller can do other work between two parts.
 
-    The same input always results in the same bytes. For gzip and zstd, the bytes differ from the result of
+    The same input always results in the same bytes. For gzip and zstd, these bytes differ from the result of
     ``compress``. The arguments and errors are those of ``compress``.
     """
     if codec == NONE:
@@ -131,7 +136,7 @@ def compressed_pieces(codec: int, data: bytes, *, old_lz4: bool = False) -> Iter
 
 
 def _gunzip(data: bytes, limit: int) -> Iterator[bytes]:
-    """Decompress all members of a gzip stream.
+    """Yield the decompressed content of all members of a gzip stream.
 
     Trailing bytes that are not a gzip member are ignored, as in Java's GZIPInputStream.
     """
@@ -248,9 +253,10 @@ def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
 
     The size is 0 if a frame does not declare its size.
 
-    zstd allocates the window that a header declares: up to 128 MiB, even for a frame of a few bytes. A window larger
-    than the output limit is never needed, but high compression levels declare such a window. The frame is therefore not
-    refused; instead, its declared window is reduced. Source: RFC 8878, sections 3.1.1 and 3.1.2.
+    zstd allocates the window that a frame header declares: up to 128 MiB, even for a frame of a few bytes. High
+    compression levels declare windows that are larger than the output limit, although such a window is never needed.
+    Therefore, a frame with such a window is not rejected, but its declared window is reduced. Source: RFC 8878,
+    sections 3.1.1 and 3.1.2.
 
     Args:
         data: concatenated zstd frames.
@@ -312,7 +318,7 @@ def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: byte
         name: name of the codec, for errors.
         into: function that decompresses bytes into a buffer.
         data: compressed bytes.
-        claimed: decompressed size that the data declares, in bytes; 0 if unknown, and possibly wrong.
+        claimed: decompressed size that the data declares, in bytes; it may be wrong. 0 if the data declares no size.
         limit: maximum size of the result, in bytes.
     """
     size = min(limit, claimed or max(4096, 4 * len(data), min(16 * len(data), LARGE_GUESS)))

@@ -1,7 +1,8 @@
 """Control records: markers and metadata that brokers append in separate batches. Consumers skip them.
 
-The key contains the type of the record. The value of ABORT and COMMIT is the marker that ends a transaction. The other
-types occur in the metadata log of the controllers. Source: org.apache.kafka.common.record.ControlRecordType.
+The key contains the type of the record. The value of a record of type ABORT or COMMIT is the marker that ends a
+transaction. All other types occur only in the metadata log of the controllers. Source:
+org.apache.kafka.common.record.ControlRecordType.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +26,7 @@ from kwire.records.record import Record
 
 
 class ControlType(IntEnum):
-    """The type of a control record, as in its key; the names are Kafka's."""
+    """The type of a control record, as in the key of the record. The names are Kafka's."""
 
     ABORT = 0
     COMMIT = 1

@@ -1,9 +1,10 @@
 """Message sets of magic 0 and 1: the record format of Produce and Fetch before record batches.
 
-A message set is a sequence of messages. A compressed message is a wrapper: its value is another message set. The offset
-of a wrapper is the offset of its last message. Messages inside a wrapper have absolute offsets in magic 0, and offsets
-relative to the first message in magic 1. Magic 1 adds the timestamp. With log append time, the timestamp of the wrapper
-applies to all messages inside. Source: org.apache.kafka.common.record.LegacyRecord, AbstractLegacyRecordBatch.
+A message set is a sequence of messages. A compressed message is a wrapper: its value is a message set of its own (the
+inner messages). The offset of a wrapper is the offset of its last message. Inner messages have absolute offsets in
+magic 0. In magic 1, their offsets are relative to the first inner message. Magic 1 adds the timestamp. With log append
+time, the timestamp of the wrapper applies to all inner messages. Source: org.apache.kafka.common.record.LegacyRecord,
+AbstractLegacyRecordBatch.
 """
 
 from __future__ import annotations
@@ -42,12 +43,19 @@ MESSAGE = "Message"
 
 @dataclass(slots=True)  # not frozen: creating a frozen one takes longer than reading its header
 class Message:
-    """A message of magic 0 or 1, or a wrapper: a compressed message that contains other messages, like a batch of magic
+    """A message of magic 0 or 1. A compressed message is a wrapper: it contains inner messages, like a batch of magic
     2.
 
     Attributes:
-        position: byte offset of the message in the data that was read. Offsets in errors count from the start of
-            that data.
+        data: bytes of the message, including offset and size.
+        position: byte offset of the message in the data that was read. Offsets in errors count from the start of this
+            data.
+        offset: offset of the message; for a wrapper, the offset of its last inner message.
+        size: size of the message in bytes, without the fields ``offset`` and ``size``.
+        crc: CRC-32 of the bytes from ``magic`` on.
+        magic: 0 or 1.
+        attributes: bits for codec and timestamp type.
+        timestamp: milliseconds since 1970; -1 if magic is 0.
     """
 
     data: bytes
@@ -81,9 +89,9 @@ class Message:
 
     @property
     def base_offset(self) -> int:
-        """The offset of the first message in a wrapper, which is decompressed; for another message its own offset.
+        """The offset of the first inner message of a wrapper; the message's own offset if it is not a wrapper.
 
-        Raises: DecodeError if the bytes are not valid.
+        Reading the attribute decompresses a wrapper. Raises: DecodeError if the bytes are not valid.
         """
         if self.codec == compression.NONE:
             return self.offset
@@ -92,9 +100,9 @@ class Message:
 
     @property
     def count(self) -> int:
-        """The number of messages in a wrapper, which is decompressed; 1 for another message.
+        """The number of inner messages of a wrapper; 1 if the message is not a wrapper.
 
-        Raises: DecodeError if the bytes are not valid.
+        Reading the attribute decompresses a wrapper. Raises: DecodeError if the bytes are not valid.
         """
         return 1 if self.codec == compression.NONE else self._inner_offsets(self._open(None))[0]
 
@@ -103,18 +111,19 @@ class Message:
         return zlib.crc32(self.data[CRC_FROM:]) == self.crc
 
     def records(self, *, verify_crc: bool = True, copy: bool = True, limit: int | None = None) -> Iterator[Record]:
-        """Yield this message, or the messages inside this wrapper, as records.
+        """Yield the inner messages of a wrapper as records; for any other message, yield the message itself as a
+        record.
 
         The error of an invalid inner message is raised after the messages before it were yielded. The error of an
         invalid message size is raised before any message is yielded.
 
-        For a wrapper, the offset in an error is that of the wrapper's value. The error text contains the offset in the
-        decompressed data. Raises: CrcError, DecodeError, LimitError.
+        If an inner message is invalid, the offset in the error is the offset of the wrapper's value. The error text
+        contains the offset in the decompressed data. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             verify_crc: False to skip the check of the checksum.
-            copy: False for keys and values as memoryviews, without a copy.
-            limit: maximum decompressed size of a wrapper's messages, in bytes; None for the default of
+            copy: True for keys and values as bytes; False for memoryviews, which are not copied.
+            limit: maximum decompressed size of the inner messages, in bytes; None for the default of
                 ``records.limits``.
         """
         if verify_crc:
@@ -147,7 +156,7 @@ class Message:
             raise
 
     def _locate(self, error: DecodeError) -> None:
-        """Change path and offset in the error of a message inside this wrapper, so that both refer to the wrapper."""
+        """Change the path and the offset in the error of an inner message, so that both refer to this wrapper."""
         error.reason += f" (byte {error.offset} after decompression)"
         error.offset = self.position
 
@@ -198,8 +207,8 @@ class Message:
             raise
 
     def _inner_offsets(self, body: bytes) -> tuple[int, int, int]:
-        """Return the number of messages inside this wrapper, the encoded offset of the first one, and that of the last
-        one.
+        """Return the number of inner messages of this wrapper, and the encoded offsets of the first and the last of
+        them.
 
         ``body``: decompressed message set of the wrapper.
         """
@@ -221,9 +230,9 @@ class Message:
         return count, first, last
 
     def _shift(self, last: int) -> int:
-        """Return the number to add to the encoded offset of a message inside this wrapper to get its absolute offset.
+        """Return the difference between the absolute and the encoded offset of the inner messages of this wrapper.
 
-        ``last``: encoded offset of the last message.
+        ``last``: encoded offset of the last inner message.
         """
         if self.magic == 0 or self.offset == 0:  # some producers leave the offset of the wrapper at 0
             return 0
@@ -270,11 +279,12 @@ def build_message_set(
         records: records in order.
         magic: format of the messages, 0 or 1.
         codec: number of the compression codec.
-        base_offset: offset of the first message; None for 0. The other messages get consecutive offsets after it.
+        base_offset: offset of the first message; None for 0. The messages after it get consecutive offsets.
         keep_offsets: True to use the records' own offsets, as after compaction.
         log_append_time: timestamp of all messages, in milliseconds since 1970; None to use the records' own timestamps.
 
-    Raises: EncodeError for headers and for values that do not fit; ValueError if there are no records, or the magic or
+    Raises: EncodeError for record headers and for values that do not fit; ValueError if there are no records, or if the
+    magic or
         codec is not allowed in message sets.
     """
     if not records:

@@ -1,7 +1,7 @@
 """The functions of the package ``kwire-native`` that read and write records.
 
-They are used if the default engine is the native engine. They handle usual records, and leave all other records to
-Python. Both accept and refuse the same records, with the same errors.
+They are used if the default engine is the native engine. They process usual records, and leave unusual records (such as
+records with long varints) to Python. kwire-native and Python accept and reject the same records, with the same errors.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def records_of(into: Any, engine: str = DEFAULT) -> Any:
 
 @cache
 def batches_of(batch: Any, record: Any, most: int, engine: str = DEFAULT) -> Any:
-    """Return the native reader of batches; None if another engine is in use.
+    """Return the native reader of batches; None if Python reads these batches.
 
     Args:
         batch: class of the batches.

@@ -1,8 +1,9 @@
 """Encoding and decoding of records of magic 2: the decompressed bytes after the header of a batch.
 
-A fast path decodes usual records. It does not check bounds: an index past the end, or a record that does not end at its
-declared length, leads to the careful path for this record. The careful path decodes varints of more than two bytes, and
-raises the error for invalid data. With the native engine, the package kwire-native takes the place of the fast path.
+A fast path decodes usual records without checks of bounds. If an index is past the end of the data, or if a record does
+not end at its declared length, the careful path decodes this record again. The careful path decodes varints of more
+than two bytes, and raises the error for invalid data. With the native engine, the package kwire-native is used instead
+of the fast path.
 
 Source: org.apache.kafka.common.record.DefaultRecord.
 """
@@ -43,7 +44,10 @@ class Record:
     """A record: key, value, timestamp, headers and offset.
 
     Attributes:
+        offset: offset in the partition.
         timestamp: milliseconds since 1970.
+        key: key; None for null.
+        value: value; None for null (a tombstone, in a compacted topic).
         headers: pairs of key and value, in order; a key may repeat.
     """
 
@@ -72,7 +76,7 @@ R = TypeVar("R", bound=Record)
 
 
 class _Unusual(Exception):
-    """The exception by which the fast path leaves a record to the careful path."""
+    """The exception that the fast path raises for a record that only the careful path can decode."""
 
 
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
@@ -89,9 +93,9 @@ def read_records(
 ) -> Iterator[list[R]]:
     """Yield ``count`` records, in lists, from offset ``at`` to the end of ``data``.
 
-    The error of an invalid record is raised after the records before it were yielded. The path in the error begins
-    below the batch. The offset in the error counts from the start of ``data``. Raises: DecodeError if the bytes are not
-    valid.
+    The error of an invalid record is raised after the records before it were yielded. The path in the error begins with
+    the record, not with the batch. The offset in the error counts from the start of ``data``. Raises: DecodeError if
+    the bytes are not valid.
 
     Args:
         data: decompressed records. If this is a memoryview, keys and values are memoryviews.
@@ -143,9 +147,9 @@ def _read_some(
 ) -> int:
     """Decode up to ``most`` records on the fast path, and append them to ``some``.
 
-    This function is long and flat, because decoding spends most of its time here. A byte below 128 is a complete
-    varint. For two bytes, a table contains the value; the lookup raises for a negative length and for a longer varint.
-    Timestamps and offsets may take more bytes.
+    This function is long and not divided into helpers, because decoding spends most of its time here. A byte below 128
+    is a complete varint. The values of varints of two bytes are in a table; the lookup raises an exception for a
+    negative length and for a longer varint. Timestamps and offsets may take more bytes.
 
     Args:
         data: decompressed records.
@@ -266,8 +270,8 @@ def _read_some(
 
 
 def _long_varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the unsigned value of the varint at offset ``at``, without zigzag decoding, and the offset after the
-    varint.
+    """Return the unsigned value of the varint at offset ``at``, and the offset after it. The value is not
+    zigzag-decoded.
     """
     value = 0
     for shift in range(0, 56, 7):
