@@ -71,7 +71,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def kafka_torture(request: pytest.FixtureRequest) -> Torture:
-    """Return a torture case; ``kafka_torture.run([sys.executable, "app.py"]).survived`` tests a client."""
+    """Return a torture case, which runs a client against a broker that misbehaves.
+
+    For example, ``kafka_torture.run([sys.executable, "app.py"]).survived`` runs the client app.py.
+    """
     from mockbroker.lab.torture.testing import Torture
 
     return Torture(*request.param)
@@ -190,7 +193,10 @@ class _Options:
     @property
     def own(self) -> bool:
         """Whether the cluster of the test needs its own thread, because the test sets a release, a port or a data
-        directory. The clusters of other tests run in a shared thread, one after the other.
+        directory.
+
+        If the result is False, the cluster runs in a thread that it shares with the clusters of earlier and later
+        tests.
         """
         return self.as_version is not None or self.data_dir is not None or self.port != 0
 
@@ -260,14 +266,14 @@ def _own_cluster(options: _Options, request: pytest.FixtureRequest) -> Iterator[
 
 
 def _used(item: pytest.Item) -> list[ThreadCluster]:
-    """Return the list of clusters that the test ``item`` uses; callers append to it."""
+    """Return the list of clusters that the test ``item`` uses. Callers append new clusters to the list."""
     return item.stash.setdefault(_USED, [])
 
 
 def _mark_arguments(item: pytest.Item) -> _Options:
     """Return the merged arguments of the test's marks.
 
-    Of several marks, the mark closest to the test takes precedence.
+    If several marks set an argument, the mark closest to the test takes precedence.
 
     Raises: TypeError if a mark contains positional or unknown arguments.
     """

@@ -25,7 +25,8 @@ class LeastLoadedRequest:
         self.in_flight = False
 
     def send(self, build: Callable[[int], object]) -> bool:
-        """Send a request; return False if all nodes are in reconnect backoff.
+        """Send a request to the least loaded node. Return False, without sending, if all nodes are in reconnect
+        backoff.
 
         Args:
             build: Function that returns the request; its argument is the API version.

@@ -36,7 +36,7 @@ class Link:
         host: Host of the broker.
         port: Port of the broker.
         client_id: Client id of all requests.
-        deadline: Time at which the connection is closed unless it is READY, in seconds on the engine's clock.
+        deadline: Time in seconds on the engine's clock. If the connection is not READY at this time, it is closed.
 
     Attributes:
         outgoing: Bytes to send. The driver removes the bytes that it sends.
@@ -79,7 +79,7 @@ class Link:
     def received(self, data: bytes, now: float) -> None:
         """Process received bytes, and complete the requests whose responses have arrived.
 
-        Bytes that are not the expected responses close the connection.
+        If the bytes are not the expected responses, the connection is closed.
 
         Args:
             data: The bytes.
@@ -117,8 +117,8 @@ class Link:
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the connection if a response is overdue. (Responses arrive in order, so all later responses are blocked
-        too.)
+        """Close the connection if a response is overdue. As responses arrive in order, all later responses are blocked
+        too.
 
         ``now``: seconds on the engine's clock.
         """

@@ -55,9 +55,10 @@ class Membership(Protocol):
         ...
 
     def maintain(self, *, polling: bool) -> None:
-        """Run due timers, rebalance steps and heartbeats.
+        """Run due timers, continue the rebalance, and send a due heartbeat.
 
-        ``polling``: True to also raise the errors that concern the user, and to run the steps that need a poll.
+        ``polling``: True during a poll of the user. Then errors for the user are raised, and the parts of a rebalance
+        that wait for a poll run.
         """
         ...
 

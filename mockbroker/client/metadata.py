@@ -75,7 +75,7 @@ class Metadata:
         failure: The UnsupportedVersion error that the next poll raises, or None.
         version: Number of applied responses.
         required: Names of the topics that the consumer reads or, as the leader of a group, assigns.
-        looked_up: Names of other topics that pending lookups of the user need.
+        looked_up: Names of the topics that pending lookups of the user need, in addition to ``required``.
         pattern: The subscribed pattern, which requires all topics to be requested; None without a pattern.
         has_all_topics: Whether the latest response lists all topics.
     """
@@ -108,7 +108,7 @@ class Metadata:
         self._failures = 0
 
     def require_topics(self, topics: Iterable[str]) -> None:
-        """Replace the topics whose metadata is requested. Topics that pending lookups need are requested as well."""
+        """Replace the topics whose metadata is requested. The topics of pending lookups are requested in addition."""
         required = set(topics)
         if required - self.required:
             self.refresh()
@@ -169,7 +169,7 @@ class Metadata:
         return counts
 
     def for_assignor(self, topics: Iterable[str]) -> Mapping[str, list[Partition]]:
-        """Return the partitions by topic name, as assignors expect them, without unknown topics."""
+        """Return topic name -> partitions, as assignors expect them. Unknown topics are left out."""
         by_name = {}
         for name in topics:
             if (topic := self.topics.get(name)) and topic.partitions:
@@ -180,14 +180,14 @@ class Metadata:
         return by_name
 
     def matching(self) -> set[str]:
-        """Return the names of the topics that match the pattern, without internal topics; empty without a pattern."""
+        """Return the names of the topics that match the pattern, without internal topics. Without a pattern, the result
+        is empty.
+        """
         pattern = self.pattern
         return {n for n, t in self.topics.items() if pattern and pattern.fullmatch(n) and not t.internal}
 
     def covers(self, topics: Iterable[str]) -> bool:
-        """Return whether the latest response contains a result for each topic in ``topics``, whether the topic exists
-        or not.
-        """
+        """Return whether the latest response contains metadata or an error for each topic in ``topics``."""
         return self.has_all_topics or self._response_topics.issuperset(topics)
 
     def has_no_topic(self, topic: str) -> bool:
@@ -211,7 +211,7 @@ class Metadata:
     def update_leader(self, partition: TopicPartition, node_id: int, epoch: int) -> bool:
         """Apply the new leader of a partition from a Fetch response (KIP-951).
 
-        Return False if the partition or the broker is unknown, or the leader epoch is not newer.
+        Return False, without a change, if the partition or the broker is unknown, or if the leader epoch is not newer.
 
         Args:
             partition: The partition.
@@ -284,7 +284,8 @@ class Metadata:
     def update(self, response: MetadataResponse) -> None:
         """Apply a Metadata response.
 
-        A leader with an older leader epoch than the known leader is ignored, because the broker's metadata is outdated.
+        If a leader in the response has an older leader epoch than the known leader, the known leader is kept, because
+        the broker's metadata is outdated.
         """
         self._network.update_brokers({b.node_id: (b.host, b.port) for b in response.brokers})
         self.racks = {broker.node_id: broker.rack for broker in response.brokers}

@@ -21,7 +21,7 @@ class Node:
     Attributes:
         id: Node id; negative for a bootstrap address, COORDINATOR minus the broker's id for a coordinator.
         link: The connection; None without a connection.
-        failures: Number of failed connections in a row.
+        failures: Number of failed attempts to connect since the last successful one.
         retry_at: End of the reconnect backoff, in seconds on the engine's clock.
         host: Host name or address.
         port: TCP port.
@@ -69,10 +69,10 @@ class Network:
         self.on_disconnect: Callable[[Node], None] = lambda _: None
 
     def update_brokers(self, brokers: Mapping[int, tuple[str, int]]) -> None:
-        """Replace the brokers; connections to removed brokers and old addresses are closed.
+        """Replace the known brokers. Connections to removed brokers, and to addresses that have changed, are closed.
 
         Args:
-            brokers: Hosts and ports by node id, from metadata.
+            brokers: Node id -> host and port, from metadata.
         """
         for node_id, address in brokers.items():
             known = self._brokers.get(node_id)
@@ -102,8 +102,8 @@ class Network:
         return node
 
     def least_loaded(self) -> Node | None:
-        """Return the node with the fewest requests in flight, preferably a connected node; None while all nodes are in
-        backoff.
+        """Return the node with the fewest requests in flight, preferably a connected node; None if all nodes are in
+        reconnect backoff.
 
         Bootstrap addresses are used while no broker is known, or every known broker has failed.
         """
@@ -161,7 +161,7 @@ class Network:
         return call
 
     def tick(self) -> None:
-        """Fail overdue requests, and start the reconnect backoff of nodes whose connection has ended."""
+        """End overdue requests with a failure, and start the reconnect backoff of nodes whose connection has ended."""
         now = self._clock.now
         for node in list(self._nodes()):
             if node.link is None:

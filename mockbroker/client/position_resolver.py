@@ -1,4 +1,5 @@
-"""Resolution of positions: from committed offsets, else ``auto_offset_reset``; and validation after leader changes.
+"""Resolution of positions from committed offsets or ``auto_offset_reset``, and validation of positions after leader
+changes.
 
 Source: ConsumerCoordinator.initWithCommittedOffsetsIfNeeded, OffsetFetcher and SubscriptionState of kafka-clients.
 """
@@ -22,7 +23,7 @@ MS = timedelta(milliseconds=1)
 
 
 class Resolver:
-    """The resolver of the positions of one consumer: looks up missing positions, and validates known ones.
+    """The resolver of the positions of one consumer: looks up missing positions, and validates known positions.
 
     Args:
         components: The components of the consumer.
@@ -66,7 +67,7 @@ class Resolver:
         self._positions.unresolved = not known or self.failure is not None
 
     def reset(self, position: Position) -> bool:
-        """Apply ``auto_offset_reset`` to a position; return False if it is ``none``."""
+        """Apply ``auto_offset_reset`` to a position. Return False, without a change, if the setting is ``none``."""
         policy = self._settings.auto_offset_reset
         if policy == NONE:
             return False
@@ -82,8 +83,8 @@ class Resolver:
         self._positions.unresolved = self._run_requested = True
 
     def handle_truncation(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
-        """Check whether a new leader's log lacks records that were already read; if so, reset the position or report
-        LogTruncated.
+        """Check whether records that the consumer has read are missing in a new leader's log. If they are, reset the
+        position or report LogTruncated.
 
         Args:
             partition: Topic and partition number.
@@ -203,11 +204,11 @@ class Resolver:
             lookup.send_if_due()
 
     def _drop_unassigned(self, lookup: LeaderLookup, requested: Mapping[TopicPartition, Position]) -> None:
-        """Remove revoked partitions from a lookup, because the leaders may never answer for these partitions.
+        """Remove the partitions that are not assigned any more from a lookup, because their leaders may never answer.
 
         Args:
             lookup: The lookup.
-            requested: Position object of each partition at the start of the lookup.
+            requested: Partition -> its ``Position`` at the start of the lookup.
         """
         lookup.unanswered -= {p for p, position in requested.items() if self._positions.get(p) is not position}
 

@@ -74,7 +74,7 @@ class Position:
         return self.known and not self.paused and not self.validating and not self.revoking
 
     def set_offset(self, offset: int, epoch: int = -1) -> None:
-        """Set the position to another offset. Responses to requests that were sent before are ignored.
+        """Set the position to an offset. Responses to requests that were sent before this call are ignored.
 
         ``epoch``: leader epoch of the record before the offset; -1 if unknown.
         """
@@ -82,7 +82,7 @@ class Position:
         self.validated_epoch, self.validating, self.topic_id, self.replica = -1, False, None, None
 
     def reset_to(self, timestamp: int | timedelta) -> None:
-        """Set the position to the offset of a timestamp, which the resolver looks up.
+        """Request that the resolver sets the position to the offset of a timestamp.
 
         ``timestamp``: milliseconds since 1970, -1 (latest), -2 (earliest), or a timedelta (maximum age of the first
         record).
@@ -95,7 +95,7 @@ class Positions:
     """The positions of the assigned partitions, in the order of the assignment.
 
     Attributes:
-        unresolved: Whether a partition may be without a valid position.
+        unresolved: False if all partitions have a valid position; True if the resolver must check the positions.
         version: Number of changes of the assignment or of its order.
     """
 
@@ -130,7 +130,7 @@ class Positions:
         return position
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Replace the assignment; partitions that stay assigned keep their position."""
+        """Replace the assignment. A partition that stays assigned keeps its position."""
         before, self.unresolved = self._assigned, True
         self._assigned = {partition: before.get(partition) or Position() for partition in partitions}
         if list(before) != list(self._assigned):
@@ -142,7 +142,7 @@ class Positions:
             position.revoking = partition not in kept
 
     def to_commit(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return the offsets to commit, by partition, leaving out partitions whose position is unknown."""
+        """Return partition -> offset to commit. Partitions with an unknown position are left out."""
         return {
             partition: OffsetAndMetadata(position.offset, "", position.epoch)
             for partition, position in self._assigned.items()

@@ -33,8 +33,9 @@ class RecordReader:
     """A reader of the records of one partition in a Fetch response, in portions.
 
     The reader skips records before ``offset``, records whose offset does not increase, control records and, with
-    ``read_committed``, records of aborted transactions. It stops at the high watermark, since a broker reads the high
-    watermark before the records (Partition.readRecords of Kafka) and may send records beyond it.
+    ``read_committed``, records of aborted transactions. The reader stops at the high watermark in the response. A
+    broker reads the high watermark before the records (Partition.readRecords of Kafka), so the response may contain
+    records after the high watermark.
 
     Args:
         partition: Topic and partition number.
@@ -70,7 +71,7 @@ class RecordReader:
     def next_records(self, max_records: int) -> list[ConsumerRecord]:
         """Return up to ``max_records`` records, fewer only at the end of the response or before a corrupt record.
 
-        Raises: CorruptRecord, after the records before the corrupt one were returned.
+        Raises: CorruptRecord if the first remaining record is corrupt.
         """
         records: list[ConsumerRecord] = []
         try:
@@ -165,9 +166,7 @@ class RecordReader:
             )
 
     def _start_aborted(self, last_offset: int) -> None:
-        """Mark the aborted transactions that begin at or before ``last_offset`` as open, so that their records are
-        skipped.
-        """
+        """Begin to skip the records of the aborted transactions that start at or before ``last_offset``."""
         while self._aborted and self._aborted[-1][0] <= last_offset:
             self._open_aborted.add(self._aborted.pop()[1])
 

@@ -79,7 +79,7 @@ class SubscriptionState:
         self.set_topics(())
 
     def set_topics(self, topics: Iterable[str]) -> None:
-        """Replace the subscribed topics, for example when other topics match the pattern."""
+        """Replace the subscribed topics, for example because the topics that match the pattern have changed."""
         topics = frozenset(topics)
         if topics != self.topics:
             self.topics = topics

@@ -9,19 +9,23 @@ UNKNOWN = -1  # of a frame whose length prefix is incomplete
 
 
 class FrameAligner:
-    """The bytes of incomplete frames, which wait until the rest of their frame has arrived."""
+    """A buffer for the bytes of incomplete frames. The bytes stay in the buffer until the rest of the frame has
+    arrived.
+    """
 
     def __init__(self) -> None:
         self._incomplete: dict[tuple[int, bool], tuple[list[bytes], int]] = {}  # with the number of missing bytes
 
     def complete(self, connection: int, to_broker: bool, data: bytes, *, ends_frame: bool) -> list[bytes]:
-        """Add bytes of a connection. Return the complete frames with their length prefixes, as pieces of one text of
-        bytes; an empty list if no frame is complete.
+        """Add bytes of a connection, and return the frames that are complete now.
+
+        The result is a list of byte strings, which form the frames with their length prefixes when they are joined. The
+        list is empty if no frame is complete.
 
         Args:
             connection: Number of the connection.
             to_broker: True for the bytes from the client.
-            data: The bytes that follow those of the call before.
+            data: The next bytes of the connection in this direction.
             ends_frame: Whether the last byte is the end of a frame.
         """
         key = connection, to_broker

@@ -12,7 +12,7 @@ def keep_freed_memory() -> None:
     """Let the C library use freed memory again, instead of returning it to the operating system.
 
     A recording allocates and frees many buffers of more than 100 KB. New memory from the operating system costs more
-    CPU than the rest of the recording. Without effect if the C library is not glibc.
+    CPU than the rest of the recording. The function has no effect if the C library is not glibc.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:

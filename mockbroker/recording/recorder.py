@@ -53,8 +53,10 @@ class Frame:
 
 @dataclass(slots=True)
 class Bytes:
-    """Bytes of frames with their length prefixes. The first frame may be incomplete, and the last one unless
-    ``ends_frame``.
+    """Bytes of frames with their length prefixes.
+
+    The first frame may be incomplete at its beginning. The last frame may be incomplete at its end, unless
+    ``ends_frame`` is True.
     """
 
     connection: int
@@ -81,16 +83,16 @@ Event = Opened | Frame | Bytes | Closed
 class Recorder(Observer):
     """An observer that queues the events of a recording for the task that writes them.
 
-    If a frame would exceed the limit MAX_WAITING of the queue, its connection is not recorded any further.
+    If a frame would exceed the limit MAX_WAITING of the queue, the recording of its connection ends.
 
     Args:
-        arrived: Function that is called when an event is added to the empty queue, and with True when more than MANY
-            bytes wait.
-        gets_bytes: Whether frames that are forwarded unchanged become events of class Bytes, which costs less. Else
-            every frame is an event of class Frame.
+        arrived: Function that is called with False when an event is added to the empty queue, and with True when the
+            queue exceeds MANY bytes.
+        gets_bytes: True to queue frames that are forwarded unchanged as events of class Bytes, which costs less CPU
+            time. False to queue every frame as an event of class Frame.
 
     Attributes:
-        dropped: Number of connections whose end was not recorded.
+        dropped: Number of connections whose recording ended because the queue was full.
     """
 
     def __init__(self, arrived: Callable[[bool], object], *, gets_bytes: bool = False) -> None:
@@ -133,12 +135,14 @@ class Recorder(Observer):
             self._add(Frame(number, to_broker, frame, _us(at), exchange.api_key, exchange.version))
 
     def _has_room(self, connection: Connection, size: int, at: Moment) -> bool:
-        """Return whether bytes of a connection are recorded. If the queue is full, end the recording of the connection.
+        """Return whether bytes of a connection can be added to the queue. If they can, count their size.
+
+        If the queue is full, end the recording of the connection and return False.
 
         Args:
             connection: The connection.
             size: Number of bytes.
-            at: Time at which they arrived.
+            at: Time at which the bytes arrived.
         """
         if connection.number not in self._recorded:
             return False

@@ -42,7 +42,7 @@ class Part:
 
 
 class Rotation:
-    """The division of a recording into files: ``out.jsonl``, ``out-00001.jsonl``, and so on.
+    """The division of a recording into files: ``out.jsonl``, ``out-00001.jsonl``, ``out-00002.jsonl`` ...
 
     A connection may continue in the next file. A frame is never divided.
 

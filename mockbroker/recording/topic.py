@@ -27,12 +27,13 @@ Headers = list[tuple[str, str | bytes | None]]
 
 
 class RecordingTopic:
-    """A recording in a topic. Records that the cluster does not accept are dropped; their number is logged.
+    """A recording in a topic. If the cluster does not accept records, they are lost, and their number is logged.
 
     Args:
         servers: ``bootstrap.servers`` of the cluster with the topic.
         topic: Name of the topic.
-        run: Text that distinguishes this recording from others in the topic; a part of each key.
+        run: Text that distinguishes this recording from all other recordings in the topic. The key of each record
+            contains it.
 
     Attributes:
         recorder: The observer to pass to the proxy.

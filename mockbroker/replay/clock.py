@@ -39,7 +39,7 @@ class ReplayClock:
         return self._wall + self.now()
 
     def stop(self) -> None:
-        """Stop the clock: delayed responses wait until it is advanced or resumed."""
+        """Stop the clock. Delayed responses wait until the clock is advanced or resumed."""
         self._time.stop()
         self._sleepers.unpark_all()
 
@@ -49,7 +49,9 @@ class ReplayClock:
         self._sleepers.unpark_all()
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Move the clock forward by ``seconds``, so that the responses of this time are sent; return no events.
+        """Move the clock forward by ``seconds``, so that the responses that are delayed until then are sent.
+
+        Return an empty list, because a replay has no group events.
 
         Raises: ValueError if ``seconds`` is negative, or more than ten years.
         """

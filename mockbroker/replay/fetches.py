@@ -1,6 +1,6 @@
 """The recorded records by partition and offset, from which every Fetch is answered.
 
-The partitions in a Fetch may come from several recorded requests.
+A live Fetch may contain partitions that the recording contains in different requests.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _Partition:
 class Fetches:
     """The recorded responses to Fetch requests, and the responses to live requests that are made from them.
 
-    A response to a live request never opens a fetch session.
+    The responses never create a fetch session.
 
     Args:
         calls: Recorded Fetch calls, in order.

@@ -51,9 +51,10 @@ REPEATED = frozenset(
 
 
 def is_repeated(request: Any) -> bool:
-    """Return whether the last response to a request may be repeated: True for the APIs in REPEATED.
+    """Return whether a request may get the last recorded response again, after all recorded responses were used.
 
-    The result is False for a JoinGroup without member id, because each new member gets its own id.
+    The result is True for the APIs in REPEATED, except for a JoinGroup without member id, because each new member gets
+    its own id.
 
     ``request``: the decoded request.
     """
@@ -65,9 +66,9 @@ PLACE = "?"  # of an id that the client has made up
 
 
 def key_of(request: Any, version: int, *, loose: bool = False) -> Hashable:
-    """Return a key that is equal for requests which may get the same response.
+    """Return a key for the comparison of requests. If two requests have equal keys, they may get the same response.
 
-    Generated ids, such as member ids, are not part of the key; they are compared separately.
+    The key does not contain generated ids, such as member ids; the caller compares these separately.
 
     Args:
         request: The decoded request.

@@ -27,7 +27,8 @@ class Answer:
         response: The decoded response, with the ids of the live client.
         version: Version of the response.
         latency: Seconds from the request to the response in the recording.
-        waits: True if the latency is the maximum wait that the request asked for, which ``delay`` does not shorten.
+        waits: True if the latency is the maximum wait in the request. The method ``delay`` does not shorten such a
+            latency.
     """
 
     response: Any
@@ -110,7 +111,7 @@ class Player:
     def _is_timed(self, request: Any) -> bool:
         """Return whether a request is a heartbeat of a recorded member in a recorded generation.
 
-        The time alone decides whether a client sends one, so the recording may have none.
+        A client sends heartbeats at regular times, so a live client may send a heartbeat that is not in the recording.
         """
         return (
             isinstance(request, HeartbeatRequest)
@@ -179,7 +180,8 @@ def _ids(message: Any, version: int) -> set[str]:
 
 
 def _first_ids(call: Answered) -> set[str]:
-    """Return the member id that a client has generated and sends in its first heartbeat, as a set.
+    """Return the ids in the first heartbeat of a member that generates its member id (KIP-848): the member id, as a
+    set.
 
     The set is empty for any other call.
     """

@@ -77,10 +77,12 @@ class Script:
         return script
 
     def api_versions(self) -> list[ApiVersionsResponse.ApiVersion]:
-        """Return the entry of ApiVersions in the recorded ApiVersions responses, in a list; [] if there is no such
-        response.
+        """Return a list with one element: the supported versions of ApiVersions, from a recorded ApiVersions response.
 
-        A response to an unsupported version contains this entry, so that the client learns which version to use.
+        The list is empty if the recording contains no ApiVersions response.
+
+        The response to an ApiVersions request in an unsupported version contains this list, so that the client can
+        retry in a supported version.
         """
         responses = [call.response for call in self.calls if call.api_key == ApiKey.API_VERSIONS]
         entries = [entry for response in responses for entry in response.api_keys]
@@ -98,8 +100,8 @@ def _answered(call: Call) -> Iterator[Answered]:
 
 
 def _is_expendable(call: Call) -> bool:
-    """Return whether it does not matter that a call cannot be replayed: its response is always the same, or it has
-    none.
+    """Return whether a replay needs no recorded response for a call: an ApiVersions that cannot be decoded, or a
+    Produce with acks=0.
     """
     if call.request is None:  # a version of ApiVersions that is newer than those of the broker
         return call.api_key == ApiKey.API_VERSIONS

@@ -71,7 +71,8 @@ class Replay:
         script: The recording.
         options: The options.
         host: Address to listen on.
-        port: Port of the first broker; the n-th broker after it listens on port + n. 0 picks free ports.
+        port: Port of the first broker. The next brokers listen on port + 1, port + 2, in the order of their ids. 0
+            picks free ports.
         advertised: Host in the addresses of brokers in responses.
 
     Attributes:
@@ -229,7 +230,7 @@ class Replay:
 class _Connection:
     """A client's connection.
 
-    Once the client has sent a request that is not in the recording, it includes a connection to the mock cluster.
+    After the first request that is not in the recording, the object also contains a connection to the mock cluster.
     """
 
     client: trio.SocketStream

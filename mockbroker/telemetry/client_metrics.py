@@ -1,7 +1,7 @@
 """The clients that push metrics, and the metrics that the broker requests from each (KIP-714).
 
-Source: Kafka's ClientMetricsManager and ClientMetricsInstance (4.2). Not modelled: Kafka removes an instance after a
-long time without use; here, the least recently used one is removed when there are more than MAX_INSTANCES.
+Source: Kafka's ClientMetricsManager and ClientMetricsInstance (4.2). Kafka removes a client instance after a long time
+without use. Here, the least recently used instance is removed if there are more than MAX_INSTANCES.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ClientInstance:
 
     Attributes:
         instance_id: Id of the client instance.
-        version: Version of the subscriptions that this object was derived from.
+        version: Version number of the subscriptions from which ``metrics`` and ``push_interval_ms`` were calculated.
         metrics: Prefixes of the requested metrics, in Kafka's order.
         push_interval_ms: Time between two pushes, in milliseconds.
         last_get: Time of the last GetTelemetrySubscriptions that was accepted, in seconds.
@@ -94,8 +94,8 @@ class ClientMetrics:
     """The client instances of all brokers.
 
     Args:
-        subscriptions: Function that returns the subscriptions (configurations by name of the subscription) and their
-            version, which increases with each change.
+        subscriptions: Function that returns two values: subscription name -> configurations, and a version number that
+            increases with each change of a subscription.
         new_uuid: Function that returns a new id of a client instance.
     """
 
@@ -159,10 +159,10 @@ class ClientMetrics:
             attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
             now: The broker's time in seconds.
             subscription_id: Subscription id in the request, which must be the current one of the client.
-            terminating: Whether it is the last push of the client.
+            terminating: Whether the client sends no push after this one.
             compression: Compression type of the metrics.
             size: Size of the metrics in bytes, compressed.
-            max_size: Maximum of ``size``.
+            max_size: Maximum size of the metrics in bytes.
         """
         if instance_id in RESERVED:
             return ErrorCode.INVALID_REQUEST

@@ -83,7 +83,7 @@ class Delivery:
         records: The records.
         gaps: Acquired offsets without a record.
         types: The acknowledgements so far, by offset.
-        open: Offsets that must still be acknowledged.
+        open: Offsets whose records must still be acknowledged.
     """
 
     node_id: int

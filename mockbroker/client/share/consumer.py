@@ -25,8 +25,8 @@ OnAcknowledged = Callable[[TopicPartition, Sequence[int], ConsumerError | None],
 class ShareConsumer:
     """A consumer in a share group, returned by ``open_share_consumer``.
 
-    Records are acquired by one member at a time, and delivered again unless they are acknowledged. Only one task may
-    use a share consumer at a time; other tasks of the same trio run may call ``wakeup``.
+    A record is acquired by one member at a time, and is delivered again if this member does not acknowledge it. Only
+    one task may use a share consumer at a time. Only ``wakeup`` may be called by any task of the same trio run.
     """
 
     def __init__(self, driver: Driver[ShareEngine], on_acknowledged: OnAcknowledged | None) -> None:
@@ -85,7 +85,7 @@ class ShareConsumer:
         return self
 
     async def __anext__(self) -> ShareRecord:
-        """Return the next record; in implicit mode the records of a poll are accepted when the next poll begins."""
+        """Return the next record. In implicit mode, all records of a poll are accepted when the next poll begins."""
         while not self._batch:
             with self._acquired():
                 self._batch = (await self._poll(float("inf")))[::-1]
@@ -108,7 +108,7 @@ class ShareConsumer:
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
-        """The assigned partitions of known topics; other members may have the same partitions."""
+        """The assigned partitions of known topics. In a share group, several members can have the same partition."""
         names = self._engine.metadata.topic_names
         return frozenset((names[topic], number) for topic, number in self._engine.member.assigned if topic in names)
 
@@ -120,7 +120,8 @@ class ShareConsumer:
             kind: ACCEPT for a processed record; RELEASE to have the record delivered again; REJECT to prevent further
                 deliveries; RENEW to extend the acquisition lock and acknowledge the record later.
 
-        Raises: IllegalUse in implicit mode, or if the record is not of the latest poll or is acknowledged.
+        Raises: IllegalUse in implicit mode; IllegalUse if the record is not of the latest poll, or is already
+        acknowledged.
         """
         if not self._explicit:
             raise IllegalUse("acknowledge() needs explicit acknowledgement: set share_acknowledgement_mode to explicit")
@@ -155,7 +156,10 @@ class ShareConsumer:
             return {result.partition: result.error for result in results}
 
     def wakeup(self) -> None:
-        """Make the current or next poll or commit raise Wakeup. Any task of the same trio run may call it."""
+        """Make the current poll or commit raise Wakeup; if no call is waiting, the next poll or commit raises Wakeup.
+
+        Any task of the same trio run may call this method.
+        """
         self._driver.request_wakeup()
 
     async def close(self, *, accept: bool = True) -> None:
@@ -284,7 +288,8 @@ async def open_share_consumer(
         bootstrap: ``host:port`` addresses of brokers, separated by commas or as a list.
         group: Group id.
         topics: Topic names.
-        on_acknowledged: Function that is called with a partition, acknowledged offsets, and the error or None.
+        on_acknowledged: Function that is called after each response to acknowledgements, with the partition, the
+            acknowledged offsets, and the error (None after a success). None for no function.
         connect: Async function that returns a stream to a host and port.
         settings: Fields of ShareSettings.
 

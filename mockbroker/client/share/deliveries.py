@@ -20,7 +20,7 @@ Data = ShareFetchResponse.Topic.Partition
 def delivery_of(
     node_id: int, partition: TopicPartition, data: Data, *, check_crcs: bool
 ) -> tuple[Delivery, ConsumerError | None]:
-    """Return the acquired records of a partition, and the error that a poll raises, or None.
+    """Return the acquired records of a partition, and the error that a poll raises (None without an error).
 
     Offsets without a record are acknowledged as gaps. A corrupt batch and the records after it are rejected.
 

@@ -60,8 +60,9 @@ class ShareFetcher:
 
     Attributes:
         failure: The error that the next poll raises, or None.
-        results: Results of acknowledgements that were not reported to the user.
-        committing: Whether acknowledgements are sent immediately, not with the next ShareFetch.
+        results: Results of acknowledgements that were not reported to the user yet.
+        committing: True to send acknowledgements immediately in a ShareAcknowledge; False to send them with the next
+            ShareFetch.
     """
 
     def __init__(
@@ -94,7 +95,7 @@ class ShareFetcher:
 
     @property
     def busy(self) -> bool:
-        """Whether acknowledgements are not sent yet, or a request has no response."""
+        """Whether some acknowledgements are not sent yet, or a request has no response yet."""
         return bool(self._pending) or self.waiting
 
     def next_deadline(self) -> float:
@@ -129,7 +130,9 @@ class ShareFetcher:
     # --- requests ---
 
     def send_due(self, *, fetching: bool) -> None:
-        """Send the requests that can be sent now. ``fetching``: whether records are needed."""
+        """Send the requests that can be sent now. ``fetching``: True to also fetch records; False to send only
+        acknowledgements.
+        """
         wanted = self._wanted() if fetching and not self._deliveries else {}
         for node_id in {*wanted, *(self._pending if self.committing or fetching else ())}:
             if node_id in self._in_flight or self._retry_at.get(node_id, 0.0) > self._clock.now:

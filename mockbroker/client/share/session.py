@@ -17,8 +17,8 @@ class ShareSession:
     """The client side of a share session with one broker.
 
     Attributes:
-        epoch: Epoch of the next request.
-        partitions: The partitions that the broker knows.
+        epoch: Share session epoch of the next request; 0 before the session exists.
+        partitions: The partitions of the session, as the broker knows them.
     """
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class ShareSession:
         return self.epoch != INITIAL_EPOCH
 
     def changes(self, wanted: Iterable[PartitionKey]) -> tuple[list[PartitionKey], list[PartitionKey]]:
-        """Return the partitions that the next request must add to the session, and those that it must remove.
+        """Return the partitions that the next request must add to the session, and the partitions that it must remove.
 
         ``wanted``: partitions of the session after the request.
         """
