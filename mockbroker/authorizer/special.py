@@ -181,7 +181,9 @@ def describe_user_scram_credentials(auth: Authorization) -> Effects | None:
 
 
 def create_delegation_token(auth: Authorization) -> Effects | None:
-    """Deny a token for another owner if the client lacks CREATE_TOKENS on the resource USER of that owner."""
+    """Deny a token whose owner is not the client if the client lacks CREATE_TOKENS on the resource USER of the
+    owner.
+    """
     broker, request, ticket = auth.broker, auth.request, auth.call.ticket
     requester = token_requests.requester(broker, ticket)
     owner = owner_of(request, requester)

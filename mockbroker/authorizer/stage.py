@@ -1,4 +1,4 @@
-"""The stage that authorizes requests, after authentication and before the handlers.
+"""The stage of request processing that authorizes requests, after authentication and before the handlers.
 
 A denied element of a request gets an error in the response, or is missing in the response. The remaining elements are
 processed as usual.

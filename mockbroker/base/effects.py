@@ -1,4 +1,7 @@
-"""The input and output types of the sans-IO broker: a handler takes a Call and returns Effects."""
+"""The input and output types of the sans-IO broker: a handler takes a Call and returns Effects.
+
+An effect is an action that the caller must carry out, such as sending a response or closing a connection.
+"""
 
 from __future__ import annotations
 
@@ -212,15 +215,15 @@ class Note:
         group: Group id; "" in an event of a transaction.
         member_id: Id of the member that the event is about.
         client_id: The ``client.id`` of the member.
-        generation: Generation of a classic group; in an event about a member of another type of group, the member
-            epoch; else the group epoch.
+        generation: Classic group: the generation. All other types of groups: the member epoch in an event about a
+            member, the group epoch in an event about the group.
         reason: Cause of the event.
         leader: Member id of the leader of a classic group.
         protocol: The chosen assignment strategy or assignor.
         protocol_type: Protocol type of a classic group.
         members: Ids of all members of the group.
-        assignment: Assigned partitions: the bytes from the leader in a classic group; topic to partition indexes with
-            server-side assignment.
+        assignment: Assigned partitions. Classic group: the bytes that the group leader has sent. All other types of
+            groups: topic -> partition indexes.
         offsets: Committed offsets by topic and partition.
         transactional_id: The ``transactional.id``, in an event of a transaction.
         producer_id: Producer id, in an event of a transaction.

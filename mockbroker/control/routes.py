@@ -93,7 +93,7 @@ class Route:
         body: Shape of the request body; None for a request without a body.
         errors: Status codes of errors, in addition to those that every route may return.
         capability: Name of the optional feature that the server must have; "" for none.
-        is_open: Whether a request needs no token.
+        is_open: True if requests are allowed without a token.
         waits: Whether the request may wait for a condition; the wait is cancelled if the client disconnects.
         media: Content type of the response.
         any_query: True to ignore unknown query parameters, False to reject them.

@@ -36,7 +36,10 @@ class Source(Protocol):
     content: dict[str, Any]
 
     def refresh(self) -> Generator[None, None, dict[str, Any]]:
-        """Refresh the document; yield between slices, and return the merge patch."""
+        """Refresh the document, and return the merge patch from its previous content to the new content.
+
+        The generator yields between parts of the work, so that other tasks can run.
+        """
         ...
 
 
@@ -62,7 +65,7 @@ class SharedState:
         self._is_incomplete = False
 
     async def current(self) -> dict[str, Any]:
-        """Refresh the document and return it; other tasks run between the slices."""
+        """Refresh the document and return it; other tasks can run meanwhile."""
         async with self._lock:
             await self._refresh()
             return self._source.content

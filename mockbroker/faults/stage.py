@@ -1,4 +1,8 @@
-"""The stage of request processing that applies fault rules to requests and new connections."""
+"""The stage of request processing that applies fault rules to requests and new connections.
+
+A stage is called before and after the handler of a request, and can change, delay or replace the request and its
+response.
+"""
 
 from __future__ import annotations
 
@@ -705,11 +709,11 @@ class FaultStage(Stage):
         self._router.journal.record(note, now)
 
     def _record_step(self, name: str, what: str, now: float) -> None:
-        """Add an event about a step of a preset to the journal.
+        """Add an event about a cluster change of a preset to the journal.
 
         Args:
-            name: Name of the preset's script.
-            what: Description of the change that the step has made.
+            name: Name of the preset.
+            what: Description of the change.
             now: The broker's time in seconds.
         """
         self._router.journal.record(Note(event=EventKind.FAULT, group="", reason=what, fault=name), now)

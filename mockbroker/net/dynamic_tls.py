@@ -31,10 +31,10 @@ class RefusedFileError(Exception):
 class DynamicTls:
     """The TLS contexts for new connections. Open connections keep their TLS contexts.
 
-    AlterConfigs sets the keystore and the truststore of a listener by the settings
-    ``listener.name.<name>.ssl.keystore.location``, ``listener.name.<name>.ssl.truststore.location`` and others
-    (STORES). As in Kafka, the files are read again after each change of a broker's settings, also if the paths are the
-    same. If AlterConfigs deletes such a setting, the listener uses the file of the static settings again.
+    AlterConfigs sets the keystore and the truststore of a listener by the settings in STORES with the prefix of the
+    listener, such as ``listener.name.<name>.ssl.keystore.location``. As in Kafka, the files are read again after each
+    change of a broker's settings, also if the paths are the same. If AlterConfigs deletes such a setting, the listener
+    uses the file of the static settings again.
 
     Args:
         listeners: Function that returns the open listeners.

@@ -113,7 +113,7 @@ class Interception:
 
     @property
     def unfinished(self) -> int:
-        """The number of requests whose processing in slices is not finished."""
+        """The number of large requests and responses that are processed part by part and are not finished."""
         return len(self._unfinished)
 
     @property
@@ -123,7 +123,7 @@ class Interception:
 
     @property
     def faults(self) -> FaultStage:
-        """The stage that holds the fault rules."""
+        """The object that has the fault rules and applies them."""
         return self.stage
 
     @property

@@ -82,7 +82,10 @@ class ObservedBroker(Broker):
         return self._observed_sessions.setdefault(node, ObservedFetchSessions())
 
     def learn(self, metadata: MetadataResponse) -> Generator[None, None, None]:
-        """Store the topics of a Metadata response, with the leaders of their partitions; yield between slices."""
+        """Store the topics of a Metadata response, with the leaders of their partitions.
+
+        The generator yields after a limited amount of work, so that other tasks can run.
+        """
         if metadata.cluster_id:
             assert isinstance(self.cluster, ObservedState)
             self.cluster.real_cluster_id = metadata.cluster_id

@@ -305,7 +305,8 @@ class Session:
             self._sock.close()
 
     async def _wait(self) -> None:
-        """Wait until ``wake`` is called, or the client ends the connection.
+        """Wait until ``wake`` is called or the client has ended sending (half-closed). Store the bytes that arrive
+        meanwhile.
 
         Raises:
             Ended: The client has reset the connection.

@@ -1,6 +1,7 @@
-"""The stage that applies client quotas: it adds throttle times to responses and mutes connections (KIP-219).
+"""The stage of request processing that applies client quotas (KIP-219).
 
-A muted connection is not read until the throttle time has passed.
+It is called before and after the handler of a request, adds throttle times to responses, and mutes connections. A muted
+connection is not read until the throttle time has passed.
 """
 
 from __future__ import annotations

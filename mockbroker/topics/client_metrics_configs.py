@@ -104,7 +104,10 @@ def metrics(configs: Mapping[str, str]) -> list[str]:
 
 
 def matches(configs: Mapping[str, str], attributes: Mapping[str, str]) -> bool:
-    """Return whether a subscription applies to a client: each pattern of the subscription matches a whole attribute.
+    """Return whether a subscription applies to a client: each pattern must match the whole value of its client
+    attribute.
+
+    The value of an absent attribute is "". The result is True for a subscription without patterns.
 
     Args:
         configs: The configurations of the subscription.
