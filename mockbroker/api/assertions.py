@@ -79,7 +79,10 @@ def lost_commits(
 
 
 def _decreases(commits: Iterable[Event]) -> Iterator[str]:
-    """Yield a description of each commit by a member that decreased a committed offset."""
+    """Yield a description of each commit of a member that has decreased a committed offset.
+
+    ``commits``: the commit events of the group, oldest first.
+    """
     last: dict[TopicPartition, int] = {}
     for event in commits:
         for partition, offset in _offsets(event):
@@ -226,11 +229,11 @@ def _unowned(group: GroupSnapshot, topics: Iterable[str], partitions: Mapping[st
 
 
 def checked_where(api: str, where: str) -> None:
-    """Check the arguments of ``assert_requested``.
+    """Validate the arguments ``api`` and ``where`` of ``assert_requested``.
 
     Args:
         api: Name of an API.
-        where: Expression over the fields of the requests of the API, or "".
+        where: Filter expression over the fields of the requests of the API; "" for no filter.
 
     Raises: ValueError if the API is unknown, or the expression is not valid.
     """

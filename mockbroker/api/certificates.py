@@ -10,8 +10,8 @@ from mockbroker.net.tls import GeneratedCertificates, Tls, TlsFiles, is_generate
 class Certificates:
     """The TLS contexts and certificate files of a cluster.
 
-    Contexts and files are created when the first TLS listener opens. They are created again if later listeners need
-    other host names. Listeners with the same settings share a context. All listeners without a keystore share the
+    Contexts and files are created when the first TLS listener opens. If a later listener needs an additional host name,
+    they are created again. Listeners with the same settings share a context. All listeners without a keystore share the
     generated certificates.
 
     Args:
@@ -45,7 +45,7 @@ class Certificates:
         Args:
             settings: The broker configuration.
             listener: Name of the listener.
-            addresses: The addresses to advertise, whose host names the generated certificate contains.
+            addresses: The addresses to advertise. The generated certificate contains their host names.
 
         Raises: SettingsError if the settings name unusable keystore or truststore files.
         """

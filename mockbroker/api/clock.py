@@ -48,7 +48,7 @@ class ClockOperations(Handle):
     def resume(self) -> None:
         """Let the clock run again from the time at which it was stopped.
 
-        The time for which it was stopped is not added.
+        The time that passed while the clock was stopped is not added.
         """
         self._server.resume_clock()
 
@@ -56,18 +56,19 @@ class ClockOperations(Handle):
 class Clock(ClockOperations):
     """The clock of a cluster, used for groups, transactions, offsets and records, but not for connections.
 
-    It runs in real time until it is stopped. A cluster with ``clock="manual"`` starts with a stopped clock.
+    The clock runs in real time until a test stops it. A cluster with ``clock="manual"`` starts with a stopped clock.
     """
 
     def __init__(self, server: Server) -> None:
         self._server = server
 
     async def advance(self, seconds: float) -> list[Event]:
-        """Move the clock forward by a number of seconds at once, and return the group events that this causes.
+        """Move the clock forward by a number of seconds at once. Return the group events that happen because of this.
 
         Requests that clients have sent before the call are handled first. Then every timeout within these seconds
-        expires, in order and each at its own time. Requests that clients send in reaction to a timeout are handled at
-        the end, when the clock already shows the new time.
+        expires, in the order of the timeouts. While a timeout is handled, the clock shows the time of this timeout.
+        Requests that clients send in reaction to a timeout are handled at the end, when the clock already shows the new
+        time.
 
         Args:
             seconds: Number of seconds, from 0 to ten years (315,360,000 s).

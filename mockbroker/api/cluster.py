@@ -58,7 +58,8 @@ class Cluster(ClusterOperations):
         clock: The broker's clock, which a test can stop and advance.
         start_count: Number of times that ``start_over`` has replaced the cluster.
 
-    Raises: ClusterClosedError in a forked process, and RuntimeError in another thread, from every operation.
+    Raises: every operation raises ClusterClosedError in a forked process, and RuntimeError in a thread that does not
+    run the cluster.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class Cluster(ClusterOperations):
     def connect(self, node: int | None = None, client_id: str = "inside") -> InProcessConnection:
         """Return an in-process connection to a broker: requests are sent as message objects, without a socket.
 
-        It works in virtual time (``trio.testing.MockClock``), because it uses no socket.
+        The connection also works in virtual time (``trio.testing.MockClock``), because it uses no socket.
 
         Args:
             node: Id of the broker; None for the broker with the lowest id.
@@ -191,14 +192,14 @@ class Cluster(ClusterOperations):
         """Compact a topic, or all topics with ``cleanup.policy=compact``, without waiting for the log cleaner.
 
         The active segment of each partition is closed first, so that its records are compacted too. Records younger
-        than ``min.compaction.lag.ms`` are not compacted, and neither are the records from the start of an open
-        transaction on. Tombstones remain for ``delete.retention.ms``. Requests of clients are served during the
+        than ``min.compaction.lag.ms`` are not compacted. If a transaction is open, its records and all later records
+        are not compacted. Tombstones remain for ``delete.retention.ms``. Requests of clients are served during the
         compaction.
 
         Args:
-            topic: Only this topic; None for all compacted topics.
+            topic: Name of the topic; None for all topics with ``cleanup.policy=compact``.
 
-        Raises: UnknownTopicError; InternalTopicError; NotCompactedError.
+        Raises: UnknownTopicError; InternalTopicError; NotCompactedError if the topic has no ``cleanup.policy=compact``.
         """
         self._check_run()
         for _ in topic_records.compaction(self._router.broker, topic, self._server.clock.read()):
@@ -284,18 +285,19 @@ async def open_cluster(
         topics: Topics to create: name to number of partitions.
         config: Broker settings by Kafka's names, such as ``{"group.max.size": 2}``.
         host: Address that every listener binds to.
-        port: Port of the first broker; the n-th broker after it listens on port + n. 0 picks free ports.
+        port: Port of the first broker. The next brokers listen on port + 1, port + 2, in the order of their ids. 0
+            picks free ports.
         as_version: The Kafka release to emulate, such as ``"3.9"``.
         first_node: Id of the first broker; None for the setting ``node.id`` or ``broker.id``, or 0.
         listeners: Listeners as in Kafka's setting, such as ``SASL_SSL`` or ``SASL_SSL://:9094``. The first one is at
             ``port``.
         users: SASL users: name to password.
         data_dir: Directory that keeps topics, records, groups and transactions in the format of Kafka's log
-            directories. A later cluster that opens it continues with them. A response is sent to a socket only once
-            the data it acknowledges is on disk.
+            directories. A later cluster with the same directory continues with this data. A response is sent to a
+            client only when the data that it acknowledges is on disk.
         clock: ``"real"``, or ``"manual"`` for a clock that is stopped until the test advances it.
-        faults: Initial fault rules, which ``reset`` restores: JSON forms or keyword arguments of ``faults.add``, such
-            as ``{"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}``.
+        faults: Initial fault rules, which ``reset`` restores. A rule is a JSON object, or a dict of the keyword
+            arguments of ``faults.add``, such as ``{"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}``.
 
     Raises:
         SettingsError: A setting, topic, listener or other argument is invalid.

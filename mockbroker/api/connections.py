@@ -13,7 +13,7 @@ from mockbroker.net.sockets import SocketConnection
 
 
 class UnknownConnectionError(NotFoundError):
-    """The error for the number of a connection that is not open."""
+    """The error for a connection number that no open connection has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +43,7 @@ class ConnectionSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class OpenConnection:
-    """An open connection, with values that show whether its snapshot has changed, without taking the snapshot.
+    """An open connection, and values that show whether a new snapshot would differ from the previous snapshot.
 
     Attributes:
         number: Number of the connection.
@@ -97,12 +97,12 @@ def select(pump: Pump, connection_id: int | None, client_id: str | None) -> list
 
     Args:
         pump: The owner of the connections.
-        connection_id: Number of a connection; None to select by client id.
-        client_id: Glob of client ids; None to select by number.
+        connection_id: Number of a connection; None to select connections by ``client_id``.
+        client_id: Client id, with the wildcards ``*`` and ``?``; None to select a connection by ``connection_id``.
 
     Raises:
         UnknownConnectionError: No connection with this number is open.
-        ValueError: Neither or both are given, or the glob is invalid.
+        ValueError: Both arguments or none of them are given, or the wildcards are not valid.
     """
     return selected(snapshots(pump), connection_id, client_id)
 
@@ -112,12 +112,12 @@ def selected(existing: Mapping[int, ConnectionSnapshot], connection_id: int | No
 
     Args:
         existing: The open connections, by number.
-        connection_id: Number of a connection; None to select by client id.
-        client_id: Glob of client ids; None to select by number.
+        connection_id: Number of a connection; None to select connections by ``client_id``.
+        client_id: Client id, with the wildcards ``*`` and ``?``; None to select a connection by ``connection_id``.
 
     Raises:
         UnknownConnectionError: No connection with this number is open.
-        ValueError: Neither or both are given, or the glob is invalid.
+        ValueError: Both arguments or none of them are given, or the wildcards are not valid.
     """
     match connection_id, client_id:
         case int(), None:

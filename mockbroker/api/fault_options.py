@@ -15,10 +15,11 @@ class Occurrence(TypedDict, total=False):
     matches.
 
     Attributes:
-        skip: Number of matching requests that are passed over first, without the fault.
-        every: Interval n: of the requests after the skipped ones, the rule can apply to the first and then to every
-            n-th.
-        probability: Probability, from 0 to 1, that the rule applies to such a request.
+        skip: Number of matching requests at the beginning to which the rule does not apply.
+        every: Interval n. After the skipped requests, the rule can apply to the first matching request, and then to
+            every n-th.
+        probability: Probability, from 0 to 1, that the rule applies to a request that ``skip`` and ``every`` have let
+            through.
         seed: Seed of the random numbers, for ``probability`` and ``jitter_ms``.
         times: Number of requests that the rule applies to (1 if absent), or ``"always"``.
     """
@@ -47,8 +48,8 @@ class RequestConditions(Occurrence, total=False):
         principal: The principal of the connection, such as ``User:alice``.
         where: Expression over the fields of the request, in the language of ``kwire capture --where``.
         name: Name of the rule; generated if absent.
-        optional: True if the rule need not be applied; without it, the pytest fixture fails a test whose rule is never
-            applied.
+        optional: True if the test may pass although the rule is never applied. Otherwise, the pytest fixture fails such
+            a test.
     """
 
     version: str
@@ -70,29 +71,28 @@ class RequestConditions(Occurrence, total=False):
 class RuleOptions(RequestConditions, total=False):
     """The keyword arguments of ``add``: conditions, occurrence and one action.
 
-    ``delay_ms`` can be given in addition to another action.
-
     Attributes:
         api: Kafka's name of an API, or several names; without it, every API to which the rule can apply.
-        on: ``"connect"`` for a rule about new connections instead of requests.
+        on: ``"connect"`` for a rule about new connections; absent for a rule about requests.
         address: Address of the client, for a rule about new connections.
         error: Name of the error that is returned for the matching elements of the request.
-        delay_ms: Delay in milliseconds of the broker's clock.
+        delay_ms: Delay in milliseconds of the broker's clock. A rule may have ``delay_ms`` and one further action.
         jitter_ms: Upper bound, in milliseconds, of a random time that is added to ``delay_ms``.
-        when: ``"before"`` or ``"after"`` the request is processed, for a delay, a hold or ``no_response``.
+        when: ``"before"`` to delay, hold or drop the request before it is processed; ``"after"`` to do this with the
+            response. For ``delay_ms``, ``hold`` and ``no_response``.
         disconnect: ``"before"`` or ``"after"`` to close the connection before or after the request is processed,
             ``"mid-response"`` to close it in the middle of the response.
         bytes: Number of bytes of the response that are sent first, with ``disconnect="mid-response"``.
         reset: Whether the connection is closed by a TCP reset.
-        hold: Hold the request until ``release``.
-        no_response: Send no response, now or later, on the connection.
+        hold: Hold the request until ``release`` is called.
+        no_response: Send no response to the request, and do not process later requests of the connection.
         throttle_ms: Throttle time in the response, in milliseconds; the connection is muted for this time.
         respond: Body of the response in JSON form; absent fields have their default.
         bytes_per_second: Rate at which the response is sent, or the request is read.
         of: ``"response"`` or ``"request"``: whether ``bytes_per_second`` limits the sending of the response or the
             reading of the request.
-        malform: Form of malformed response.
-        parameters: Parameters of that form.
+        malform: Kind of malformed response, as docs/faults.md lists them.
+        parameters: Parameters of this kind of malformed response.
         evict: Evict the member that has sent the request.
         fail_tls: Abort the TLS handshake of a new connection.
     """
@@ -138,10 +138,10 @@ class PresetParameters(TypedDict, total=False):
         partition: Index of the partition.
         broker: Id of the broker.
         every: Interval n: every n-th heartbeat is answered with the error.
-        form: Form of malformed batch.
-        count: Number of additional times that the batches are sent.
+        form: Kind of malformed record batch.
+        count: How many more times the record batches are sent.
         id: Schema id.
-        point: Whether the first EndTxn request is lost, or its response.
+        point: What is lost: the first EndTxn request, or its response.
         throttle_ms: Milliseconds of each throttle.
         delay_ms: Milliseconds of each delay.
         jitter_ms: Upper bound of random milliseconds that are added.

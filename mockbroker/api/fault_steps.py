@@ -1,4 +1,6 @@
-"""The changes that presets make to a cluster, such as stopping a broker, as steps of a script."""
+"""The changes that presets make to a cluster, such as stopping a broker. The script of a preset runs them at their
+times.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +17,9 @@ from mockbroker.topics.model import INTERNAL, Partition
 
 
 def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
-    """Return the change that one phase of a preset makes, as a step of a script.
+    """Return the change that one phase of a preset makes, as one ``Step`` of the preset's script.
 
-    The step contains the functions that make and undo the change, with their times.
+    The ``Step`` contains the function that makes the change and the function that undoes it, each with its time.
 
     Args:
         cluster: The handle of the cluster, in its trio run.
@@ -58,7 +60,7 @@ def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, 
 
 
 def _first_leader(broker: Broker, topic: str) -> int:
-    """Return the broker id of the leader of the first matching partition that has another live replica.
+    """Return the leader's broker id of the first matching partition that has a live follower.
 
     The result is the lowest broker id if there is no such partition.
 

@@ -45,7 +45,8 @@ class FaultState:
     Attributes:
         name: Name of the rule.
         rule: The rule in JSON form.
-        matched: Number of requests that have reached the rule and matched.
+        matched: Number of requests that match the conditions of the rule. A request to which an earlier rule was
+            applied is not counted.
         applied: Number of requests that the rule was applied to.
         holding: Number of requests that the rule holds now.
         exhausted: Whether the rule will not apply to any further request.
@@ -70,7 +71,7 @@ class FaultState:
         return self.applied >= applied and self.holding >= holding
 
     def to_json(self) -> dict[str, Any]:
-        """Return the rule as a JSON object. The other attributes are added as keys, such as ``matched``."""
+        """Return the rule as a JSON object. The counters and the warnings are added as keys, such as ``matched``."""
         return {
             **self.rule,
             "matched": self.matched,
@@ -126,7 +127,9 @@ class FaultHandle:
 
     @property
     def matched(self) -> int:
-        """The number of requests that have reached the rule and matched."""
+        """The number of requests that match the conditions of the rule, without requests to which an earlier rule was
+        applied.
+        """
         return self.state.matched
 
     @property
@@ -194,9 +197,9 @@ class FaultOperations(Handle, Generic[F]):
         raise NotImplementedError
 
     def add(self, **options: Unpack[RuleOptions]) -> F:
-        """Add a rule after the existing rules, and return a handle of it.
+        """Add a rule after the existing rules, and return a handle of the rule.
 
-        The first rule that applies to a request wins.
+        If several rules apply to a request, only the first of them is applied.
 
         Args:
             options: Conditions, occurrence and action, as ``RuleOptions`` describes, such as ``api="OffsetCommit"``,
@@ -299,8 +302,8 @@ class FaultOperations(Handle, Generic[F]):
 
         Args:
             api: Kafka's name of the API, or several names.
-            malform: Form of malformed response, as docs/faults.md lists them.
-            parameters: Parameters of that form, or None.
+            malform: Kind of malformed response, as docs/faults.md lists them.
+            parameters: Parameters of this kind of malformed response; None for the defaults.
             conditions: Conditions and occurrence, as ``RequestConditions`` describes.
 
         Raises: InvalidRule if the rule is not valid; RuleExists if a rule of this name exists; TooManyRules if
@@ -430,11 +433,11 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def release(self, name: str, count: int | None = None) -> int:
-        """Release requests that a rule holds, the longest held first; return their number.
+        """Release requests that a rule holds, the longest held first. Return the number of released requests.
 
         Args:
             name: Name of the rule.
-            count: Maximum number; None for all that are held now.
+            count: Maximum number of requests to release; None for all requests that are held now.
 
         Raises: UnknownFaultError if no rule has this name.
         """
@@ -493,7 +496,7 @@ class FaultOperations(Handle, Generic[F]):
 
 
 def _nothing() -> None:
-    """Do nothing. The function stands for the start of a phase of a preset that makes a change only at its end."""
+    """Do nothing. A phase of a preset that makes no change at its start uses this function."""
 
 
 class Faults(FaultOperations[Fault]):

@@ -26,7 +26,7 @@ class UnknownGroupError(NotFoundError):
 
 
 class UnknownMemberError(NotFoundError):
-    """The error for a member id that is not in the group."""
+    """The error for a member id that no member of the group has."""
 
 
 class EmptyGroupError(ConflictError):
@@ -43,7 +43,8 @@ def evict(broker: Broker, group_id: str, member_id: str, reason: str, now: float
     Args:
         broker: The state of the cluster.
         group_id: Id of the group.
-        member_id: The member, or a pending member id, which no JoinGroup has used yet.
+        member_id: Member id of a member, or a pending member id: the coordinator has generated it, but no JoinGroup has
+            used it yet.
         reason: Reason for the journal; "" for none.
         now: The broker's time in seconds.
 
@@ -74,13 +75,15 @@ def rebalance(broker: Broker, group_id: str, reason: str, now: float) -> Effects
 
 
 def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int], int], now: float) -> Effects:
-    """Commit offsets for a group, which is created if it does not exist; return the effects.
+    """Commit offsets for a group. If the group does not exist, it is created.
 
     Args:
         broker: The state of the cluster.
         group_id: Id of the group.
         offsets: Offsets by topic and partition.
         now: The broker's time in seconds.
+
+    Returns: the effects, such as journal events.
 
     Raises: UnknownTopicError; ValueError for an invalid offset; CoordinatorUnavailableError. After an error, nothing is
         stored.

@@ -25,9 +25,9 @@ class Home:
         self._token = trio.lowlevel.current_trio_token()
 
     def check(self) -> None:
-        """Raise an error if the caller is in another process or thread, where the cluster does not run.
+        """Raise an error if the caller is in a process or thread that does not run the cluster.
 
-        Raises: ClusterClosedError in a forked process; RuntimeError in another thread.
+        Raises: ClusterClosedError in a forked process; RuntimeError in a thread that does not run the cluster.
         """
         check_process(self._process)
         if threading.get_ident() != self._thread.ident:

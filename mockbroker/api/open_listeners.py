@@ -33,7 +33,7 @@ def open_listeners(
         port: Port of the first broker's first listener; 0 picks free ports.
         first_node: Id of the first broker.
         tls: Certificates for the listeners with TLS.
-        addresses: The addresses to advertise, whose host names the certificates contain.
+        addresses: The addresses to advertise. The certificates contain their host names.
 
     Raises: SettingsError, PortInUseError; the listeners bound so far are closed first.
     """

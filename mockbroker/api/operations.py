@@ -177,9 +177,9 @@ class ClusterOperations(Handle):
     def set_committed(self, group_id: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Commit offsets for a group, as an administrator does with ``kafka-consumer-groups --reset-offsets``.
 
-        The group is created if it does not exist. Unlike in Kafka, the group may have members. They continue at their
-        positions, and their next commit replaces these offsets; a member that is assigned the partition later starts
-        at the offset.
+        The group is created if it does not exist. Unlike in Kafka, the group may have members. The members continue at
+        their positions, and their next commit replaces these offsets. A member that gets the partition in a later
+        assignment starts at the committed offset.
 
         Args:
             group_id: Id of the group.
@@ -335,8 +335,8 @@ class ClusterOperations(Handle):
     def assert_delivered(self, group_id: str, topic: str | None = None, *, at_most: int = 1) -> None:
         """Assert that no record was delivered to the members of a share group more often than expected.
 
-        With the default, no record was acquired twice: none was released, and no acquisition lock has ended before the
-        acknowledgement.
+        With ``at_most=1``, the assertion fails if a record was acquired twice, because it was released, or because its
+        acquisition lock ended before the acknowledgement.
 
         Args:
             group_id: Id of the share group.
@@ -355,8 +355,8 @@ class ClusterOperations(Handle):
         Args:
             group_id: Id of the share group.
             topic: Only the records of this topic; None for all topics of the group.
-            rejected: How many records must instead have been rejected, or archived after the last allowed delivery,
-                such as records that cannot be processed.
+            rejected: Exact number of records that must not be accepted, but rejected by a member or archived after the
+                last allowed delivery, such as records that cannot be processed.
 
         Raises: AssertionError, which shows the deliveries and acknowledgements of the records, and the events of the
             group; also if no record was delivered.
@@ -371,10 +371,10 @@ class ClusterOperations(Handle):
 
         Args:
             api: Kafka's name of the API.
-            count: The exact number; None if ``at_least`` gives the lowest number.
+            count: The exact number of requests; None to check ``at_least`` instead.
             where: Only the requests whose body matches this expression, in the language of ``kwire capture --where``,
                 such as ``body.group_id == "billing"``.
-            at_least: The lowest number; 1 if ``count`` is not given either.
+            at_least: The lowest number of requests; None for 1 if ``count`` is None.
 
         Raises:
             AssertionError: The number is different. The message shows the requests of the API, and the events.
@@ -478,9 +478,10 @@ class ClusterOperations(Handle):
     def pause_replica(self, topic: str, partition: int, node: int) -> None:
         """Stop a follower from fetching, so that it lags behind and leaves the in-sync replicas.
 
-        If the other replicas are stopped, the partition has no leader. An unclean election (ElectLeaders, or the topic
-        configuration ``unclean.leader.election.enable``) makes the follower the leader, and the records that it had not
-        fetched are lost: a consumer detects the truncation as after ``lose_records``.
+        If all other replicas of the partition are stopped, the partition has no leader. An unclean election
+        (ElectLeaders, or the topic configuration ``unclean.leader.election.enable``) makes the follower the leader, and
+        the records that the follower had not fetched are lost. A consumer detects the truncation as after
+        ``lose_records``.
 
         Args:
             topic: The topic, which must exist.
@@ -510,14 +511,15 @@ class ClusterOperations(Handle):
     def lose_records(self, topic: str, partition: int, count: int) -> int:
         """Elect an unclean leader that lacks the last records of a partition; return the new log end offset.
 
-        The leader is another running replica, if there is one. The leader epoch increases, and the lost offsets are
-        assigned again to new records. A consumer whose position is after the end gets OFFSET_OUT_OF_RANGE, or detects
-        the truncation by the leader epoch (KIP-320). Committed offsets are not changed.
+        The new leader is a running follower; if no follower is running, the old leader. The leader epoch increases, and
+        the lost offsets are assigned again to new records. A consumer whose position is after the end gets
+        OFFSET_OUT_OF_RANGE, or detects the truncation by the leader epoch (KIP-320). Committed offsets are not changed.
 
         Args:
             topic: Name of the topic.
             partition: Index of the partition.
-            count: Number of records to lose; whole batches are lost, so it may be more, but at most all records.
+            count: Number of records to lose. Only whole batches can be lost, so the number of lost records may be
+                greater than ``count``.
 
         Raises: UnknownTopicError; InternalTopicError; ValueError if ``count`` is negative.
         """

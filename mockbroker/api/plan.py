@@ -111,7 +111,7 @@ class Plan:
 
         Args:
             nodes: The brokers of the cluster and their addresses.
-            clock: The clock. It is stopped if the plan's clock is manual.
+            clock: The clock to restart. It stays stopped if the plan's clock is ``"manual"``.
             data_dir: The data directory, whose topics are kept; None for a cluster in memory.
 
         Raises: SettingsError if a topic of the directory has fewer partitions than the plan; DataDirError.
@@ -153,7 +153,7 @@ class Plan:
     def without_effect(self) -> list[str]:
         """Return the settings of the plan that have no effect, as texts for a message.
 
-        A replication factor that exceeds the number of brokers has no effect either.
+        A replication factor that exceeds the number of brokers is also in the result.
         """
         values = self.settings.by_name()
         too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]

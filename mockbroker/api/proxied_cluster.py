@@ -41,7 +41,7 @@ class NotThroughProxyError(ConflictError):
 def observers(interception: Interception) -> list[Observer]:
     """Return the observers that derive groups, events and the request log from the traffic of a proxy.
 
-    ``interception``: the interception layer of the proxy, for whose control API the observers work.
+    ``interception``: the interception layer of the proxy. Its control API shows the results of the observers.
     """
     router, now = interception.router, interception.clock.read
     groups = GroupObserver(interception.broker, router.journal, now, interception.reschedule)

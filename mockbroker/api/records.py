@@ -155,7 +155,8 @@ def lose_records(broker: Broker, topic: str, index: int, count: int, now: float)
         broker: The state of the cluster.
         topic: Name of the topic.
         index: Index of the partition.
-        count: Number of records to lose; whole batches are lost, so it may be more, but at most all records.
+        count: Number of records to lose. Only whole batches can be lost, so the number of lost records may be greater
+            than ``count``.
         now: The broker's time in seconds.
 
     Returns:
@@ -283,7 +284,7 @@ def run_retention(broker: Broker, topic: str | None, now: float) -> tuple[dict[t
 def compaction(broker: Broker, topic: str | None, now: float) -> Generator[None, None, None]:
     """Compact a topic, or all topics with ``cleanup.policy=compact``.
 
-    The generator yields after a part of the work, so that requests can be served in between.
+    The generator yields after each part of the work, so that the caller can serve requests between two parts.
 
     Args:
         broker: The state of the cluster.
@@ -351,7 +352,7 @@ def _append(
         broker: The state of the cluster.
         topic: The topic.
         partition: The partition.
-        numbered: Pairs of a number and a record; the number identifies the record in the results.
+        numbered: Pairs of a number and a record. The result of a record contains its number.
         now: The broker's time in seconds.
     """
     config = broker.logs.config(topic, partition)

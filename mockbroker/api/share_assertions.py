@@ -145,7 +145,8 @@ def unacknowledged(
         events: All events.
         broker: The state of the cluster.
         topic: Name of the topic to check; None for all topics.
-        rejected: The expected number of records that were rejected, or archived after the last delivery.
+        rejected: The expected number of records that were rejected by a member, or archived after the last allowed
+            delivery.
     """
     steps = _steps(group_id, requests, broker.cluster, topic)
     own = {
@@ -217,7 +218,10 @@ def _acknowledged(request: Request, topics: ClusterState) -> Iterator[Step]:
 
 
 def _ranges_by_type(batch: Any) -> Iterator[tuple[int, int, int]]:
-    """Yield first offset, last offset and type of the longest ranges with one acknowledgement type in a batch."""
+    """Divide an acknowledgement batch into ranges with one acknowledgement type.
+
+    Yield first offset, last offset and type of each range. Adjacent ranges have different types.
+    """
     types = batch.acknowledge_types
     if len(types) == 1:
         yield batch.first_offset, batch.last_offset, types[0]
@@ -287,8 +291,9 @@ _partition = attrgetter("partition")
 
 
 def _segments(steps: Sequence[Step]) -> Iterator[tuple[int, int, list[Step]]]:
-    """Yield the longest ranges of offsets with the same deliveries and acknowledgements: first offset, last offset,
-    steps.
+    """Divide offsets into ranges that have the same deliveries and acknowledgements.
+
+    Yield first offset, last offset and the deliveries and acknowledgements of each range.
 
     ``steps``: deliveries and acknowledgements of one partition, in the order of time.
     """
@@ -323,9 +328,11 @@ def _deliveries(steps: Iterable[Step]) -> int:
 
 
 def _dropped(steps: Sequence[Step]) -> str:
-    """Return how the delivery of a record ended if the record was not accepted; "" if it was accepted.
+    """Return a text that describes why a delivered record was not accepted.
 
-    ``steps``: deliveries and acknowledgements of the record, whose delivery is complete.
+    The result is "" if the record was accepted, if its offset is a gap, or if it was not delivered.
+
+    ``steps``: deliveries and acknowledgements of the record. The record must not be delivered again.
     """
     kinds = {step.kind: step for step in steps if step.error in ("", NO_RESPONSE)}
     if AcknowledgeType.ACCEPT in kinds or AcknowledgeType.GAP in kinds or None not in kinds:
@@ -374,7 +381,8 @@ def _message(
     """Return the message of a failed assertion.
 
     Args:
-        problems: The problems. For a problem with records, the message shows the steps of these records.
+        problems: The problems. For a problem with records, the message shows the deliveries and acknowledgements of
+            these records.
         group_id: Id of the share group.
         steps: The deliveries and acknowledgements of the group.
         events: All events.

@@ -23,8 +23,8 @@ class MemberSnapshot:
         client_id: The ``client.id`` of the client.
         client_host: IP address of the client.
         instance_id: The ``group.instance.id`` of a static member; None for a dynamic member.
-        assignment: Assigned partition indexes by topic name; None if the assignment cannot be decoded, or the group
-            does not contain consumers.
+        assignment: Assigned partition indexes by topic name. None if the assignment cannot be decoded, or if the
+            members of the group are not consumers.
     """
 
     member_id: str

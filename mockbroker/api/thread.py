@@ -42,7 +42,7 @@ class BrokerThread:
         options: The arguments of ``open_cluster``.
 
     Attributes:
-        failure: The exception that ended the thread; None while it runs or after it was closed.
+        failure: The exception that ended the thread; None while the thread runs, and after ``close``.
 
     Raises: SettingsError, PortInUseError or DataDirError, as ``open_cluster`` does.
     """
@@ -312,16 +312,17 @@ def run_cluster(
         topics: Topics to create: name to number of partitions.
         config: Broker settings by Kafka's names, such as ``{"group.max.size": 2}``.
         host: Address that every listener binds to.
-        port: Port of broker 0; broker n listens on port + n. 0 picks free ports.
+        port: Port of the first broker. The next brokers listen on port + 1, port + 2, in the order of their ids. 0
+            picks free ports.
         as_version: The Kafka release to emulate, such as ``"3.9"``.
         listeners: Listeners as in Kafka's setting, such as ``SASL_SSL`` or ``SASL_SSL://:9094``. The first one is at
             ``port``.
         users: SASL users: name to password.
         data_dir: Directory that keeps topics, records, groups and transactions in the format of Kafka's log
-            directories. A later cluster that opens it continues with them.
+            directories. A later cluster with the same directory continues with this data.
         clock: ``"real"``, or ``"manual"`` for a clock that is stopped until the test advances it.
-        faults: Initial fault rules, which ``reset`` restores: JSON forms or keyword arguments of ``faults.add``, such
-            as ``{"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}``.
+        faults: Initial fault rules, which ``reset`` restores. A rule is a JSON object, or a dict of the keyword
+            arguments of ``faults.add``, such as ``{"api": "OffsetCommit", "error": "REBALANCE_IN_PROGRESS"}``.
 
     Raises:
         SettingsError: A setting, topic, listener or other argument is invalid.

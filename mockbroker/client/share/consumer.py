@@ -288,8 +288,8 @@ async def open_share_consumer(
         bootstrap: ``host:port`` addresses of brokers, separated by commas or as a list.
         group: Group id.
         topics: Topic names.
-        on_acknowledged: Function that is called after each response to acknowledgements, with the partition, the
-            acknowledged offsets, and the error (None after a success). None for no function.
+        on_acknowledged: Function that is called with the result of acknowledgements: the partition, the acknowledged
+            offsets, and the error (None after a success). None for no function.
         connect: Async function that returns a stream to a host and port.
         settings: Fields of ShareSettings.
 
