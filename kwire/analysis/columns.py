@@ -32,7 +32,7 @@ class Column:
 
     Attributes:
         name: column name.
-        type: a key of SPARK.
+        type: type of the values, a key of SPARK such as ``long``.
         how: text for docs/pipeline.md that describes how the values are derived.
         unit: unit of the numbers; "" for other types, and for numbers without a unit.
     """
@@ -138,7 +138,7 @@ GENERATION = integer("generation", "generation of a classic group; epoch of a KI
 
 
 def spark_schema(table: Table) -> str:
-    """Return the table's schema in Spark's text form."""
+    """Return the table's schema as text for Spark: column names in backquotes, each with Spark's name of the type."""
     return ", ".join(f"`{column.name}` {SPARK[column.type]}" for column in table.columns)
 
 
@@ -169,7 +169,7 @@ def printable(value: Any) -> Any:
 
 
 def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Return rows as a pyarrow.Table; strings that are not valid UTF-8 are escaped by ``printable``."""
+    """Return rows as a pyarrow.Table. Text that cannot be encoded as UTF-8 is escaped by ``printable``."""
     import pyarrow as pa
 
     kept = list(rows)
@@ -188,7 +188,7 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
 
 
 def rows_of(table: Any) -> list[Row]:
-    """Return the rows of a pyarrow.Table. Inverse of ``arrow_table``."""
+    """Return the rows of a pyarrow.Table, which ``arrow_table`` has returned. Escaped text remains escaped."""
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {}

@@ -18,7 +18,13 @@ from kwire.json.text import json_text
 
 
 def connection_row(connection: Connection, capture_id: str, clusters: Clusters | None = None) -> Row:
-    """Return the row of ``connections``; ``cluster`` and ``node_id`` are None if ``clusters`` is None."""
+    """Return the row of the table ``connections`` for a connection.
+
+    Args:
+        connection: the connection.
+        capture_id: id of the capture, for the column ``capture_id``.
+        clusters: clusters of the brokers; None to leave the columns ``cluster`` and ``node_id`` empty.
+    """
     values = {
         name: getattr(connection, name)
         for name in Connection.__slots__
@@ -36,7 +42,7 @@ def connection_row(connection: Connection, capture_id: str, clusters: Clusters |
 
 
 def located(row: Row, clusters: Clusters) -> Row:
-    """Return a row of ``connections`` with the columns ``cluster`` and ``node_id`` filled in."""
+    """Return a copy of a row of ``connections`` with values in the columns ``cluster`` and ``node_id``."""
     where = row["conn_id"], row["broker"], row["first_ts"]
     return row | {"cluster": clusters.of(*where), "node_id": clusters.node_id(*where)}
 

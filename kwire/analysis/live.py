@@ -1,7 +1,8 @@
 """The state of groups and APIs while traffic is captured: members, lag, rebalances, latency, errors.
 
-All times are packet times. Memory is bounded: entries without traffic for EXPIRY are removed. Each kind of entry has a
-maximum number; above the maximum, the least recently used entries are removed.
+All times are packet times. Memory is bounded: groups, members and offsets without traffic for EXPIRY_US are removed.
+Each kind of entry also has a maximum number. Above this number, the entries that were updated least recently are
+removed; new kinds of errors are ignored.
 """
 
 from __future__ import annotations
@@ -34,7 +35,14 @@ _ALIVE = {"join_done", "sync_done", "heartbeat", "epoch_change", "assigned", "ow
 
 @dataclass(slots=True)
 class LiveMember:
-    """A group member in the captured traffic. ``seen_us``: time of its last request, in microseconds since 1970."""
+    """A group member in the captured traffic.
+
+    Attributes:
+        client_id: client id; None if the request headers contain none.
+        host: address of the client.
+        seen_us: time of the latest event of the member, in microseconds since 1970.
+        partitions: number of partitions in the latest assignment that the member received.
+    """
 
     client_id: str | None
     host: str | None
@@ -47,14 +55,15 @@ class LiveGroup:
     """A group in the captured traffic.
 
     Attributes:
-        protocol: ``classic``, ``consumer``, ``share`` or ``streams``; None before a request shows it.
+        protocol: ``classic``, ``consumer``, ``share`` or ``streams``; None if no request has shown the protocol.
         generation: latest generation or epoch; None before the first.
-        rebalances: number of changes of generation or epoch.
-        rebalanced_us: time of the latest rebalance; None before the first.
-        members: members by id.
-        commits: committed offset and time of partitions, by topic and number; the latest commit is last.
+        rebalances: number of increases of the generation or epoch.
+        rebalanced_us: time of the latest rebalance in microseconds since 1970; None before the first.
+        members: members by member id.
+        commits: committed offset, and time in microseconds since 1970, by topic and partition. The partition with the
+            latest commit is last.
         refused: number of commits with an error.
-        seen_us: time of the last event of the group.
+        seen_us: time of the latest event of the group, in microseconds since 1970.
     """
 
     protocol: str | None = None
@@ -69,8 +78,14 @@ class LiveGroup:
 
 @dataclass(slots=True)
 class LiveApi:
-    """The calls of one API. ``buckets``: number of calls by latency; the key is the smallest bound in BUCKETS_S that is
-    not below the latency.
+    """The counts of the calls of one API.
+
+    Attributes:
+        requests: number of captured requests.
+        responses: number of captured responses to captured requests.
+        seconds: sum of the latencies, in seconds.
+        buckets: number of responses by latency. The key is an index in BUCKETS_S: that of the smallest bound that is at
+            least as large as the latency. A latency above all bounds has the index after the last one.
     """
 
     requests: int = 0
@@ -86,8 +101,8 @@ class LiveState:
         now_us: latest time of a call, in microseconds since 1970.
         groups: groups by id, in the order of their latest events.
         apis: calls by name of the API.
-        errors: responses with an error, by names of API and error.
-        ends: high watermark of partitions, by topic and number.
+        errors: number of error codes in responses, by name of the API and name of the error.
+        ends: high watermark, and its time in microseconds since 1970, by topic and partition.
         connections: number of connections that have ended.
         problems: number of damaged parts of the capture.
         lost: number of packets that were lost at the interface, because they were not read in time.
@@ -117,7 +132,11 @@ class LiveState:
         self._expire()
 
     def lags(self, group: LiveGroup) -> Iterator[tuple[str, int, int, int | None]]:
-        """Yield topic, partition, committed offset and lag of a group; the lag is None without a high watermark."""
+        """Yield topic, partition, committed offset and lag for each partition that a group has committed.
+
+        The lag is the number of records between the committed offset and the high watermark. It is None if no high
+        watermark was captured.
+        """
         for (topic, partition), (offset, _) in sorted(group.commits.items()):
             end = self.ends.get((topic, partition))
             yield topic, partition, offset, None if end is None else max(end[0] - offset, 0)
@@ -181,8 +200,9 @@ class LiveState:
             group.commits.move_to_end(place)
 
     def _expire(self) -> None:
-        """Remove groups, members and offsets without traffic for EXPIRY_US, and the oldest entries above each
-        maximum.
+        """Remove groups, members and offsets without traffic for EXPIRY_US.
+
+        Also remove the groups with the oldest events if there are too many groups, or too many commits in all groups.
         """
         before = self.now_us - EXPIRY_US
         while self.groups:
@@ -203,7 +223,7 @@ class LiveState:
 
 
 def _put(kept: OrderedDict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Set a value and move the key to the end; if there are more than ``most`` keys, remove the first key."""
+    """Set a value and move its key to the end. If there are more than ``most`` keys then, remove the first key."""
     kept[key] = value
     kept.move_to_end(key)
     if len(kept) > most:

@@ -15,8 +15,9 @@ _PLAIN = re.compile("[^A-Za-z0-9._-]+")
 
 
 def write(folder: Path, capture_id: str, tables: Tables) -> None:
-    """Write each table to a subfolder of ``folder``, as one file per capture, which replaces an older file of the
-    capture.
+    """Write each table to a subfolder of a folder, as one Parquet file.
+
+    A file of an earlier capture with a different id is kept. A file of the same capture is replaced.
 
     Args:
         folder: the output folder.

@@ -1,6 +1,7 @@
-"""The readiness of captured clients and groups for Kafka 4, which does not serve old versions (KIP-896).
+"""Report of whether captured clients and groups are ready for Kafka 4, which does not serve old versions (KIP-896).
 
-The message format of records, and the transaction protocol (KIP-890), follow from the versions of the requests.
+The report also contains the message format of records and the transaction protocol (KIP-890). Both are derived from the
+versions of the requests.
 """
 
 from __future__ import annotations
@@ -38,14 +39,15 @@ class Statement:
     """One row of the report.
 
     Attributes:
-        state: BLOCKED (fails on the target), NOTE (works, but needs attention for KIP-848) or READY.
+        state: BLOCKED (requests fail on Kafka 4), NOTE (works, but needs attention for KIP-848) or READY.
         kind: ``client`` or ``group``.
         name: client id or group id.
         software: name and version of the client library; None if unknown.
         detail: the evidence, as text.
         magics: message formats (0, 1, 2) that the client's Produce and Fetch requests imply, in order.
         transactions: transaction protocols of the client, TV1 or TV2 (KIP-890), in order.
-        removed: requests of the client that the target does not serve, such as ``ListOffsets v0 (3)``.
+        removed: requests of the client that Kafka 4 does not serve: API, version and number of requests, such as
+            ``ListOffsets v0 (3)``.
     """
 
     state: str
@@ -59,7 +61,9 @@ class Statement:
 
 
 class Summary:
-    """The rows of the parts of a stream that the report needs, without repetitions, so that memory stays bounded.
+    """A collector of the rows that the report needs, from all parts of a stream.
+
+    Rows that say the same are stored once, so that memory stays bounded.
 
     Attributes:
         tables: rows by table name, of the tables NEEDED.
@@ -70,7 +74,10 @@ class Summary:
         self._known: dict[tuple[object, ...], Row] = {}
 
     def add(self, tables: Tables) -> None:
-        """Add the tables of a part; counts of requests are summed. ``tables``: rows by table name."""
+        """Add the tables of a part of a stream. Counts of the same requests are summed.
+
+        ``tables``: rows by table name. Rows of ``api_usage`` may be changed later.
+        """
         for name, columns in _ABOUT.items():
             for row in tables[name]:
                 key = name, *(row[column] for column in columns)
@@ -93,10 +100,11 @@ def magic_of(api_key: int, version: int) -> int | None:
 
 
 def transaction_protocol(api_key: int, version: int) -> str | None:
-    """Return TV1 or TV2 for a request that only clients of this transaction protocol send; None for other requests.
+    """Return the transaction protocol of the client that sends a request: TV1 or TV2.
 
-    With TV2 the broker adds partitions and groups to a transaction, and EndTxn v5 returns the next producer epoch
-    (KIP-890). Produce v12 is sent without transactions too, and AddPartitionsToTxn v4 and above by brokers.
+    The result is None if the request does not show the protocol. With TV2 the broker adds partitions and groups to a
+    transaction, and EndTxn v5 returns the next producer epoch (KIP-890). Produce v12 does not show the protocol,
+    because it is also sent without transactions. AddPartitionsToTxn v4 and later does not, because brokers send it.
     """
     match api_key:
         case ApiKey.END_TXN | ApiKey.TXN_OFFSET_COMMIT:
@@ -121,7 +129,13 @@ def statements(tables: Tables) -> Iterator[Statement]:
 
 
 def _client(client: str, software: str | None, rows: Sequence[Row]) -> Statement:
-    """Return the row of a client from its rows of ``api_usage``."""
+    """Return the row of the report for a client.
+
+    Args:
+        client: client id; "" for clients that send none.
+        software: name and version of the client library; None if unknown.
+        rows: rows of ``api_usage`` of the client.
+    """
     counts: Counter[str] = Counter()
     for row in rows:
         if row["removed_in_4"]:
@@ -142,11 +156,13 @@ def _client(client: str, software: str | None, rows: Sequence[Row]) -> Statement
 def needed_upgrade(name: str | None, version: str | None) -> str | None:
     """Return the upgrade that a client library needs for KIP-848, such as ``apache-kafka-java 3.9.1 needs 4.0``.
 
-    The result is None if the library has the protocol, and if it is neither the Java client nor based on librdkafka.
+    The result is None if the library supports KIP-848, and if its version is unknown. It is also None if the library is
+    neither the Java client nor based on librdkafka.
 
     Args:
-        name: ``software_name`` of ApiVersions.
-        version: ``software_version`` of ApiVersions; clients based on librdkafka append its version.
+        name: client software name in ApiVersions; None if unknown.
+        version: client software version in ApiVersions; None if unknown. Clients based on librdkafka append the version
+            of librdkafka.
     """
     if name == "apache-kafka-java":
         wanted, found = JAVA_WITH_KIP_848, version or ""
@@ -162,7 +178,7 @@ def needed_upgrade(name: str | None, version: str | None) -> str | None:
 
 
 def _upgrades(tables: Tables) -> dict[tuple[str, str | None], list[str]]:
-    """Return by group the library upgrades that its members need for KIP-848."""
+    """Return the library upgrades that the members of each group need for KIP-848, by group id and cluster."""
     by_client: dict[str | None, set[str]] = defaultdict(set)
     for row in tables["api_usage"]:
         if upgrade := needed_upgrade(row["software_name"], row["software_version"]):

@@ -33,23 +33,22 @@ def analyse(
     settings: Mapping[str, float] | None = None,
     earlier: Earlier | None = None,
 ) -> dict[str, list[Row]]:
-    """Return the sorted rows of every table by name.
+    """Return the sorted rows of every table, by table name.
 
-    ``problems`` and ``connections`` are iterated after the last call. The memory contains a row for each call (unless
-    ``frames`` is False) and the events of all groups.
+    Memory holds all rows, the events of all groups, and each call without its bodies.
 
     Args:
         calls: all calls of the capture, in order of time.
-        connections: all connections of the capture.
+        connections: all connections of the capture. They are read after the last call, as ``problems``.
         capture_id: id of the capture, for the column ``capture_id`` of every table.
         problems: damage and skipped packets of the files.
-        frames: True to fill the table ``frames``.
+        frames: True to fill the table ``frames``; False to leave this table empty.
         bodies: True to include request and response bodies as JSON.
         assignor: assignor for a replay of the groups, one of ``replay.NAMES``, which adds the tables ON_REQUEST; None
             for no replay.
-        settings: changed thresholds of detectors, from ``findings.settings_of``.
-        earlier: state of the earlier parts of a stream, of which ``calls`` is the next part; it is updated. None for a
-            whole capture.
+        settings: changed thresholds of detectors, from ``findings.settings_of``; None for all defaults.
+        earlier: state of a stream after its earlier parts. ``calls`` is the next part of this stream, and the state is
+            updated. None for a whole capture.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
     light_calls: list[tuple[Call, list[usage.Refusal]]] = []
@@ -142,7 +141,7 @@ def analyse(
 
 
 def _light(call: Call) -> Call:
-    """Return a copy of a call without the decoded request and response, which takes less memory."""
+    """Return a copy of a call without the decoded request and response, because the copy takes less memory."""
     return Call(
         connection=call.connection,
         client=call.client,

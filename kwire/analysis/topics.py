@@ -57,7 +57,10 @@ class Watermark:
 
 
 def watermarks(call: Call) -> Iterator[Watermark]:
-    """Yield the high watermarks in a response to Fetch, or to a ListOffsets that asks for the latest offsets."""
+    """Yield the high watermarks in the response to a Fetch, or to a ListOffsets request for the latest offsets.
+
+    Partitions with an error are left out, and so are latest offsets that were requested with read_committed.
+    """
     if call.response is None or call.response_us is None:
         return
     source = call.response_us, call.connection, call.broker

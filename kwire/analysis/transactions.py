@@ -1,8 +1,8 @@
-"""Ends of transactions, from calls of their producers, and the outcome of offsets committed in them.
+"""Ends of transactions, and the outcome of offset commits in transactions.
 
-EndTxn commits or aborts a transaction. The coordinator itself aborts a transaction in two cases: another producer
-initialises the transactional id, or the transaction times out. After a timeout the producer is fenced. Source: KIP-98,
-KIP-890, and Kafka's TransactionCoordinator.
+EndTxn commits or aborts a transaction. The coordinator itself aborts a transaction in two cases: a producer sends
+InitProducerId for the transactional id of an open transaction, or the transaction times out. After a timeout the
+producer is fenced. Source: KIP-98, KIP-890, and Kafka's TransactionCoordinator.
 """
 
 from __future__ import annotations
@@ -42,10 +42,17 @@ class Ending:
     """A call that ended, or that may have ended, a transaction.
 
     Attributes:
-        ts: time in microseconds since 1970: of the request for EndTxn, of the response for other calls.
-        kind: COMMIT, ABORT, INIT or FENCED.
+        ts: time in microseconds since 1970: time of the request for COMMIT and ABORT, time of the response for INIT and
+            FENCED.
+        conn_id: id of the connection.
+        broker: ``host:port`` of the broker.
+        transactional_id: transactional id.
+        producer_id: producer id in the request; for INIT, in the response.
+        producer_epoch: producer epoch in the request; for INIT, in the response.
+        kind: COMMIT or ABORT for EndTxn, INIT for InitProducerId, FENCED for any request with a fencing error.
         answered: True if the response was captured.
-        timeout_ms: for INIT, the timeout of later transactions in milliseconds; else None.
+        timeout_ms: for INIT, the transaction timeout in milliseconds of later transactions, or None if transactions do
+            not time out; None for all other kinds.
     """
 
     ts: int
@@ -60,7 +67,10 @@ class Ending:
 
 
 def endings(call: Call) -> Iterator[Ending]:
-    """Yield the transaction ends that a call contains: none, unless a transactional producer sent the request."""
+    """Yield one ``Ending`` if a call ends, or may end, a transaction; nothing for all other calls.
+
+    EndTxn and InitProducerId can end a transaction, and so can a fencing error in any response to the producer.
+    """
     request = call.request
     if call.api_key not in _OF_PRODUCERS or request is None or call.request_us is None:
         return
@@ -85,9 +95,9 @@ def endings(call: Call) -> Iterator[Ending]:
 
 
 def producer_of(request: object) -> tuple[str | None, int, int]:
-    """Return transactional id, producer id and producer epoch of a request.
+    """Return transactional id, producer id and producer epoch of a request of a transactional producer.
 
-    In AddPartitionsToTxn v0-v3 these fields have other names.
+    For AddPartitionsToTxn, the result is from the fields ``v3_and_below_...``.
     """
     of, old = attrgetter("transactional_id", "producer_id", "producer_epoch"), "v3_and_below_"
     if hasattr(request, f"{old}producer_id"):
@@ -107,9 +117,11 @@ def response_codes(response: object) -> set[int]:
 
 
 class Transactions:
-    """The calls that ended, or may have ended, transactions, by cluster and transactional id.
+    """The ends of all transactions in a capture, from which the outcome of offset commits is derived.
 
-    They determine the outcome of transactional offset commits.
+    Args:
+        endings: calls that ended, or may have ended, a transaction, in any order.
+        clusters: clusters of the brokers; None if unknown.
     """
 
     def __init__(self, endings: Iterable[Ending] = (), clusters: Clusters | None = None) -> None:
@@ -122,8 +134,9 @@ class Transactions:
     def outcome(self, event: GroupEvent, cluster: str | None, last: int) -> tuple[str, int | None]:
         """Return the outcome of an offset commit, and the time at which its transaction ended.
 
-        The outcome is COMMITTED, ABORTED, REFUSED or NOT_KNOWN. The time is in microseconds since 1970; it is None if
-        the end of the transaction is unknown, and for a commit without a transaction.
+        The outcome is COMMITTED, ABORTED, REFUSED (the response has an error) or NOT_KNOWN. The time is in microseconds
+        since 1970. It is None if the end of the transaction is unknown, and for a commit without a transaction or with
+        an error.
 
         Args:
             event: event of the commit.
@@ -143,7 +156,9 @@ class Transactions:
         return decided, ts
 
     def _timeline(self, cluster: str | None, name: str) -> _Timeline:
-        """Return the ends of the transactions of one transactional id, in a cluster and at brokers of unknown cluster.
+        """Return the ends of the transactions of one transactional id in one cluster.
+
+        Calls to brokers whose cluster is unknown are included.
 
         Args:
             cluster: cluster id; None if unknown.
@@ -168,10 +183,11 @@ class _Timeline:
         return (self._endings[n] for n in range(bisect_right(self._times, ts), len(self._endings)))
 
     def times_out(self, ts: int) -> int | None:
-        """Return the latest time at which the coordinator aborts a transaction, in microseconds since 1970.
+        """Return the time after which the coordinator has certainly aborted a transaction because of its timeout.
 
-        The result is None if the transaction timeout is unknown. ``ts``: time of a commit in the transaction, in
-        microseconds since 1970.
+        The result is in microseconds since 1970; None if the transaction timeout is unknown.
+
+        ``ts``: time of an offset commit in the transaction, in microseconds since 1970.
         """
         place = bisect_right(self._inits, ts, key=attrgetter("ts"))
         timeout = self._inits[place - 1].timeout_ms if place else None
@@ -179,7 +195,7 @@ class _Timeline:
 
 
 def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
-    """Return the outcome of a producer's offset commit, and the time of the call that determines it.
+    """Return the outcome of an offset commit in a transaction, and the time of the call that decides the outcome.
 
     The time is in microseconds since 1970; it is None if no later call decides the outcome.
 

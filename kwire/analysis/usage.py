@@ -63,7 +63,7 @@ def removed_in_4(api_key: int, version: int) -> bool:
 
 
 def api_name(api_key: int | None) -> str | None:
-    """Return Kafka's name of an API; for an unknown API the API key as text."""
+    """Return Kafka's name of an API; for an unknown API the API key as text, and for None None."""
     if api_key is None:
         return None
     return APIS[api_key].name if api_key in APIS else str(api_key)
@@ -78,7 +78,7 @@ class Refusal:
 
     Attributes:
         code: error code.
-        group: id of the group with the error; None if the error concerns no group.
+        group: id of the group in the request or the response; None if neither contains a group id.
         topic: topic name, or the text ``id:`` followed by the topic id if the name is unknown; None if the error
             concerns no topic.
         partition: partition number; None if the error concerns no partition.
@@ -92,12 +92,12 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class _ErrorFields:
-    """The fields of a message class that are needed to find its error codes.
+    """The names of the fields in which a response, or a struct in it, can contain error codes.
 
     Attributes:
-        codes: fields that are error codes.
-        inside: fields whose structs contain error codes.
-        names: fields that name the group, topic or partition of an error.
+        codes: names of the fields that are error codes.
+        inside: names of the fields with structs that can contain error codes.
+        names: names of the fields with the group, topic or partition of an error.
     """
 
     codes: tuple[str, ...]
@@ -190,7 +190,10 @@ def _about(value: Any, names: tuple[str, ...], about: Refusal) -> Refusal:
 
 @dataclass(slots=True)
 class _Count:
-    """The number of calls of one kind, with the times of the first and the last one."""
+    """The number of calls of one kind, with the times of the first and the last of these calls.
+
+    Times are microseconds since 1970.
+    """
 
     count: int = 0
     first_ts: int = 2**62
@@ -212,7 +215,13 @@ class _Count:
 
 @dataclass(slots=True)
 class _Client:
-    """A client and its software, as shown by its connections and requests."""
+    """The counts of a client with one client id, host and software version.
+
+    Attributes:
+        connections: ids of its connections.
+        calls: number and times of its calls.
+        removed: number of its requests in versions that Kafka 4 does not serve.
+    """
 
     connections: set[str] = field(default_factory=set)
     calls: _Count = field(default_factory=_Count)
@@ -223,7 +232,8 @@ class Usage:
     """The counts of calls by client, API version, latency and error.
 
     Args:
-        connections: connections by id, for the names and versions of client software.
+        connections: connections by id, from which the name and version of the client software are taken. The software
+            of a client on any other connection is unknown.
     """
 
     def __init__(self, connections: Mapping[str, Connection]) -> None:
@@ -234,7 +244,7 @@ class Usage:
         self._latency: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)
 
     def add(self, call: Call, refusals: Iterable[Refusal]) -> None:
-        """Count a call. ``refusals``: errors in the response."""
+        """Count a call. A call whose request was not captured is ignored. ``refusals``: errors in the response."""
         if call.api_key is None or call.request_us is None:
             return
         version = call.api_version or 0
@@ -254,7 +264,7 @@ class Usage:
             self._errors[call.connection, call.broker, *about].add(call.response_us)
 
     def merge(self, other: Usage) -> None:
-        """Add the calls that another Usage has counted."""
+        """Add the counts of ``other`` to this object."""
         for about, count in other._errors.items():
             self._errors[about].merge(count)
         for about, count in other._apis.items():
@@ -272,9 +282,9 @@ class Usage:
 
         Args:
             capture_id: id of the capture, for the column ``capture_id``.
-            names: topic names, for requests that contain only topic ids; a key is the text ``id:`` followed by the
-                topic id.
-            clusters: clusters of the brokers; None for one unnamed cluster.
+            names: topic names, which replace topic ids in ``errors``; a key is the text ``id:`` followed by the topic
+                id.
+            clusters: clusters of the brokers; None if unknown.
         """
         makers: dict[str, Callable[[str], Iterator[Row]]] = {
             "clients": self._client_rows,
@@ -286,10 +296,10 @@ class Usage:
         return rows_by_table
 
     def drain_waits(self) -> Iterator[tuple[int, int, int, str, list[int]]]:
-        """Yield and remove the recorded latencies, so that another Usage can count them.
+        """Return and remove the latencies of all calls since the previous ``drain_waits``.
 
-        Each element is (start of the minute, API key, version, broker, latencies). The start and the latencies are in
-        microseconds.
+        Each element is (start of the minute, API key, API version, broker, latencies). The start is in microseconds
+        since 1970; the latencies are in microseconds.
         """
         latencies, self._latency = self._latency, defaultdict(list)
         return ((*about, waits) for about, waits in latencies.items())
@@ -350,8 +360,9 @@ class Usage:
 def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:
     """Return the rows of the table ``errors`` for the whole capture.
 
-    Rows that differ only in connection, count and times are merged, with the sum of their counts. Topic ids are
-    replaced by topic names, and the column ``cluster`` is set.
+    Rows that differ only in connection, broker, count and times are merged into one row with the sum of their counts,
+    unless the brokers belong to different clusters. Topic ids are replaced by topic names, if they are known. The
+    column ``cluster`` is set.
 
     Args:
         refused: rows from ``Usage.refused``; the function modifies them.
@@ -380,7 +391,7 @@ def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: st
         key: API key.
         version: API version.
         broker: ``host:port`` of the broker.
-        waits: latencies, in microseconds.
+        waits: latencies in microseconds, at least one. Negative latencies count as 0.
     """
     ordered = sorted(max(wait, 0) for wait in waits)
     return tables.LATENCY.row(
@@ -400,11 +411,12 @@ def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: st
 
 
 def percentile(ordered: list[int], percent: int) -> int:
-    """Return the nearest-rank percentile: the smallest value such that at least ``percent`` % of all values are not
-    above it.
+    """Return the nearest-rank percentile of values.
+
+    This is the smallest value for which at least ``percent`` % of all values are less than or equal to it.
 
     Args:
-        ordered: values in ascending order.
-        percent: 1 to 100.
+        ordered: values in ascending order, at least one.
+        percent: percentage from 1 to 100.
     """
     return ordered[max(-(-len(ordered) * percent // 100) - 1, 0)]

@@ -1,1 +1,1 @@
-"""JSON forms of messages: objects, text, and expanded objects with topic names and decoded nested messages."""
+"""Conversion of messages to JSON: objects, text, and expanded objects with topic names and decoded nested messages."""

@@ -1,13 +1,14 @@
 """The expanded JSON form of messages, which includes topic names and the decoded content of bytes fields.
 
-The form is that of ``kwire.json.objects`` plus keys that begin with an underscore:
+The object has the keys of ``kwire.json.objects``, and keys that begin with an underscore:
 
 - ``_topic_name`` next to a topic id;
-- ``_metadata``, ``_assignment`` and similar keys next to bytes that contain a message, with the output of ``kwire
-  blob``;
+- ``_metadata``, ``_assignment`` and similar keys next to a bytes field that contains a message: the object that ``kwire
+  blob`` prints for the bytes;
 - ``_records`` next to record batches, if requested.
 
-Redacted secrets are shown as ``[redacted]``. Generated functions build the form.
+Redacted secrets are shown as ``[redacted]``. The functions that build the object are generated for each version of a
+message on first use.
 """
 
 from __future__ import annotations
@@ -188,7 +189,8 @@ def _add_error_checks(lines: Lines, record: Record, depth: int) -> bool:
     Args:
         lines: lines of the generated function.
         record: layout of the struct.
-        depth: number of arrays around the struct.
+        depth: number of structs and arrays that contain the struct; 0 for the response itself. It selects the name of
+            the variable with the struct.
 
     Returns: False if the struct cannot contain an error code.
     """
@@ -240,13 +242,13 @@ def _topic(topic_id: UUID, context: Context) -> str | None:
 
 @lru_cache(1_024)
 def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
-    """Return the output of ``kwire blob`` for a message that is stored with its version.
+    """Return the JSON object that ``kwire blob`` prints for a message in a bytes field.
 
     The result is None if the bytes are not a valid message. Results are cached, so callers must not change them.
 
     Args:
         name: Kafka's name of the message.
-        data: version and message.
+        data: content of the field: version and message.
         assignor: name of the group's assignor; None if unknown.
     """
     blob = BLOBS[name]
@@ -263,7 +265,11 @@ def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
 
 
 def _user_data(data: bytes, assignor: str | None) -> Form | None:
-    """Return the JSON form of the user data of a sticky assignor; None if the bytes cannot be decoded."""
+    """Return the JSON object of the user data of a sticky assignor.
+
+    The result is None if the bytes cannot be decoded, and for every assignor except ``sticky`` and
+    ``cooperative-sticky``.
+    """
     value: Any
     try:
         if assignor == "sticky":
@@ -278,7 +284,10 @@ def _user_data(data: bytes, assignor: str | None) -> Form | None:
 
 
 def inside_form(data: bytes | None, name: str, context: Context) -> Form | None:
-    """Return the JSON form of a message that a bytes field contains; None if there is none.
+    """Return the JSON object of the message in a bytes field, such as a subscription.
+
+    The result is None if the field is null or empty, if the bytes are not a valid message, and if the protocol type of
+    the group is known and is not ``consumer``.
 
     Args:
         data: content of the field; None for null.
@@ -291,9 +300,10 @@ def inside_form(data: bytes | None, name: str, context: Context) -> Form | None:
 
 
 def _opened(data: bytes | None) -> list[Form] | None:
-    """Return the JSON form of record batches, including their records.
+    """Return the JSON objects of record batches, including their records.
 
-    The object of an invalid batch contains the error.
+    After an invalid batch, or when the records are larger than the display limit, no more batches follow. The last
+    object then has the key ``error``.
 
     Args:
         data: content of a records field; None returns None.

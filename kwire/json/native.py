@@ -1,8 +1,9 @@
-"""JSON lines of captured frames, which the package ``kwire-native`` writes from the bytes of the frames.
+"""Preparation of the package ``kwire-native``, which writes captured frames as JSON lines from the bytes of the frames.
 
-The text equals that of ``json.dumps`` for the rows of ``kwire.capture.rows``, with the bodies in the form of
-``kwire.json.expanded``. No Python object is made of a body. The forms are tables that are made of the layouts, as for
-the native engine. They are used if the default engine is the native engine; without them, the bodies are decoded.
+The text equals that of ``json.dumps`` for the rows of ``kwire.capture.rows``, with bodies as ``kwire.json.expanded``
+builds them. The bodies are not decoded to Python objects. For each version of a message, the package needs a table,
+which this module builds from the layout of the message. The package is used only if the default engine is the native
+engine; otherwise Python decodes the bodies and writes the JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +34,10 @@ from kwire.redact import REDACTED
 
 @cache
 def form_of(message: type, version: int) -> Any:
-    """Return the native JSON form of one version of a message; None if Python must write the JSON.
+    """Return the object with which the native package writes one version of a message as JSON.
+
+    The result is None if Python must write the JSON: the native engine is not the default engine, or the fields of the
+    message are in an order that the package cannot process.
 
     Args:
         message: class of the message.
@@ -50,10 +54,12 @@ def form_of(message: type, version: int) -> Any:
 
 
 def line_writer(calls: type, names: dict[int, str]) -> Any:
-    """Return the writer of lines of frames; None if Python must write them.
+    """Return the native writer of JSON lines of frames.
+
+    The result is None if Python must write the lines, because the native engine is not the default engine.
 
     Args:
-        calls: class of the calls.
+        calls: class of the calls, which are requests with their responses.
         names: name of each API, by its key.
     """
     native = package() if DEFAULT == "native" else None
@@ -62,13 +68,19 @@ def line_writer(calls: type, names: dict[int, str]) -> Any:
 
 @cache
 def is_body(kind: type) -> bool:
-    """Return whether a class is that of bodies that are kept as bytes, and written as JSON by the native package."""
+    """Return whether a class is the native class of undecoded bodies.
+
+    The native package keeps such a body as bytes and writes it as JSON.
+    """
     native = package()
     return native is not None and kind is native.Body
 
 
 class _NotInOrderError(Exception):
-    """The error for a struct whose bytes contain a nested message before the fields that explain the message."""
+    """The error for a struct in which a nested struct precedes the protocol type or the assignor of the group.
+
+    The native package needs the protocol type and the assignor before it reads a message in a bytes field.
+    """
 
 
 def _table(node: Node) -> tuple[Any, ...]:
@@ -88,9 +100,13 @@ def _table(node: Node) -> tuple[Any, ...]:
 
 
 def _fields(record: Record) -> list[tuple[str, tuple[Any, ...], str, str, str | None]]:
-    """Return the fields of a struct: name, layout, role, and the name and content of the key that explains the field.
+    """Return five values for each field of a struct, as the native package needs them.
 
-    Raises: _NotInOrderError if a struct inside precedes the protocol type or the assignor.
+    The values are: name of the field; table of its layout; role of the field (``error_code``, ``protocol_type``,
+    ``assignor`` or ""); name of the additional key with an underscore, or ""; and Kafka's name of the message in the
+    field, or None.
+
+    Raises: _NotInOrderError if a nested struct precedes the protocol type or the assignor.
     """
     struct = record.type.__qualname__
     assignor = ASSIGNORS.get(struct, "protocol_name")
@@ -119,7 +135,7 @@ def _tagged_field(slot: Any) -> tuple[str, int, tuple[Any, ...], str]:
 
 
 def _has_error(node: Node) -> bool:
-    """Return whether a value can contain an error code outside of tagged fields."""
+    """Return whether values with a layout can contain a field ``error_code`` that is not a tagged field."""
     match node:
         case List(element):
             return _has_error(element)
@@ -134,7 +150,9 @@ def _has_error(node: Node) -> bool:
 
 @lru_cache(1_024)
 def _inside(data: bytes, name: str, protocol_type: bytes | None, assignor: bytes | None) -> bytes | None:
-    """Return the JSON text of a message in a bytes field; None if there is none.
+    """Return the JSON text of the message in a bytes field, such as a subscription.
+
+    The result is None if the bytes are empty or not a valid message, or if the group is not a consumer group.
 
     Args:
         data: content of the field.

@@ -39,7 +39,7 @@ def to_json(value: object, version: int) -> dict[str, Any]:
 
 
 def from_json(message: type[M], form: object, version: int) -> M:
-    """Return the message that a JSON object describes. A missing field gets its default value.
+    """Return the message for a JSON object. A field that is missing in the object gets its default value.
 
     Args:
         message: class of the message.

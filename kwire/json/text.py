@@ -72,11 +72,11 @@ class _TextFunctions(StructFunctions):
         return name
 
     def value(self, node: Node, name: str) -> str:
-        """Return a Python expression for use in an f-string, which computes the JSON text of a field.
+        """Return a Python expression that computes the JSON text of a field. The expression is used in an f-string.
 
         Args:
             node: layout of the field.
-            name: name of the field. The expression reads it from the variable ``o``.
+            name: name of the field. The expression reads this attribute of the variable ``o``.
         """
         match node:
             case Blob(records=True) if name == RECORDS and not self.records:
@@ -91,7 +91,10 @@ class _TextFunctions(StructFunctions):
                 return f"{self.function(node)}(o.{name})"
 
     def function(self, node: Node) -> str:
-        """Return the name of a function that returns the JSON text of values with the layout ``node``."""
+        """Return the name of the function that converts values with the layout ``node`` to JSON text.
+
+        For a struct, the function is generated first.
+        """
         match node:
             case Fixed(wire):
                 return _FIXED.get(wire, "str")

@@ -58,7 +58,7 @@ def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, 
 
 
 def worst_first(rows: Iterable[Row]) -> list[Row]:
-    """Return rows of ``findings`` sorted by severity, then by cost, the largest cost first."""
+    """Return rows of ``findings`` sorted by severity, the most severe first, then by cost, the largest first."""
     return sorted(rows, key=lambda row: (row["rank"], -row["cost"], row["begin_ts"], row["finding"]))
 
 
@@ -81,7 +81,7 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
 def groups(tables: Tables) -> Iterator[dict[str, Any]]:
     """Yield each group as a JSON object: members, rebalances with assignments before and after, commits, errors.
 
-    The object has the key ``what_if`` only if groups were replayed with another assignor.
+    With the tables of a replay (``--what-if``), the object also has the key ``what_if``.
 
     ``tables``: rows by table name.
     """
@@ -91,9 +91,10 @@ def groups(tables: Tables) -> Iterator[dict[str, Any]]:
 
 
 def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
-    """Divide tables into groups: return the rows of each group, by group and table name.
+    """Divide tables by group: return the rows of each group, by group and table name.
 
-    Groups of different clusters are different groups, even if their ids are equal.
+    The key of a group is its id and its cluster. Groups in different clusters are different groups, even if their ids
+    are equal.
     """
     by_group = {name: _by_group(tables[name]) for name in (*OF_GROUPS, *ON_REQUEST) if name in tables}
     groups = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))
@@ -168,9 +169,9 @@ def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
 
 
 def _shared(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """Return the numbers of records that each member of a share group acquired and acknowledged.
+    """Return the numbers of records that each member of a share group acquired and acknowledged, as JSON objects.
 
-    Failed requests do not count.
+    Records in requests that failed are counted separately, as ``refused``. ``rows``: rows of ``share_records``.
     """
     totals: dict[str, dict[str, Any]] = {}
     for row in rows:
@@ -187,9 +188,12 @@ _ADDED = ("moved", "moved_what_if", "stopped_ms", "stopped_ms_what_if", "avoided
 
 
 def _what_if(rows: Tables) -> dict[str, Any]:
-    """Return each generation as captured and as replayed, and the sum of all generations.
+    """Return the results of the replay of a group with a different assignor, as a JSON object.
 
-    The sum is null if no generation was replayed.
+    The key ``generations`` has each generation, with the captured and the replayed values. The key ``sum`` has the sums
+    over all replayed generations; it is None if no generation was replayed.
+
+    ``rows``: rows of the group by table name.
     """
     shares: dict[Generation, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows[WHAT_IF_ASSIGNMENTS.name]:
@@ -219,9 +223,13 @@ def _what_if(rows: Tables) -> dict[str, Any]:
 
 
 def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
-    """Yield the restarts of static members that caused no rebalance, as JSON objects.
+    """Yield the restarts of static members that did not trigger a rebalance, as JSON objects.
 
-    ``stw_ms`` is the time in milliseconds for which the partitions of the member were not read.
+    ``stw_ms`` in an object is the time in milliseconds for which the partitions of the member were not read. It is None
+    if unknown, and if the member was in the group after a rebalance to this generation, because the row of that
+    rebalance has the time.
+
+    ``rows``: rows of one group by table name.
     """
     rebalanced = {
         (row["life"], row["to_generation"], row["trigger_member"])
@@ -255,7 +263,7 @@ def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] 
     Static members that returned after the rebalance are left out.
 
     Args:
-        stops: stop-the-world times by member id.
+        stops: stop-the-world times in milliseconds by member id; None for a member that did not stop reading.
         members: ids of the members after the rebalance; None for all members.
     """
     there = None if members is None else set(members)
@@ -265,8 +273,9 @@ def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] 
 def commits(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """Return a summary of the offset commits of each partition: counts by outcome, the last committed offset, and lags.
 
-    Only commits with the outcome ``committed`` count for offsets and lags. (Commits in aborted transactions never took
-    effect; commits with an unknown outcome may not have taken effect.)
+    Only commits with the outcome ``committed`` count for offsets and lags. Without such commits, these values are None.
+
+    ``rows``: rows of ``offset_commits`` of one group.
     """
     by_partition: dict[tuple[str, int], list[Row]] = defaultdict(list)
     for row in rows:

@@ -17,14 +17,14 @@ MOST_MOVED = 12  # partitions of one such pair
 
 
 def section(own: Tables, title: str, place: int, called: dict[str, str], *, is_open: bool) -> Iterator[str]:
-    """Yield the HTML of a group: lanes, rebalances, members, commits, violations.
+    """Yield the HTML of a group: swim lanes, rebalances, members, commits, violations.
 
     Args:
         own: rows of the group by table name.
         title: heading.
-        place: number of the group on the page.
+        place: number of the group on the page, which is in the HTML ids.
         called: display names by member id.
-        is_open: False if the details are folded.
+        is_open: True if the details are visible when the page is opened; False if they are folded.
     """
     yield f'<section class="group" id="group-{place}"><h2 class="group">{escape(title)}</h2>'
     protocols = sorted({row["protocol"] for row in own["group_events"] if row["protocol"]})
@@ -108,7 +108,15 @@ def _rebalances(own: Tables, called: dict[str, str], place: int) -> str:
 
 
 def _moves(assignments: Iterable[Row], called: dict[str, str]) -> dict[Any, Html]:
-    """Return the partitions that changed owner, by protocol, life and generation, as folded HTML lists."""
+    """Return the partitions that changed owner in each generation, as folded HTML lists.
+
+    The key is the protocol, the life and the generation. The life is a number that increases when the group is deleted,
+    expires or loses its state.
+
+    Args:
+        assignments: rows of ``assignments`` of one group.
+        called: display names by member id.
+    """
     pairs: dict[Any, dict[tuple[str, str], dict[str, list[int]]]] = defaultdict(dict)
     for row in assignments:
         before, after = row["from_prev_owner"], row["member_id"]

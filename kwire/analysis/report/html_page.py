@@ -110,7 +110,7 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
 
 
 def _findings(rows: Sequence[Row], numbers: Mapping[Name, int]) -> Iterator[str]:
-    """Yield the section of findings, worst first.
+    """Yield the HTML of the section with all findings, the most severe first.
 
     Args:
         rows: rows of ``findings``.
@@ -146,8 +146,11 @@ def _findings(rows: Sequence[Row], numbers: Mapping[Name, int]) -> Iterator[str]
 
 
 def _trouble(own: Tables) -> tuple[float, ...]:
-    """Return the sort key that puts the groups with the most severe problems first: findings by severity, then stops,
-    then violations.
+    """Return the sort key of a group, with which the groups with the most severe problems are first.
+
+    The key compares findings by severity, then stop-the-world times, violations and rebalances.
+
+    ``own``: rows of the group by table name.
     """
     ranks = Counter(row["rank"] for row in own["findings"])
     stopped = sum(row["stw_ms_max"] or 0 for row in own["rebalances"])
@@ -157,13 +160,13 @@ def _trouble(own: Tables) -> tuple[float, ...]:
 def _overview(
     groups: Mapping[Name, Tables], ranked: Sequence[Name], numbers: Mapping[Name, int], titles: Mapping[Name, str]
 ) -> Iterator[str]:
-    """Yield the overview of all groups, the groups with the most severe problems first.
+    """Yield the HTML of the table of all groups.
 
     Args:
         groups: rows by table name, by group.
-        ranked: groups in order.
-        numbers: numbers of the groups that have a section.
-        titles: display names.
+        ranked: all groups, in the order of the table: the groups with the most severe problems first.
+        numbers: numbers of the groups that have a section on the page, for links to these sections.
+        titles: display name of each group.
     """
     yield '<section id="groups"><h2>Groups by trouble</h2>'
     if len(numbers) < len(groups):

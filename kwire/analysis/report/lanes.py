@@ -26,17 +26,19 @@ Key = tuple[str | None, int, int]  # protocol, life and generation
 
 
 def packed(content: Any) -> str:
-    """Return content as compressed JSON in base64. Base64 text contains no HTML markup characters."""
+    """Return content as compressed JSON in base64, because base64 contains no characters of HTML markup."""
     return b64encode(gzip.compress(json.dumps(content, separators=(",", ":")).encode(), 9, mtime=0)).decode()
 
 
 def lanes(own: Tables, called: dict[str, str]) -> dict[str, Any] | None:
-    """Return the data of the lanes of a group, as JSON values; None if no member received an assignment.
+    """Return the data of the swim lanes of a group, as JSON values; None if the group has no generation with members.
 
-    Times are in units of 0.1 ms: ``begin`` since 1970, all others since ``begin``. A member has ``bands`` from
-    ``_differences``, and ``open``: stops that did not end, each with the index of its generation, begin and end.
-    ``owners`` of a partition are pairs of the index of a generation and the index of the member that owns the partition
-    from then on, or -1.
+    Times are in units of 0.1 ms. ``begin`` is relative to 1970, and all further times are relative to ``begin``.
+
+    - A member has ``bands`` (periods of reading, encoded by ``_differences``) and ``open``. The latter are stops that
+      did not end, each with the index of a generation, begin and end.
+    - ``owners`` of a partition are pairs: the index of a generation, and the index of the member that owns the
+      partition from this generation on. The index is -1 if no member owns the partition.
 
     Args:
         own: rows of the group by table name.
@@ -102,12 +104,14 @@ def _lane(rows: Sequence[Row], end: int, begin: int, keys: dict[Key, int]) -> di
 
 
 def _differences(bands: Iterable[Sequence[int]]) -> list[int]:
-    """Return bands as differences, which compress well.
+    """Return the bands of a member as differences, because differences compress well.
 
-    Each band becomes four numbers: the change of the generation index since the previous band, the gap between both
-    bands, the length of the band, and the length of the stop before it minus the gap.
+    A band is a period in which the member reads. Each band becomes four numbers: the change of the generation index
+    since the previous band, the gap since the previous band, the length of the band, and the length of the stop before
+    the band minus the gap.
 
-    ``bands``: for each the index of its generation, begin and end of reading, and the length of the stop before it.
+    ``bands``: for each band, the index of its generation, the begin, the end, and the length of the stop before it, in
+    units of 0.1 ms.
     """
     made: list[int] = []
     before, last = 0, 0
@@ -139,7 +143,8 @@ def _ends(rows: Sequence[Row], end: int) -> list[int]:
 def _stops_reading(row: Row) -> int | None:
     """Return the time at which a member revoked its previous assignment, in microseconds since 1970; None if unknown.
 
-    The stop in the row may begin earlier: it includes the time in which partitions of other members had no reader.
+    This may be later than ``stopped_ts`` of the row: ``stopped_ts`` also counts the time in which partitions that the
+    member received had no reader. ``row``: row of ``members``.
     """
     stopped: int | None = row["stopped_ts"]
     resumed: int | None = row["resumed_ts"]
@@ -152,11 +157,14 @@ def _stops_reading(row: Row) -> int | None:
 def _owners(
     assignments: Iterable[Row], keys: dict[Key, int], places: dict[str, int]
 ) -> tuple[list[str], list[list[int]]]:
-    """Return the names of all partitions in order, and the changes of owner of each.
+    """Return the names of all partitions in order, and the changes of owner of each partition.
+
+    The changes are a flat list: index of a generation, index of the new owner (-1 for no owner), and the same for the
+    next change.
 
     Args:
         assignments: rows of ``assignments``.
-        keys: indexes of generations.
+        keys: index of each generation, by protocol, life and generation.
         places: indexes of members by member id.
     """
     owned: dict[tuple[str, int], dict[int, int]] = defaultdict(dict)
@@ -178,11 +186,16 @@ def _owners(
 
 
 def _commits(rows: Iterable[Row], partitions: list[str], begin: int) -> tuple[dict[str, list[list[int]]], int]:
-    """Return time and lag of the commits that took effect, by partition name, and the number of commits that were left
-    out.
+    """Return the successful offset commits for the swim lanes, and the number of commits that were left out.
 
-    If a group has more than MOST_POINTS commits, only every nth commit of each partition and the commit with its
-    largest lag are kept.
+    A commit is its time since ``begin`` in units of 0.1 ms, and the lag (-1 if unknown). The key is the partition name.
+    If there are more than MOST_POINTS commits, only every nth commit of each partition is kept, and the commit of the
+    partition with the largest lag.
+
+    Args:
+        rows: rows of ``offset_commits``.
+        partitions: names of the partitions in the page's order; empty to include all partitions.
+        begin: beginning of the swim lanes, in units of 0.1 ms since 1970.
     """
     lines: dict[str, list[list[int]]] = defaultdict(list)
     for row in rows:
@@ -201,7 +214,15 @@ def _commits(rows: Iterable[Row], partitions: list[str], begin: int) -> tuple[di
 
 
 def _rebalance(row: Row, begin: int, keys: dict[Key, int]) -> list[int]:
-    """Return begin and end of a rebalance, and the indexes of the generations before and after it; -1 if unknown."""
+    """Return begin and end of a rebalance, and the indexes of the generations before and after it (-1 if unknown).
+
+    Begin and end are since ``begin`` in units of 0.1 ms.
+
+    Args:
+        row: row of ``rebalances``.
+        begin: beginning of the swim lanes, in units of 0.1 ms since 1970.
+        keys: index of each generation, by protocol, life and generation.
+    """
     ended = row["ended_ts"] or row["joined_ts"] or row["started_ts"]
     generations = (
         -1 if row[name] is None else keys.get(_key(row, name), -1) for name in ("from_generation", "to_generation")

@@ -13,7 +13,7 @@ Cell = str | int | float | None
 
 
 class Html(str):
-    """Text that is HTML already, such as a link."""
+    """Text that contains HTML, such as a link, and therefore is not escaped again."""
 
     __slots__ = ()
 
@@ -27,9 +27,9 @@ def table(kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str =
     Args:
         kind: CSS class of the table.
         head: titles of the columns.
-        lines: rows.
+        lines: rows, each with a CSS class and cells. Only the first MOST_ROWS rows are in the table.
         title: caption; "" for none.
-        row_id: beginning of the ids of the rows, which their numbers follow; "" for no ids.
+        row_id: prefix of the HTML ids of the rows, to which the number of the row is appended; "" for no ids.
     """
     rows = []
     for number, (style, cells) in enumerate(lines[:MOST_ROWS]):
@@ -55,12 +55,12 @@ def cell(value: Cell) -> str:
 
 
 def link(target: str, text: str) -> Html:
-    """Return a link to an element of the page. ``target``: its id."""
+    """Return a link to an element of the page. ``target``: HTML id of the element."""
     return Html(f'<a href="#{target}">{escape(text)}</a>')
 
 
 def number(value: float | None) -> float | None:
-    """Return a number with one digit after the decimal point."""
+    """Return a number rounded to one digit after the decimal point; None for None."""
     return None if value is None else round(value, 1)
 
 
@@ -75,6 +75,6 @@ def counted(count: int, what: str) -> str:
 
 
 def listed(names: Iterable[str], most: int) -> str:
-    """Return names separated by commas; beyond ``most`` only their number."""
+    """Return the first ``most`` names, separated by commas, and the number of the remaining names."""
     kept = list(names)
     return ", ".join(kept[:most]) + (f" and {len(kept) - most} more" if len(kept) > most else "")

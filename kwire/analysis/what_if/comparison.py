@@ -1,7 +1,7 @@
-"""The comparison of a group's history with a replay by another assignor: rows of ``what_if`` and
-``what_if_assignments``.
+"""Comparison of the captured history of a group with a replay: rows of ``what_if`` and ``what_if_assignments``.
 
-docs/pipeline.md defines the columns, and the assumptions for information that the capture lacks.
+A replay computes the assignments of all generations again, with an assignor that the user selects. docs/pipeline.md
+defines the columns, and the assumptions for information that the capture lacks.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ Owners = dict[TopicPartition, str]
 
 
 def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> dict[str, list[Row]]:
-    """Return the rows of the groups with one id, by table name.
+    """Replay all groups with one group id; return the rows of ``what_if`` and ``what_if_assignments`` by table name.
+
+    If the assignor is unknown or fails, the row of the generation has the reason in the column ``note``.
 
     Args:
-        assignor: name of the other assignor.
-        tables: rows from ``history.fold``.
-        evidence: subscriptions and partitions of topics.
-
-    Raises: AssignorError if the assignor is unknown or fails.
+        assignor: name of the assignor with which the groups are replayed.
+        tables: rows of these groups by table name, from ``history.fold``.
+        evidence: subscriptions of members and partitions of topics.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in ON_REQUEST}
     for life in lives_of(tables):
@@ -47,9 +47,9 @@ class _ReplayedGeneration:
     """The result of a replay in one generation.
 
     Attributes:
-        shares: assignment by member id.
-        before: last owner of each partition.
-        rebalances: number of rebalances.
+        shares: replayed assignment, by member id.
+        before: last owner of each partition before this generation, in the replay.
+        rebalances: number of rebalances that the replayed assignor needs.
         moved: number of partitions with a new owner.
         stopped: time without an owner, summed over all partitions, in microseconds.
     """
@@ -62,11 +62,18 @@ class _ReplayedGeneration:
 
 
 class _Group:
-    """The replay of one life of a group.
+    """The replay of one life of a group, which ends when the group is deleted, expires or loses its state.
 
     Attributes:
-        owners: last owner of each partition under the other assignor.
-        free: revoked partition without an owner -> time of its revocation, in microseconds since 1970.
+        assignor: name of the assignor with which the group is replayed.
+        evidence: subscriptions of members and partitions of topics.
+        replay: assignor instances and their current assignments; None before the first replayed generation.
+        shares: latest replayed assignment, by member id.
+        owners: last owner of each partition in the replay.
+        free: time at which a partition was revoked, in microseconds since 1970, for each partition without an owner in
+            the replay.
+        instances: latest member id of each static member, by instance id.
+        pending: True if the replayed assignor needs a follow-up rebalance.
     """
 
     def __init__(self, assignor: str, evidence: Evidence) -> None:
@@ -80,7 +87,12 @@ class _Group:
         self.pending = False
 
     def rows(self, rounds: Sequence[Round]) -> Iterator[tuple[str, Row]]:
-        """Yield a row for each generation with members, and the rows of its assignment."""
+        """Yield pairs of table name and row: for each generation with members, its row and the rows of its assignment.
+
+        A generation that cannot be replayed has the reason in the column ``note``, and no rows of an assignment.
+
+        ``rounds``: generations of the life, in order.
+        """
         for number, one in enumerate(rounds):
             if not one.members:
                 self._forget()
@@ -103,9 +115,10 @@ class _Group:
         self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
 
     def _replay(self, one: Round) -> Replay:
-        """Return the replay to use for a generation.
+        """Return the replay of the group; create it for the first generation.
 
-        If the previous generation was not captured, a new replay begins with the captured assignment.
+        If the generation before the first was not captured, the new replay begins with the captured assignment of the
+        first generation.
         """
         if self.replay is None:
             self.replay = replay_of(self.assignor, one.row["protocol"], self.evidence.topic_id)
@@ -141,9 +154,9 @@ class _Group:
 
     @staticmethod
     def _has_time_for_follow_up(one: Round, following: Round | None) -> bool:
-        """Return whether a follow-up rebalance would have ended before the next generation began.
+        """Return whether a follow-up rebalance would have begun after a generation, before the next generation.
 
-        The replayed assignor needs this rebalance, but the capture does not contain it.
+        This is so unless the next generation began before the rebalance of this generation had ended.
 
         Args:
             one: the generation.
@@ -172,15 +185,15 @@ class _Group:
         self.owners |= owners
 
     def _stop(self, kind: str, one: Round, partition: TopicPartition, before: str, after: str, *, extra: bool) -> int:
-        """Return the time for which a partition would have had no owner under the other assignor, in microseconds.
+        """Return the time for which a partition would have had no owner with the replayed assignor, in microseconds.
 
         Args:
-            kind: rebalance protocol: ``eager``, ``cooperative`` or ``consumer``.
+            kind: rebalance protocol of the replayed assignor: ``eager``, ``cooperative`` or ``consumer``.
             one: the generation.
             partition: the partition.
-            before: previous owner.
-            after: new owner.
-            extra: True if the partition moves in an additional follow-up rebalance.
+            before: member id of the previous owner in the replay.
+            after: member id of the new owner in the replay.
+            extra: True if the partition moves in a follow-up rebalance that is not in the capture.
         """
         if kind == EAGER or (before != after and one.gave_up_by_itself(before, partition)):
             return _unowned_after_revocation(one, before, after)
@@ -268,7 +281,7 @@ class _Group:
 
 
 def _unowned_time(one: Round) -> int:
-    """Return the time without an owner in a generation, added over all partitions, in microseconds."""
+    """Return the captured time without an owner in a generation, summed over all partitions, in microseconds."""
     total = 0
     for member, share in one.shares.items():
         for partition in share:
@@ -283,16 +296,16 @@ def _unowned_time(one: Round) -> int:
 
 
 def _unowned_after_revocation(one: Round, before: str, after: str) -> int:
-    """Return the time for which a partition had no owner because the previous owner had revoked the partition before
-    the rebalance.
+    """Return the time for which a partition has no owner if its previous owner revokes it before the rebalance.
 
-    The result is in microseconds. In a classic group the time begins when the previous owner rejoined or left. In a
-    KIP-848 group, whose members do not rejoin, it begins with the rebalance.
+    The result is in microseconds. In a classic group the time begins when the previous owner rejoins or leaves, and
+    ends when the new owner receives its assignment. In a KIP-848 group, whose members do not rejoin, it begins and ends
+    with the rebalance. The result is 0 if the new owner received no assignment.
 
     Args:
         one: the generation.
-        before: previous owner.
-        after: new owner.
+        before: member id of the previous owner.
+        after: member id of the new owner.
     """
     if after not in one.informed:
         return 0

@@ -1,6 +1,6 @@
-"""Evidence for replays: subscriptions as the leader's assignor receives them, and the partitions of topics.
+"""Evidence for replays of groups: subscriptions as the leader's assignor receives them, and the partitions of topics.
 
-Each piece of evidence comes from a single call.
+Each subscription and each list of partitions comes from one call, a request with its response.
 """
 
 from __future__ import annotations
@@ -30,7 +30,12 @@ class Subscribed:
 
     Attributes:
         ts: time of the response, in microseconds since 1970.
-        place: index in the leader's member list; -1 for the member's own request.
+        group_id: group id.
+        generation: generation id in the response.
+        member_id: member id.
+        place: index of the member in the member list that the leader receives; -1 if the subscription is from the
+            request of the member.
+        subscription: decoded subscription, without owned partitions.
     """
 
     ts: int
@@ -49,10 +54,10 @@ class Size:
         ts: time of the response, in microseconds since 1970.
         conn_id: id of the connection.
         broker: ``host:port`` of the broker.
-        client_id: client id of the client that received the response.
-        host: host of that client.
+        client_id: client id of the client that received the response; None if it sends none.
+        host: address of the client that received the response.
         topic: topic name; if it is unknown, the text ``id:`` followed by the topic id.
-        racks: racks of the replicas of each partition; "" for a broker without a rack.
+        racks: racks of the replicas of each partition, by partition number; "" for a broker without a rack.
     """
 
     ts: int
@@ -65,7 +70,10 @@ class Size:
 
 
 def subscribed(call: Call) -> Iterator[Subscribed]:
-    """Yield the subscriptions of a successful JoinGroup of consumers."""
+    """Yield the subscriptions in a successful JoinGroup of a consumer: its own, and those in the leader's member list.
+
+    Yield nothing for all other calls. Subscriptions that cannot be decoded are left out.
+    """
     request, answer = call.request, call.response
     if (
         call.api_key != ApiKey.JOIN_GROUP
@@ -91,7 +99,7 @@ def subscribed(call: Call) -> Iterator[Subscribed]:
 def _subscription(blob: bytes, instance_id: str | None) -> Subscription | None:
     """Return a decoded subscription; None if it cannot be decoded.
 
-    Owned partitions are removed, because the replay computes them itself.
+    Owned partitions, user data and the generation are removed, because the replay computes these itself.
 
     Args:
         blob: encoded subscription.
@@ -106,7 +114,10 @@ def _subscription(blob: bytes, instance_id: str | None) -> Subscription | None:
 
 
 def sizes(call: Call) -> Iterator[Size]:
-    """Yield the partitions of topics in a Metadata response."""
+    """Yield the partitions of each topic in a Metadata response; nothing for all other calls.
+
+    Topics with an error or with missing partition numbers are left out.
+    """
     answer = call.response
     if call.api_key != ApiKey.METADATA or answer is None or call.response_us is None:
         return
@@ -124,11 +135,11 @@ def sizes(call: Call) -> Iterator[Size]:
 
 
 def wanted(subscriptions: Iterable[Subscribed], events: Iterable[GroupEvent]) -> Iterator[tuple[str, str]]:
-    """Yield group id and topic of each subscription: topics whose partitions a replay of the group needs.
+    """Yield pairs of a group id and a topic: a replay of the group needs the partitions of the topic.
 
     Args:
         subscriptions: subscriptions in JoinGroup.
-        events: group events, which contain the subscriptions of KIP-848 members.
+        events: group events. They contain the subscriptions and assignments of KIP-848 members.
     """
     for one in subscriptions:
         yield from ((one.group_id, topic) for topic in one.subscription.topics)
@@ -144,9 +155,9 @@ Client = tuple[str | None, str | None]  # client id and host
 
 
 class Fresh:
-    """A filter for Metadata responses that removes topics whose partitions have not changed.
+    """A filter that removes the partitions of a topic if the previous Metadata response has the same partitions.
 
-    A topic passes the filter only if its partitions differ from the previous response on the connection.
+    The previous response is that on the same connection that contains the topic. Racks are compared, too.
     """
 
     def __init__(self) -> None:
@@ -163,8 +174,10 @@ class Evidence:
     """The subscriptions of groups and the partitions of topics over time.
 
     Args:
-        names: topic names; a key is the text ``id:`` followed by the topic id.
-        clusters: clusters of the brokers.
+        subscriptions: subscriptions in JoinGroup, in any order.
+        sizes: partitions of topics in Metadata responses, in any order.
+        names: topic names; a key is the text ``id:`` followed by the topic id. None if no names are known.
+        clusters: clusters of the brokers; None if unknown.
     """
 
     def __init__(
@@ -191,16 +204,16 @@ class Evidence:
         self._ids: dict[str, UUID] | None = None  # computed on first use: few replays need them
 
     def subscription(self, group_id: str, member_id: str, generation: int, ts: int) -> tuple[int, Subscription] | None:
-        """Return the subscription of a member and its index in the leader's member list; None if the subscription is
-        unknown.
+        """Return the index of a member in the leader's member list (-1 if unknown), and the subscription of the member.
 
-        It is the subscription in this generation, else the last one up to ``ts``. The index is -1 if it is unknown.
+        This is the subscription that the member had when it joined the generation. If it was not captured, the latest
+        subscription of the member is used. The result is None if no subscription was captured.
 
         Args:
             group_id: group id.
             member_id: member id.
             generation: generation of the group.
-            ts: time, in microseconds since 1970.
+            ts: time in microseconds since 1970. Later subscriptions are ignored.
         """
         stated = [one for one in self._said_in.get((group_id, member_id, generation), ()) if one.ts <= ts]
         if not stated:
@@ -213,14 +226,15 @@ class Evidence:
     def partitions(self, cluster: str | None, topic: str, ts: int, leader: Client | None) -> list[Partition]:
         """Return the partitions of a topic in the last Metadata response that the leader received up to a time.
 
-        Without a leader, or if no response to the leader was captured, the latest response to any client is used. The
-        result is empty if no response was captured. Responses of brokers of unknown cluster count for every cluster.
+        Without a leader, or if no response to the leader with this topic was captured, the last response to any client
+        is used. The result is empty if no response was captured up to the time. Responses of brokers whose cluster is
+        unknown count for every cluster.
 
         Args:
             cluster: cluster id; None if unknown.
             topic: topic name.
             ts: time, in microseconds since 1970.
-            leader: client of the leader; None without a leader.
+            leader: client id and address of the leader; None without a leader.
         """
         places = {cluster, None}
         if leader is not None and any((where, topic, leader) in self._sizes for where in places):

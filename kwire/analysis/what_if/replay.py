@@ -49,19 +49,21 @@ class Replay(ABC):
         """Compute an assignment.
 
         Args:
-            members: subscriptions by member id, in the order of assignment.
-            topics: partitions of the subscribed topics.
+            members: subscriptions by member id, in the order in which the assignor gets the members.
+            topics: partitions of the subscribed topics, by topic.
             generation: generation of the assignment.
-            informed: ids of the members that received their previous assignment.
+            informed: ids of the members that receive this assignment. A client-side assignor of any other member keeps
+                the previous assignment of the member. A server-side assignor ignores this argument.
 
-        Returns: the assignment, and whether a follow-up rebalance is needed.
+        Returns: the assignment by member id, and True if a follow-up rebalance is needed, because the assignor first
+            had to revoke partitions.
 
         Raises: AssignorError if the assignor fails.
         """
 
     @abstractmethod
     def owns(self, shares: Mapping[str, Sequence[TopicPartition]], generation: int) -> None:
-        """Replace the current assignment of members with the captured assignment.
+        """Set the current assignment of members to the captured assignment. Members not in ``shares`` do not change.
 
         Args:
             shares: partitions by member id.
@@ -79,7 +81,8 @@ def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) 
     Args:
         name: name of the assignor.
         protocol: protocol of the group, which selects between two assignors of the same name.
-        topic_id: function that returns the id of a topic; None if it is unknown.
+        topic_id: function that returns the id of a topic, or None for an unknown id. A server-side assignor then uses
+            an id that is derived from the name.
 
     Raises: AssignorError for an unknown name.
     """
@@ -112,9 +115,9 @@ class _OfMembers(Replay):
         return shares, self.kind == COOPERATIVE and withheld > 0
 
     def _joining(self, member: str, subscription: Subscription) -> Subscription:
-        """Return the subscription that a member sends when it joins.
+        """Return the subscription that a member sends when it joins, with the user data of the assignor.
 
-        Only cooperative members include their owned partitions.
+        With a cooperative assignor, the subscription also contains the partitions that the member owns in the replay.
 
         Args:
             member: member id.

@@ -33,20 +33,23 @@ class Round:
 
     Attributes:
         row: row of ``rebalances``.
-        members: member ids, in the order in which the leader or the broker assigns.
-        present: member ids as a set.
-        member_rows: rows of ``members``, by member id.
-        topics: partitions of the subscribed topics.
-        shares: partitions by member id.
-        owners_before: previous owner of each partition.
-        informed: members that received their assignment.
-        asked: time of each member's first request to rejoin.
-        resumed: time at which each member received its assignment.
-        gone: time at which each former member stopped reading.
-        measured: time without an owner in microseconds, for each partition that moved outside a rebalance.
-        late: static members that returned during the generation, in order.
+        members: member ids, in the order in which the assignor of the leader or the broker gets the members.
+        present: the same member ids as a set.
+        member_rows: rows of ``members`` in this generation, by member id.
+        subscriptions: subscriptions by member id. A member whose subscription is unknown has no entry.
+        topics: partitions of the subscribed topics, by topic.
+        sized_by: source of ``topics``: ``metadata`` (Metadata responses), ``assignments`` (captured assignments) or
+            ``both``; None if no partitions are known.
+        shares: captured partitions by member id.
+        owners_before: member id of the previous owner of each partition, as captured.
+        informed: ids of members that received their assignment.
+        asked: time of the first request with which a member rejoined, by member id.
+        resumed: time at which a member received its assignment, by member id.
+        gone: time at which a former member stopped reading, by member id.
+        measured: time without an owner in microseconds, by generation and partition.
+        late: member ids of static members that returned during the generation, in order of their return.
         too_large: name of a topic with more than MOST_PARTITIONS partitions; None if there is none.
-        follow_up: True for the second rebalance of a cooperative assignor.
+        follow_up: True for the second rebalance of a cooperative assignor, in which revoked partitions are assigned.
     """
 
     row: Row
@@ -80,7 +83,7 @@ class Round:
 
     @property
     def identities(self) -> list[str]:
-        """The instance ids of static members and the member ids of other members, sorted."""
+        """The instance ids of static members and the member ids of dynamic members, sorted in one list."""
         return sorted(self.member_rows[member]["instance_id"] or member for member in self.members)
 
     @property
@@ -108,8 +111,9 @@ class Round:
         return sum(map(len, self.topics.values()))
 
     def same_group(self, before: Round) -> bool:
-        """Return whether another generation has the same members, subscriptions and partition counts. ``before``: that
-        generation.
+        """Return whether the generation ``before`` has the same members, subscriptions and partition counts.
+
+        Static members are compared by instance id.
         """
         wanted = [
             {one.member_rows[m]["instance_id"] or m: set(s.topics) for m, s in one.subscriptions.items()}
@@ -120,9 +124,12 @@ class Round:
 
 
 def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
-    """Yield the tables of each combination of group, life and protocol that can be replayed.
+    """Yield the rows of each life of a group that can be replayed, by table name.
 
-    A life of a group id ends when the group is deleted, expires or loses its state.
+    A life of a group id ends when the group is deleted, expires or loses its state. A life with both protocols, classic
+    and consumer, yields the rows of each protocol separately. Share and Streams groups are left out.
+
+    ``tables``: rows of the groups with one group id, by table name.
     """
     lives: dict[tuple[str | None, int, str], dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for name in ("rebalances", "members", "assignments", "group_events"):
@@ -134,7 +141,9 @@ def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
 
 
 def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round]:
-    """Return the generations of one life, in order; a generation without members means that the group became empty.
+    """Return the generations of one life, in order.
+
+    A generation without members is included: the group became empty. A rebalance without a captured result is left out.
 
     Args:
         tables: tables from ``lives_of``.
@@ -153,7 +162,7 @@ def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round
 
 
 class _Life:
-    """The rows of one life of a group, from which its generations are built."""
+    """A builder of the generations in one life of a group, from the rows of tables."""
 
     def __init__(self, tables: Mapping[str, list[Row]], evidence: Evidence) -> None:
         self.events = tables["group_events"]
@@ -208,7 +217,10 @@ class _Life:
             one_round.informed = unseen | one_round.resumed.keys()
 
     def _order_as_leader(self, one_round: Round) -> None:
-        """Set the subscriptions of a classic generation; order the members as in the leader's member list."""
+        """Set the subscriptions of a classic generation, and order its members as in the leader's member list.
+
+        Members whose index in the list is unknown are last.
+        """
         places: dict[str, int] = {}
         group, last = one_round.row["group_id"], max(one_round.ended, one_round.row["joined_ts"])
         for member in one_round.members:
@@ -219,7 +231,10 @@ class _Life:
         one_round.members.sort(key=lambda member: (listed if (place := places.get(member, -1)) < 0 else place, member))
 
     def _order_as_broker(self, one_round: Round) -> None:
-        """Set the subscriptions of an epoch from heartbeats; order the members as the broker's HashMap does."""
+        """Set the subscriptions of an epoch from heartbeats, and order its members as the broker's assignor gets them.
+
+        This is the iteration order of the Java HashMap in which the broker stores the members.
+        """
         self.most = max(self.most, len(one_round.members))
         joined = sorted(one_round.members, key=lambda member: (one_round.member_rows[member]["joined_ts"] or 0, member))
         one_round.members = map_order(joined, self.most)
@@ -234,9 +249,11 @@ class _Life:
                 )
 
     def _matching_topics(self, topics: Iterable[str]) -> Iterator[str]:
-        """Yield topic names.
+        """Yield topic names, and for each regular expression the names of matching topics.
 
-        For a regular expression, yield the names of those topics assigned so far that match it.
+        Only topics that were assigned to a member so far can match. An invalid regular expression yields nothing.
+
+        ``topics``: topic names, and regular expressions as ``/regex/``.
         """
         for topic in topics:
             if not (topic.startswith("/") and topic.endswith("/")):
@@ -249,10 +266,10 @@ class _Life:
             yield from (name for name in self.seen if fits(name))
 
     def _set_topic_partitions(self, one_round: Round) -> None:
-        """Set the partitions of each subscribed topic of a round, and the source of this information.
+        """Set the partitions of each subscribed topic of a generation, and the source of this information.
 
-        The source is the last Metadata response at the time of the assignment; for a topic without such a response, the
-        earlier assignments.
+        The source is the last Metadata response before the assignment. Partitions that only captured assignments up to
+        this generation contain are added. The subscriptions of the generation must be set.
         """
         row, by = one_round.row, set()
         first = one_round.member_rows.get(row["leader"] or "")
@@ -291,9 +308,10 @@ class _Life:
         return gone
 
     def _unowned_times(self) -> Measured:
-        """Return the time without an owner, in microseconds, of each partition that moved outside a rebalance.
+        """Return the time for which each moved partition had no owner, in microseconds, by generation and partition.
 
-        This time begins when the previous owner had to revoke the partition, or left.
+        The time begins when the previous owner receives an assignment without the partition, or stops reading. It ends
+        when the new owner receives an assignment with the partition.
         """
         line: list[tuple[int, int, str, Any]] = [(ts, 0, member, None) for member, ts in self.gone.items()]
         line += (
@@ -316,7 +334,10 @@ class _Life:
 
 
 def _wanted(events: Iterable[Row]) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield the time, the member id and the topics of each subscription in a KIP-848 group."""
+    """Yield the time, the member id and the topics of each subscription in a consumer group (KIP-848).
+
+    The time is in microseconds since 1970. ``events``: rows of ``group_events``.
+    """
     assigned_ids: dict[tuple[Any, ...], str] = {}
     own_events = [event for event in events if event["protocol"] == CONSUMER]
     for event in own_events:
