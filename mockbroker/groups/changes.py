@@ -47,7 +47,7 @@ class Recorded:
     changes: Changes
 
     def __new__(cls, *args: Any, **fields: Any) -> Any:  # noqa: ARG004
-        """Return a new object without fields. Each field that the constructor then sets is recorded as changed."""
+        """Return a new object without fields. When the constructor sets a field, the field is recorded as changed."""
         new = super().__new__(cls)
         set_field(new, "changes", Changes())
         return new
@@ -67,7 +67,7 @@ class Recorded:
         set_field(self, name, value)
 
     def record_in(self, changes: Changes) -> None:
-        """Record later changes of this object in ``changes`` instead of its own Changes.
+        """Record later changes of this object in ``changes`` instead of in the object's own attribute ``changes``.
 
         A group uses this method so that a change of a member counts as a change of the group.
         """

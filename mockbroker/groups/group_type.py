@@ -85,9 +85,10 @@ class MemberDescription:
         instance_id: The ``group.instance.id``; None for a dynamic member.
         subscription: Subscribed topics; None if unknown.
         assignment: Assigned partition indexes by topic; None if the assignment cannot be decoded.
-        regex: Subscribed regular expression; "" without one, None if its group type has none.
+        regex: Subscribed regular expression; "" if the member has none; None if the group type does not support regular
+            expressions.
         epoch: The member epoch; None in a classic group.
-        state: Name of the member's state; None if its group type has no such states.
+        state: Name of the member's reconciliation state; None if members of the group type have no such state.
         process_id: Id of the process in which the member runs; None if the group is not a streams group.
         tasks: Task type (active, standby or warmup) -> subtopology id -> task numbers; None if the group is not a
             streams group.

@@ -55,9 +55,10 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- requests and time ---
 
     def receive(self, group_id: str, event: object, now: float) -> Effects:
-        """Pass an event to a group, which is created if necessary. Return the effects.
+        """Pass an event to a group, and return the effects. If the group does not exist, the event may create it.
 
-        An AdminEvent applies to groups of all types, and has no effect if the group does not exist.
+        An AdminEvent (an eviction or a rebalance) applies to groups of all types. It has no effect if the group does
+        not exist.
 
         Args:
             group_id: Group id.
@@ -85,11 +86,11 @@ class Groups(dict[str, CoordinatedGroup]):
         return self._apply(group, self.types.of(group).tick(group, self.context, now))
 
     def _apply(self, group: CoordinatedGroup | None, group_effects: GroupEffects) -> Effects:
-        """Register new groups, schedule the next timer of the group, and return all effects except RegisterGroup.
+        """Register new groups, and schedule the next timer of the group. Return all effects except RegisterGroup.
 
         Args:
-            group: The group that handled the event or timer; None if the group does not exist.
-            group_effects: The effects of the event or timer.
+            group: The group that handled the event or timer; None if the group did not exist.
+            group_effects: The effects of the event or timer, which may register a new group.
         """
         effects: Effects = []
         for effect in group_effects:
@@ -129,7 +130,8 @@ class Groups(dict[str, CoordinatedGroup]):
         return as_type(self.get(group_id), group_class)
 
     def create(self, group_id: str, now: float) -> CoordinatedGroup:
-        """Create a group for the committed offsets of a client that is not a member, and return the group.
+        """Create a group without members, so that a client that is not a member can commit offsets. Return the
+        group.
 
         Args:
             group_id: The group id.

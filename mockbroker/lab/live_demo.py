@@ -125,9 +125,9 @@ class _Member:
         self._end()
 
     async def run(self) -> None:
-        """Consume from each ``start`` until the next ``leave`` or ``crash``.
+        """Consume from each call of ``start`` until the next call of ``leave`` or ``crash``.
 
-        End immediately when the task is cancelled.
+        If the task is cancelled, end immediately.
         """
         while True:
             if self._is_wanted:

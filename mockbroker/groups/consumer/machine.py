@@ -274,8 +274,8 @@ def join_static(
 def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
-    The previous epoch is accepted if the member reports its owned partitions, and all of these are assigned to the
-    member. Such a report shows that the member did not receive the last response.
+    The previous epoch is accepted if the member reports its owned partitions, and all reported partitions are assigned
+    to the member. Such a report shows that the member did not receive the last response.
 
     Raises:
         Refused: The epoch is not valid.

@@ -43,9 +43,10 @@ class ReconciliationInput:
     has_changed_subscription: bool = False
 
     def owns_any(self, partitions: PartitionSet) -> bool:
-        """Return whether the member still owns at least one of the partitions.
+        """Return whether the member still owns at least one of the partitions, according to its request.
 
-        If the request does not report any owned partitions, the member still owns all of its partitions.
+        If the request does not report owned partitions (None), the result is True, because the member still owns all of
+        them.
         """
         return self.owned_partitions is None or not partitions.isdisjoint(self.owned_partitions)
 
@@ -94,10 +95,9 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member after a change of its subscription.
+    """Return the member after it has unsubscribed from topics: it must revoke the partitions of these topics.
 
-    The member must revoke the partitions of topics to which it no longer subscribes. The revocation does not wait for a
-    new target assignment.
+    The revocation does not wait for a new target assignment.
 
     Args:
         member: The member.

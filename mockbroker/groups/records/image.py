@@ -52,8 +52,7 @@ def encoded_keys(kinds: Iterable[type], **fields: str) -> list[bytes]:
 
 
 def apply_changes(image: Image, changes: Iterable[Change]) -> Iterator[Change]:
-    """Apply changes to an image, and yield the changes that were necessary: those whose value is not in the image
-    already.
+    """Apply changes to an image, and yield each change whose value differs from the value in the image.
 
     Args:
         image: The image (encoded key -> encoded value), which is changed while the caller iterates.

@@ -117,7 +117,7 @@ class GroupRecordWriter:
         return partition
 
     def adopt(self, group: CoordinatedGroup) -> None:
-        """Record that a group was loaded from its records, so that only its later changes are written."""
+        """Record that a group was loaded from its records: the writer then writes only later changes of the group."""
         image = image_of(self._types.of(group).records(group, self._clock))
         self._written[group.group_id] = _WrittenGroup(
             group, image, group.offsets, dict.fromkeys(group.offsets.committed)

@@ -89,7 +89,7 @@ class ShareType(EpochGroupType[ShareGroup]):
     ) -> GroupEffects:
         """Handle a request for a group that does not exist, and create the group if possible. Return the effects.
 
-        A group of another type is never replaced, even if it has no members.
+        If ``other`` exists, the request is rejected, even if ``other`` has no members.
 
         Args:
             group_id: The group id.

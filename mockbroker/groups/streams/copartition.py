@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def enforce_copartitioning(subtopologies: Sequence[Subtopology], counts: PartitionCounts) -> None:
-    """Set the partition count of each repartition topic to the partition count of the topics that are joined with it.
+    """Set the partition counts of repartition topics so that all topics of a copartition group have the same count.
 
     Args:
         subtopologies: The subtopologies.
@@ -71,8 +71,9 @@ def _enforced(
 ) -> Mapping[str, int]:
     """Return the partition count of each repartition topic in a copartition group, by topic name.
 
-    All repartition topics get the same count: that of the source topics in the group; without source topics, that of
-    the topics in ``fixed``; else the largest count of the topics in ``flexible``.
+    All repartition topics get the same count. If the group has source topics, it is the count of the source topics.
+    Else, if ``fixed`` is not empty, it is the count of the topics in ``fixed``. Else it is the largest count of the
+    topics in ``flexible``.
 
     Args:
         names: Topics of the copartition group.

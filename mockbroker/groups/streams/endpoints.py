@@ -24,7 +24,7 @@ def partitions_by_endpoint(
 ) -> list[EndpointPartitions]:
     """Return the endpoint and the partitions of each member that has an endpoint.
 
-    If the member ``updated`` has an endpoint, it is the last element.
+    If the member ``updated`` has an endpoint, the last element of the list is about this member.
 
     Args:
         group: The group.

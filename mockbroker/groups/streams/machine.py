@@ -173,8 +173,8 @@ def get_member(group: StreamsGroup, member_id: str) -> StreamsMember:
 def _check_epoch(member: StreamsMember, event: StreamsHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
-    The previous epoch is accepted if the member reports its owned tasks, and all of these are assigned to the member.
-    Such a report shows that the member did not receive the last response.
+    The previous epoch is accepted if the member reports its owned tasks, and all reported tasks are assigned to the
+    member. Such a report shows that the member did not receive the last response.
 
     Raises:
         Refused: The epoch is not valid.

@@ -57,11 +57,11 @@ def reconciled_member(member: StreamsMember, inputs: ReconciliationInput) -> Str
 
 
 def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationInput) -> StreamsMember:
-    """Return the member with its next assignment.
+    """Return the member after its next reconciliation step towards the target assignment.
 
     Args:
         member: The member.
-        epoch: Member epoch if the member still has tasks to revoke.
+        epoch: Member epoch to set if the member still has tasks to revoke.
         inputs: The data that determines the step.
     """
     assigned, target, owners, process = member.assigned, inputs.target, inputs.owners, member.process_id
@@ -107,8 +107,9 @@ def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationIn
 
 
 def _free(wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> tuple[TaskSet, bool]:
-    """Return the tasks that can be assigned now, and whether the remaining tasks must wait until a process releases
-    them.
+    """Return the tasks that can be assigned now, and whether some of the wanted tasks are missing.
+
+    A task is missing if another process has not released it yet.
 
     Args:
         wanted: Tasks to assign.

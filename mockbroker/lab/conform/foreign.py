@@ -271,7 +271,7 @@ async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
 def created_topics(conversation: Conversation) -> set[str]:
     """Return the names of the topics that a conversation may create.
 
-    A conversation may create each topic that is in its requests and does not exist when the conversation begins.
+    These are the topics in the requests of the conversation, without the topics that exist at its start.
     """
     named: set[str] = set()
     for step in conversation.steps:

@@ -40,11 +40,11 @@ class Outcome:
 
     Attributes:
         name: scenario and recorded release, or the file name.
-        verdict: ``ok``; ``differs``; ``waiting`` if the broker does not have the recorded settings; ``failed`` if the
-            conversation could not be played.
-        detail: the difference, the necessary settings, or the error; "" for ``ok``.
-        is_hurried: whether the player was so late that this may have caused the difference; the conversation is then
-            repeated.
+        verdict: ``ok``; ``differs``; ``waiting`` if the broker has other settings than the recorded broker; ``failed``
+            if the conversation could not be played.
+        detail: the difference, the settings that the broker must have, or the error; "" for ``ok``.
+        is_hurried: whether the player was so late that its delay may have caused the difference. Then the conversation
+            is repeated.
     """
 
     name: str

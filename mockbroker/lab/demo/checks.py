@@ -72,7 +72,9 @@ def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
 
 
 def check_all(story: Story) -> list[Check]:
-    """Return the results of all checks of a demo run (``story``), in the order of the demo's steps."""
+    """Return the results of all checks of a demo run, in the order of the demo's steps. ``story``: the observations
+    of the run.
+    """
     checks = [
         _all_kinds_together(story),
         _owned_once(story),
@@ -125,8 +127,7 @@ def _left_at_once(story: Story) -> Check:
 
 
 def _evicted_in_time(story: Story) -> Check:
-    """Return the result of one check: the session timeout evicted the member of the killed client, 1 to 3 s after the
-    kill.
+    """Check that the member of the killed client was evicted by its session timeout, 1 to 3 s after the kill.
 
     ``story``: the observations of the demo run.
     """

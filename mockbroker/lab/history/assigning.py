@@ -269,8 +269,8 @@ class Coordinator:
     def _read_and_assign(self, group: _Group, session: Session) -> Asking:
         """Read the members and topics of a group from ZooKeeper, then assign the partitions.
 
-        The generator yields each ZooKeeper request, and receives the response. If members or topics change during the
-        read, the coordinator reads them again before it assigns.
+        The generator yields each ZooKeeper request, and receives the response. If members or topics change while it
+        reads them, it starts the reading again before it assigns.
 
         Args:
             group: the group.
@@ -416,7 +416,7 @@ class Assigning(OfConsumers[Consumer]):
         return self.coordinators[partition_for(group, len(self.coordinators))]
 
     def restart(self, strategies: Strategies) -> None:
-        """Restart all brokers with other assignment strategies. Consumers continue to read, and reconnect.
+        """Restart all brokers with a new table of assignment strategies. Consumers continue to read, and reconnect.
 
         ``strategies``: name of the strategy -> function that creates the assignor.
         """

@@ -20,8 +20,8 @@ BUSY = (0.0, 1.0, 2.0, 3.0, 5.0)  # seconds that a member does not poll
 
 
 def settled(scheme: str, members: int, partitions: int) -> Run:
-    """Return a simulation whose group is stable under a scheme: the consumers ``c01``, ``c02``, ... read the topic
-    ``t``.
+    """Return a simulation in which the group is stable under a scheme: the consumers ``c01``, ``c02``, ... read the
+    topic ``t``.
 
     The story also has a consumer ``c00``, which is not started. Its name sorts before the names of the group members.
 

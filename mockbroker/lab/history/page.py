@@ -98,13 +98,13 @@ def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experim
 
 
 def _scheme_table(name: str, what: str, values: Sequence[float], lines: Mapping[str, Sequence[object]]) -> str:
-    """Return an HTML table with a row for each scheme, and a column for each value.
+    """Return an HTML table with a row for each scheme. The first column has the name of the scheme.
 
     Args:
         name: CSS class of the table.
-        what: heading of the column with the schemes.
-        values: headings of the columns.
-        lines: cells of each row, by scheme.
+        what: heading of the first column.
+        values: headings of all other columns.
+        lines: scheme -> cells of its row, without the first column.
     """
     heads = [what, *(f"{value:g}" for value in values)]
     return _table(name, heads, [[scheme, *line] for scheme, line in lines.items()])

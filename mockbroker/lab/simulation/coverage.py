@@ -1,9 +1,9 @@
 """Coverage of the simulation: which combinations of event, state (of a group or transaction) and preceding fault
 occurred.
 
-A cell is a combination of a state, an event and a fault. The state is that of the request's group or transactional id
-before the event. The event is a request, or a crash of the process. The fault is the most recent one, if it began at
-most RECENT events earlier.
+A cell is a combination of a state, an event and a fault. The event is a request, or a crash of the process. The state
+is the state of the request's group or transactional id before the event. The fault is the most recent fault; it does
+not count if it began more than RECENT events before the event.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Coverage(Watcher):
     """The cells that runs have reached. One object can be used for several runs.
 
     Attributes:
-        cells: cell -> how often it was reached.
-        seeds: cell -> number of runs that reached it.
-        points: buggify point -> how often it changed something.
+        cells: cell -> number of times that the cell was reached.
+        seeds: cell -> number of runs that reached the cell.
+        points: buggify point -> number of times that the point changed the behaviour of the broker.
     """
 
     def __init__(self) -> None:

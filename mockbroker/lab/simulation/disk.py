@@ -1,7 +1,7 @@
 """The data directory of the brokers on a simulated disk, which loses unsynced bytes in a crash.
 
-A sync takes time and can fail. Only the disk is simulated; the code of the data directory is that of
-mockbroker.storage.
+A sync takes time and can fail. Only the disk is simulated: the data directory is written by mockbroker.storage, as in a
+real broker.
 """
 
 from __future__ import annotations

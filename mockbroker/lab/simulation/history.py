@@ -165,7 +165,8 @@ class OffsetOperation:
         sent_at: virtual time of the request, seconds.
         done_at: virtual time of the response, seconds; inf if there is none.
         result: result of the request.
-        transaction: transaction of the commit, whose end decides when it takes effect; None outside a transaction.
+        transaction: transaction of the commit; None outside a transaction. The commit takes effect when this
+            transaction ends.
     """
 
     group: str

@@ -22,7 +22,8 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
     """Return a reason why the groups have not recovered, or "" if all groups are stable.
 
     A group is stable if its state is Stable, all its clients are members, and the members own all subscribed
-    partitions. Heartbeats of classic members do not refresh the topics of a consumer group.
+    partitions. A consumer group must also have read the newest topic metadata, unless all its members use the classic
+    protocol: their heartbeats do not make the group read the metadata.
 
     Args:
         broker: the cluster.

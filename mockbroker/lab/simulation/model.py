@@ -1,6 +1,7 @@
 """A reference model of the committed offsets, computed from the journal and the broker's responses.
 
-Offsets of a transaction become visible when it is committed. If a partition is committed twice, the later request wins.
+Offsets of a transaction become visible when the transaction is committed. If the offset of a partition is committed
+twice, with and without a transaction, the offset of the later commit request is valid.
 A crash may undo only unacknowledged changes. After a crash, the model takes over the broker's offsets, if they are
 possible.
 """
@@ -50,8 +51,8 @@ class Model:
         producers: transactional id -> producer id.
         order: number of the last change.
         durable: number of the last acknowledged change.
-        history: key -> list of (number of a change, offset after it or None), starting with the last acknowledged
-            change.
+        history: key -> list of (number of a change, offset after the change). The offset is None if the change deleted
+            it. The list starts with the last acknowledged change.
         ended: (number of the change, producer id, pending offsets) of each transaction with an unacknowledged end.
         undecided: ids of producers whose transaction may or may not have ended before a crash.
         unsettled: (key -> pending offset) of each transaction that was in ``undecided`` when InitProducerId ended the

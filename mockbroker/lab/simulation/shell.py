@@ -501,7 +501,10 @@ class Shell:
                 self.network.answer(wire, call, response)
 
     def closed(self, connection: SimulatedConnection | ServedConnection, answers: Iterable[Answer]) -> None:
-        """Handle a closed connection. Its pending requests remain pending, because groups do not depend on connections.
+        """Handle a closed connection: store its unsent responses, and notify the invariant checkers of its pending
+        request.
+
+        The pending request remains pending in the broker, because groups do not depend on connections.
 
         Args:
             connection: the closed connection.
@@ -662,7 +665,9 @@ class Shell:
     # --- time ---
 
     def keep_time(self) -> None:
-        """Schedule the timer for the earliest deadline, unless it is already scheduled for that time or earlier."""
+        """Schedule the timer for the earliest deadline. Do nothing if the timer is already scheduled for this time
+        or earlier.
+        """
         if self.down:
             return
         deadline = self.router.deadline()

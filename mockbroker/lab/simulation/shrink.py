@@ -76,7 +76,10 @@ class Shrinker:
             size = max(size // 2, 1)
 
     def _try(self, script: Script) -> bool:
-        """Run a smaller script, and return whether it violates the same invariant. If it does, it becomes ``best``."""
+        """Run a smaller script, and return whether it violates the same invariant.
+
+        If so, store the outcome in ``best``.
+        """
         outcome = self._attempt(script)
         self.attempts += 1
         self._left -= outcome.events

@@ -95,7 +95,7 @@ class LogStart:
         offset: the log start offset.
         sent_at: virtual time of the request, seconds.
         done_at: virtual time of the response, seconds.
-        final: whether it was requested at the end of the run, after the last fault.
+        final: whether the log start was requested at the end of the run, after the last fault.
     """
 
     place: Place
@@ -116,7 +116,7 @@ class Scan:
         sent_at: virtual time of the first request, seconds.
         done_at: virtual time of the last response, seconds.
         records: offset, key and value of each record.
-        final: whether it was made at the end of the run, after the last fault.
+        final: whether the client read the partition at the end of the run, after the last fault.
     """
 
     place: Place

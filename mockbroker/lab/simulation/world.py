@@ -473,11 +473,11 @@ class World:
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 
     def _wait_for_records(self) -> None:
-        """Set fetch.min.bytes of all running consumers to 1, so that the broker delays each Fetch until there are
-        records.
+        """Set fetch.min.bytes of all running consumers to 1. Then the broker delays the response to a Fetch until
+        there are records.
 
-        With fetch.min.bytes=0, a consumer sends hundreds of requests a second, which would exceed the maximum number of
-        events of the recovery.
+        With fetch.min.bytes=0, a consumer sends hundreds of requests a second. The recovery phase would then exceed its
+        maximum number of events.
         """
         for client in self.clients:
             if isinstance(client, RecordReader) and client.up:
@@ -559,8 +559,9 @@ class World:
             raise Broken("I13", f"group {left[0]} still exists after its last offset has expired")
 
     def _end_dead_connections(self, sockets: ServedSockets) -> None:
-        """Wait until the broker has closed the connections of clients that have vanished, and removed the share
-        sessions of these connections.
+        """Wait until the broker has closed the connections of clients whose machine has vanished.
+
+        The broker then also removes the share sessions that were created on these connections.
 
         ``sockets``: the broker's connections.
         """

@@ -131,7 +131,8 @@ class HostileBroker:
     def behave(self) -> None:
         """Stop the misbehaviour, and rebalance all groups, because their assignments may be invalid.
 
-        Connections stay open, even in the middle of a response: the client must detect that by itself.
+        All connections stay open, also if the broker has sent only a part of a response on a connection. The client
+        must detect this, for example by a request timeout.
         """
         applied = self.applied
         if self._stage is not None:

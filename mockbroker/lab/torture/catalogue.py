@@ -46,7 +46,8 @@ def select(patterns: Sequence[str] = ("*",), steps: Collection[str] = ()) -> lis
 
     Args:
         patterns: name patterns with the wildcards ``*`` and ``?``.
-        steps: names of APIs; only cases for the responses of one of these APIs are returned; empty for all cases.
+        steps: names of APIs, or CONNECT, TLS or EVERY. Only cases whose ``step`` is in this collection are returned. If
+            the collection is empty, the step does not matter.
     """
     named = [case for case in CASES.values() if any(fnmatchcase(case.name, each) for each in patterns)]
     return [case for case in named if not steps or case.step in steps]

@@ -406,7 +406,7 @@ def _quoted(output: str, preferred: Sequence[str] = ()) -> str:
 
     Args:
         output: output of the client.
-        preferred: texts; a line with one of them is preferred to the last line.
+        preferred: texts. If lines contain one of these texts, the last of these lines is returned.
     """
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     if not lines:

@@ -1,7 +1,7 @@
 """The checker of invariant I36, which is about the log end that ListOffsets returns.
 
-The returned log end is after all records known before the request. It is not after any record that is sent after the
-response.
+The returned log end offset must be greater than the offset of each record that was acknowledged or read before the
+request. It must not be greater than the offset of a record whose first request is sent after the response.
 """
 
 from __future__ import annotations

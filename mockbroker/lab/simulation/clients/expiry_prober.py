@@ -119,8 +119,9 @@ class TransactionalIdProber(ExpiryProber):
 
 
 class ProducerIdProber(DirectClient, ExpiryProber):
-    """An idempotent producer that skips sequence numbers after a pause. The broker accepts the gap only after it has
-    expired the producer id.
+    """An idempotent producer that skips sequence numbers after a pause.
+
+    The broker accepts a gap in the sequence numbers only if it has removed the producer id, because the id has expired.
     """
 
     kind = PRODUCER_ID

@@ -1,4 +1,6 @@
-"""Clients in the simulation that write keyed records to a topic with a cleanup policy, and read what remains."""
+"""Clients in the simulation that write keyed records to a topic with a cleanup policy, and read the remaining
+records.
+"""
 
 from __future__ import annotations
 
@@ -128,7 +130,7 @@ class LogReader(DirectClient):
 
 
 class Keeper(LogReader):
-    """A client that writes keyed records to topics with a cleanup policy, and reads what remains of them."""
+    """A client that writes keyed records to topics with a cleanup policy, and reads the remaining records."""
 
     def begin(self) -> None:
         super().begin()

@@ -3,8 +3,9 @@
 As in Kafka's client, the batches of a partition are sent in order, up to five at the same time. A retried batch keeps
 its sequence numbers, and no other batch of the partition is in flight during the retry.
 
-The first batch of a partition is sent alone as well. A broker without producer state accepts any sequence number, so
-the second batch could be stored before the first. Source: Kafka's Sender and RecordAccumulator.
+The second batch of a partition is sent only after the response to the first batch. A broker without producer state
+accepts any sequence number, so it could store the second batch before the first. Source: Kafka's Sender and
+RecordAccumulator.
 """
 
 from __future__ import annotations

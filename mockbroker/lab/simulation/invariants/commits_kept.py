@@ -32,7 +32,8 @@ class CommitsKept(Watcher):
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         """Before an OffsetFetch is handled, store the committed offsets that the model expects in the response.
 
-        OffsetFetch must return these offsets, even if the broker handles it in parts, and other requests in between.
+        OffsetFetch must return these offsets, even if the broker divides the OffsetFetch into parts and handles other
+        requests between the parts.
 
         Args:
             broker: the cluster.

@@ -107,9 +107,9 @@ class ByteNetwork(Network):
                 self._dead.append(end.wire)
 
     def end_dead_connections(self) -> None:
-        """Break the connections of vanished clients, as TCP's keepalive does after hours.
+        """Break the connections of clients whose machine has vanished, as TCP's keepalive does after hours.
 
-        Without this, the broker would keep a connection with a request that is never answered.
+        Without this method, the broker would keep a connection open forever if a request on it is never answered.
         """
         for wire in self._dead:
             self.break_off(wire)

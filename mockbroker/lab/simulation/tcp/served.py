@@ -294,10 +294,12 @@ class ServedSockets(Sockets):
     # --- timeouts ---
 
     def check_closed(self) -> None:
-        """Check that all connections of vanished clients are closed, except those with a request that is never
-        answered.
+        """Check that the broker has closed all connections of clients whose machine has vanished.
 
-        Raises: Broken if such a connection is open, or if bytes are counted as buffered although no connection is left.
+        A connection may be open if a request on it is never answered.
+
+        Raises: Broken if another connection of a vanished client is open, or if bytes are counted as buffered although
+            there is no connection.
         """
         left = [each for each in self.connections.values() if each.requests.ticket is None]
         if left:
