@@ -124,9 +124,8 @@ class Delivery:
     """The changes that a fault rule makes to the sending of a response.
 
     Attributes:
-        alter: Function that gets the encoded response (a frame with its length prefix) and changes it. The function is
-            a generator, which yields after a limited amount of work and returns the bytes to send. None to leave the
-            response unchanged.
+        alter: Generator function that gets the encoded response (a frame with its length prefix) and returns the bytes
+            to send. It yields after a limited amount of work. None to leave the response unchanged.
         frame: The bytes to send instead of the encoded response: the result of ``alter``. None to send the encoded
             response.
         close: Reason for the log to close the connection after the response was sent; "" to leave the connection open.
@@ -256,14 +255,15 @@ class Note:
 
 @dataclass(slots=True)
 class Proceed:
-    """The effect of continuing a request that a stage of request processing, such as the fault rules, has held.
+    """The effect of continuing a request after a stage of request processing, such as the fault rules, has held the
+    request.
 
     The later stages and the handler process the request next.
 
     Attributes:
         ticket: Identity of the request.
         call: The changed request to pass to the later stages; the stage that held the request then processes the
-            response. None to pass the original request; the stage that held it does not see the response.
+            response. None to pass the original request; the stage that held the request then does not see the response.
     """
 
     ticket: Ticket

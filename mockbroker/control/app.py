@@ -209,7 +209,7 @@ async def _response(route: Route, answer: Answer | Response) -> Response:
 
 
 async def problem(error: Refused) -> Response:
-    """Return the HTTP response for a refused request: a JSON body with problem details (RFC 9457)."""
+    """Return the HTTP response for a rejected request: a JSON body with problem details (RFC 9457)."""
     return await _json(error.status, error.details(), PROBLEM_JSON, error.headers)
 
 

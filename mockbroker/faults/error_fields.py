@@ -82,7 +82,7 @@ class Answer:
 
     Attributes:
         struct: Class of the response, or of the element in the response.
-        error: The error field; "" if there is none.
+        error: Name of the error field; "" for a struct without an error field.
         copied: Fields whose values are copied from the request, as pairs of request field and response field. The
             request field is "" if the element of the request is a plain value.
         beside_error: Values of response fields that are set together with an error, by field name, such as

@@ -110,7 +110,7 @@ def login(credentials: Credentials, token: bytes = b"") -> Steps:
         token: Token for OAUTHBEARER.
 
     Raises:
-        LoginError: The broker refuses the login.
+        LoginError: The broker rejects the login.
     """
     mechanism = credentials.mechanism
     request = encode_request(

@@ -188,7 +188,7 @@ class ObservedType:
         return GroupSummary(protocol=group.protocol, leader=group.leader, epoch=epoch)
 
     def view(self, group: ObservedGroup, context: Context) -> GroupView:
-        """Return the part of a group snapshot that depends on the group type."""
+        """Return the protocol, the leader and the assignments of a group, for a snapshot of the group."""
         names = {topic_id: topic.name for topic_id, topic in context.cluster.by_id.items()}
         assignments = {each.member_id: each.assignment(group, names) for each in group.members.values()}
         return GroupView(protocol=group.protocol, leader=group.leader, assignments=assignments)

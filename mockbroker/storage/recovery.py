@@ -280,7 +280,7 @@ def _indexes(base: int) -> tuple[str, str]:
 
 
 def _remove(disk: Disk, folder: str, names: Iterable[str]) -> None:
-    """Remove the files with these names from a folder; ignore names that do not exist."""
+    """Remove the files with these names from a folder; skip names that do not exist."""
     existing = disk.names(folder)
     for name in names:
         if name in existing:

@@ -64,7 +64,7 @@ def effective(own: Mapping[str, str] | None, name: str, settings: Settings) -> V
     """Return the effective value of a configuration of a group.
 
     Args:
-        own: The configurations that are set on the group; None for none.
+        own: The configurations that are set on the group, by name; None if nothing is set.
         name: Name of the configuration.
         settings: The settings of the brokers, which contain the defaults.
     """

@@ -477,7 +477,7 @@ class ClusterState:
         Args:
             name: name of the topic, which must be valid and unused.
             replicas: broker ids of the replicas of each partition.
-            configs: configurations that are set on the topic; None for none.
+            configs: configurations to set on the topic, by name; None to set none.
         """
         coming = self.coming_topic_ids.get(name)
         topic = Topic(name, coming.pop(0) if coming else self._new_uuid(), [], dict(configs or {}))
@@ -657,7 +657,9 @@ class ClusterState:
         return stale
 
     def unregister(self, node: int) -> None:
-        """Remove the registration of a stopped broker; starting the broker registers it again. ``node``: broker id."""
+        """Remove the registration of a stopped broker. A start of the broker registers it again. ``node``:
+        broker id.
+        """
         self.unregistered.add(node)
         self.epoch += 1
 

@@ -32,7 +32,7 @@ async def read(control: Control, call: CheckedRequest) -> Answer:
 
 
 def transaction_json(each: TransactionSnapshot) -> dict[str, Any]:
-    """Return a transactional id as a JSON object."""
+    """Return a transactional id and its current transaction as a JSON object."""
     return {
         "transactional_id": each.transactional_id,
         "producer_id": each.producer_id,
