@@ -129,7 +129,8 @@ def stored_version(blob: type, data: bytes) -> int:
         blob: class of the message.
         data: bytes of the message, as they are stored.
 
-    Raises: Truncated if ``data`` is too short; UnknownRecordType if the message is a key of another record type.
+    Raises: Truncated if ``data`` is too short; UnknownRecordType if ``data`` is a key whose record type is not the
+    record type of ``blob``.
     """
     name = schema_of(blob).name
     what = "record type" if name in KEYS else "version"
@@ -146,7 +147,8 @@ def stored_version(blob: type, data: bytes) -> int:
 def body_offset(blob: type) -> int:
     """Return the offset, in bytes, at which the body of a stored message begins.
 
-    The result is 2 if the message begins with a version or record type that is not a field, else 0.
+    The result is 0 for a message in SELF_DESCRIBED, whose version is a field of the body. For all other messages the
+    result is 2: the body follows a version or record type.
 
     Args:
         blob: class of the message.
@@ -158,17 +160,17 @@ def readable_version(blob: type, written: int) -> int:
     """Return the version in which to decode a stored message.
 
     If the stored version is newer than kwire knows, the result is the newest known version. This applies only to
-    messages to which Kafka appends fields without other changes.
+    messages that Kafka extends by appending fields.
 
     Args:
         blob: class of the message.
         written: version that the message contains.
 
-    Raises: UnknownApi for any other unknown version.
+    Raises: UnknownApi for a newer version of a message that Kafka extends in a different way, and for a version that is
+    too old.
 
     Source: Kafka's ConsumerProtocol.deserializeSubscription, ControlRecordType and ConnectProtocol. For messages whose
-    newer
-    versions are rejected: CoordinatorRecordSerde and AssignmentInfo.
+    newer versions are rejected: CoordinatorRecordSerde and AssignmentInfo.
     """
     schema = schema_of(blob)
     assert schema.versions is not None

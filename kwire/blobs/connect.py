@@ -1,8 +1,9 @@
 """Metadata and assignment of Kafka Connect workers in groups of type ``connect``, in JoinGroup and SyncGroup.
 
 v0 is the protocol ``default``, which stops all tasks during a rebalance. v1, ``compatible``, adds the tasks that a
-worker runs and those that it must revoke (KIP-415). v2, ``sessioned``, has the same encoding, and means that workers
-sign their requests to each other (KIP-507). Task -1 is the connector itself.
+worker runs to the metadata, and the tasks that a worker must stop to the assignment (KIP-415). v2, ``sessioned``, has
+the same encoding as v1; it means that workers sign their requests to each other (KIP-507). Task -1 is the connector
+itself.
 
 The class names are our own. Kafka's classes are WorkerState and Assignment, and from v1 on ExtendedWorkerState and
 ExtendedAssignment. Source: ConnectProtocol, IncrementalCooperativeConnectProtocol.
@@ -32,6 +33,11 @@ class ConnectAssignment:
 
     Attributes:
         error: 1 if workers must first read more of the configuration topic, else 0.
+        leader: member id of the leader of the group.
+        leader_url: URL of the REST API of the leader.
+        config_offset: offset in the configuration topic that the assignment is based on.
+        assignment: connectors and tasks that the worker runs; None for null.
+        revoked: connectors and tasks that the worker must stop; None for null.
         delay: time until the next rebalance, in milliseconds.
     """
 

@@ -1,4 +1,6 @@
-"""A table of the bytes fields that contain another message: the name of the field, and the name of this message."""
+"""A table of the bytes fields that contain a message of their own: the name of the field, and the name of the
+message.
+"""
 
 from __future__ import annotations
 

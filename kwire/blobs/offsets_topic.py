@@ -19,7 +19,7 @@ class LegacyOffsetCommitKey:
 
 @data(versions="0", flexible="none")
 class LegacyOffsetCommitValue:
-    """A committed offset in the form that brokers before 0.9 wrote."""
+    """A committed offset as brokers before 0.9 wrote it."""
 
     offset: int = Int64()
     metadata: str = String()
@@ -37,7 +37,8 @@ class OffsetCommitKey:
 class OffsetCommitValue:
     """A committed offset of a group.
 
-    v1 adds expire_timestamp; v2 removes it (KIP-211); v3 adds the leader epoch; v4 is flexible and adds the topic id.
+    v1 adds expire_timestamp; v2 removes expire_timestamp (KIP-211); v3 adds the leader epoch; v4 is flexible and adds
+    the topic id.
     """
 
     offset: int = Int64()
@@ -130,7 +131,8 @@ class ConsumerGroupMemberMetadataValue:
     """A member of a consumer group, with its subscription.
 
     Attributes:
-        classic_member_metadata: data of a member that uses the classic protocol; None for other members.
+        classic_member_metadata: data of a member that uses the classic protocol; None for a member that uses the
+            consumer protocol.
     """
 
     @struct

@@ -1,7 +1,8 @@
 """User data of the sticky assignors in a subscription: owned partitions, and the generation of their assignment.
 
-The bytes do not contain their version. v1 adds the generation (KIP-341). An assignor decodes the bytes as v1, and as v0
-if this fails. If v0 fails too, the assignor treats the member as one without owned partitions. Source:
+The bytes do not contain their version. v1 adds the generation (KIP-341). An assignor decodes the bytes as v1. If the
+bytes are not valid v1, it decodes them as v0. If they are not valid v0 either, it treats the member as a member without
+owned partitions. Source:
 StickyAssignor.deserializeTopicPartitionAssignment.
 """
 

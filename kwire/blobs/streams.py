@@ -74,8 +74,8 @@ class TopicPartition:
 class AssignmentInfo:
     """The user data in the assignment of a Kafka Streams member: its tasks.
 
-    ``named_topology`` of a task is a list of UTF-16 code units. The list is empty for a topology without a name. The
-    partitions by endpoint contain an index into ``topics`` instead of the topic name.
+    In a task, ``named_topology`` is the name of the topology as a list of UTF-16 code units; it is empty for a topology
+    without a name. In the partitions by endpoint, a topic is an index into ``topics`` instead of a name.
     """
 
     @struct

@@ -121,13 +121,14 @@ class _Compiled:
 def rough_error(message: type, version: int, size: int, refusal: BaseException) -> DecodeError:
     """Return the DecodeError for an invalid message that is too large for the reference engine to decode it again.
 
-    The error has no field path; its offset is the position that the reader had reached.
+    The error has no field path. Its offset is the position at which the reader stopped, or the end of the data if that
+    position is unknown or the data ends too early.
 
     Args:
         message: class of the message.
         version: version of the message.
         size: length of the data in bytes.
-        refusal: exception of the reader, which contains the offset.
+        refusal: exception of the reader.
     """
     what, at = refusal.args if isinstance(refusal, NativeRefused) else (INVALID, size)
     kind, reason = DecodeError, "invalid data near this offset"

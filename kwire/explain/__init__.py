@@ -1,7 +1,8 @@
 """Explanation of a frame, field by field: bytes, name, wire type, value and meaning of each field.
 
-An Explanation is a tree of Pieces. Its leaves are in frame order and cover each byte once, including headers, counts,
-markers and tagged sections, and trailing or undecodable bytes at the end.
+An Explanation is a tree of Pieces; a Piece describes a range of bytes. The leaves of the tree are in frame order and
+cover each byte once. They include headers, counts, markers and tagged sections, and trailing or undecodable bytes at
+the end.
 
 >>> explanation = explain_request(bytes.fromhex("0012000000000007ffff"))
 >>> explanation.name

@@ -77,9 +77,10 @@ def time_text(ms: int) -> str:
 
 
 def duration(ms: int) -> str:
-    """Return a duration of at least one second as text in the most readable unit, such as ``45 s`` or ``5 min``.
+    """Return a duration as text in the most readable unit, such as ``45 s`` or ``5 min``; "" if it is shorter than a
+    second.
 
-    ``ms``: duration in milliseconds. Return "" for a shorter duration.
+    ``ms``: duration in milliseconds.
     """
     for size, unit in ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s")):
         if ms >= size and ms < 2**31 - 1:

@@ -28,15 +28,17 @@ class Piece:
     Attributes:
         offset: offset of the first byte in the frame, or in the decompressed data.
         length: number of bytes.
-        path: path as in error messages, ``protocols[0].metadata``; messages inside a field continue the path of the
-            field.
+        path: path of the field, such as ``protocols[0].metadata``. If a field contains a message, the paths of the
+            message's fields begin with the path of this field.
         type: Kafka's name of the wire type; STRUCT, TAG_TYPE, UNREAD, or a part of a record batch.
         value: value in the JSON form. For an array: the count; for a tagged field: the tag; for a present nullable
             struct: 1. None for null and for pieces without a value.
-        note: meaning of the value, such as the name of an error code; empty if the value has no known meaning.
-        head: size in bytes of the length at the start of a leaf.
-        error: reason why the bytes could not be decoded or decompressed; empty if there is no error.
-        unpacked: explanation of the decompressed content of a leaf, with offsets from the start of that content.
+        note: meaning of the value, such as the name of an error code; "" if the value has no known meaning.
+        head: size in bytes of the length at the start of a leaf; 0 for none.
+        error: reason why the bytes could not be decoded or decompressed; "" if there is no error.
+        pieces: inner pieces of a node; empty for a leaf.
+        unpacked: explanation of the decompressed content of a leaf, with offsets from the start of that content; None
+            if the leaf is not compressed.
     """
 
     offset: int
@@ -81,7 +83,7 @@ class Piece:
 
     @property
     def fields(self) -> tuple[Piece, ...]:
-        """The inner pieces without the count or length at the start of the piece."""
+        """The inner pieces, except the count or length at the start of the piece."""
         return tuple(piece for piece in self.pieces if piece.name not in BOOKKEEPING)
 
 
@@ -91,6 +93,8 @@ class Explanation:
 
     Attributes:
         name: name and version of the message.
+        frame: bytes that are explained.
+        pieces: outermost pieces, in order.
         error: reason why the last leaf could not be decoded; None if all bytes were decoded.
     """
 
@@ -100,11 +104,14 @@ class Explanation:
     error: DecodeError | None = None
 
     def leaves(self) -> Iterator[Piece]:
-        """Yield the pieces that contain no other pieces. They cover each byte of the frame once, in order."""
+        """Yield the pieces that have no inner pieces. They cover each byte of the frame once, in order."""
         return (piece for _, piece in self.walk() if not piece.pieces)
 
     def walk(self) -> Iterator[tuple[int, Piece]]:
-        """Yield every piece with its depth, a node before its inner pieces; decompressed content is not included."""
+        """Yield every piece with its depth in the tree, from 0. A node is yielded before its inner pieces.
+
+        The pieces of decompressed content are not included.
+        """
         pending = [(0, piece) for piece in reversed(self.pieces)]
         while pending:
             depth, piece = pending.pop()
@@ -114,7 +121,7 @@ class Explanation:
 
 @dataclass(slots=True)
 class _Node:
-    """A node of the tree that is still open, with the inner pieces that were added to it.
+    """A node of the tree that is still open: further inner pieces can be added. The attributes are those of Piece.
 
     Attributes:
         start: offset of the node in the data.
@@ -204,8 +211,9 @@ class TreeBuilder:
     def give_up(self, error: DecodeError, end: int) -> tuple[Piece, ...]:
         """Finish the tree after a decoding error, and return its outermost pieces.
 
-        The bytes from the error up to ``end`` become an UNREAD piece in the innermost open node. The piece has the path
-        of the error, or that of the node if the error has none. Pieces after the position of the error are dropped.
+        The bytes from the error up to ``end`` become an UNREAD piece in the innermost open node. This piece has the
+        path of the error, or the path of the node if the error has no path. Pieces after the position of the error are
+        dropped.
         """
         for node in self._open:
             node.pieces = _before(node.pieces, self.base + error.offset)

@@ -63,7 +63,7 @@ TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
 
 
 class Allowance:
-    """The amount of decompressed data that an explanation of one frame may still contain.
+    """The amount of decompressed data that the explanation of a frame may still contain. Each use reduces it.
 
     Attributes:
         bytes: number of bytes that may still be decompressed.
@@ -96,6 +96,8 @@ class Reader:
     It decodes ``data`` from the current position to its attribute ``end``.
 
     Args:
+        data: bytes to decode.
+        tree: builder of the tree to which the pieces are added.
         allowance: remaining allowance for decompressed data in the frame.
         unpacked: True if the data is decompressed, so that its leaves count against the allowance.
     """
@@ -109,9 +111,9 @@ class Reader:
         self.end = len(data)
 
     def _rest(self, path: str) -> Reader:
-        """Return another Reader, with its own tree, for the bytes from the current position to ``end``.
+        """Return a second Reader, with a tree of its own, for the bytes from the current position to ``end``.
 
-        ``path``: path of the root of the other tree.
+        ``path``: path of the root of the second tree.
         """
         tree = TreeBuilder(self.tree.base, self.tree.prefix, start=self.at, path=f"{self.tree.prefix}{path}")
         inner = Reader(self.data, tree, self.allowance, self.unpacked)
@@ -119,9 +121,10 @@ class Reader:
         return inner
 
     def batches(self, path: str) -> str:
-        """Add the pieces of all batches or messages up to ``end``; return their number as text, such as ``2 batches``.
+        """Add the pieces of all batches or messages up to ``end``; return the number of batches or messages, such as
+        ``2 batches``.
 
-        The bytes of an invalid batch or message become an UNREAD piece.
+        The bytes of an invalid batch or message become an UNREAD piece. ``path``: path of the records field.
         """
         index, what, plural = 0, "batch", "es"
         while self.at < self.end:
@@ -366,12 +369,13 @@ class Reader:
         raise LimitError(f"a varint is longer than the limit of {MAX_VARINT} bytes", offset=self.at)
 
     def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
-        """Add a leaf for the remaining bytes, which are compressed, with an explanation of the decompressed content.
+        """Add a leaf for the remaining bytes, which are compressed. The leaf contains an explanation of the
+        decompressed content.
 
         Args:
             path: path of the batch or message.
             attributes: attributes of the batch or message, which contain the codec.
-            read_content: function that adds the pieces of the decompressed data to another Reader.
+            read_content: function that adds the pieces of the decompressed data to the Reader that it gets.
         """
         packed = self.data[self.at : self.end]
         if not packed:
@@ -391,9 +395,9 @@ class Reader:
             path: path of the data.
             codec: compression codec.
             packed: the compressed data.
-            read_content: function that adds the pieces of the decompressed data to another Reader.
+            read_content: function that adds the pieces of the decompressed data to the Reader that it gets.
 
-        Returns: the explanation and ""; None and the reason if the data cannot be decompressed.
+        Returns: the explanation and ""; if the data cannot be decompressed, None and the reason.
         """
         if self.unpacked:
             return None, "compressed data inside decompressed data is not shown"

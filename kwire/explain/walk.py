@@ -1,7 +1,7 @@
 """The decoder of explanations, which decodes a message by its Layout and adds a Piece for every field.
 
-``engines.primitives`` decodes the leaves, so that explaining refuses the same input as decoding. If a field contains
-another message or record batches, the pieces of that content are added below the field.
+``engines.primitives`` decodes the leaves, so that explaining rejects the same input as decoding. If a field contains a
+message of its own or record batches, the pieces of this content are added below the field.
 """
 
 from __future__ import annotations
@@ -136,7 +136,9 @@ class Walk:
         return text
 
     def _head(self, start: int, node: Text | Blob) -> int:
-        """Return the size in bytes of the encoded length that begins at offset ``start``."""
+        """Return the size, in bytes, of the encoded length that begins at offset ``start``. ``node``: layout of the
+        field.
+        """
         if not node.compact:
             return 2 if isinstance(node, Text) else 4
         at = start

@@ -55,9 +55,9 @@ class Finding:
 
     @property
     def what(self) -> str:
-        """The description of the malformed request.
+        """The description of the malformed request; "" if the finding has no requests.
 
-        If ``shrink`` has removed this request, the description of the last request; "" without requests.
+        If ``shrink`` has removed the malformed request, this is the description of the last request.
         """
         return next((step.what for step in self.steps if step.broken), self.steps[-1].what if self.steps else "")
 
@@ -99,16 +99,19 @@ class Finding:
 
 
 class Recorded:
-    """A script that sends the requests of a finding again, adapted to another run.
+    """A script that sends the requests of a finding again, adapted to a new run.
 
-    The names of the first run are replaced by the names of the new run. The member ids are replaced by those that the
-    broker assigns in the new run. The new member id must have the length of the old one, which is true for equal client
-    ids.
+    The names of the run that found the failure are replaced by the names of the new run. Member ids are replaced by the
+    member ids that the broker assigns in the new run. A new member id must have the same length as the old member id;
+    this is true for equal client ids.
 
     Args:
         steps: requests of the finding.
         then: names of the run that found the failure.
         now: names of the new run.
+
+    Attributes:
+        steps: requests that were sent so far, as they were sent.
     """
 
     def __init__(self, steps: Sequence[Step], then: Names, now: Names) -> None:

@@ -61,7 +61,11 @@ class BrokerError(Exception):
 
 
 class Script(Protocol):
-    """The interface of ``Session`` and ``Recorded``, which supply the requests of a test case one by one."""
+    """The interface of ``Session`` and ``Recorded``, which supply the requests of a test case one by one.
+
+    Attributes:
+        steps: requests that ``next`` has returned so far.
+    """
 
     steps: list[Step]
 
@@ -72,7 +76,7 @@ class Script(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """A failure of the broker in a test case. The fuzzer adds the requests and returns it as a ``Finding``.
+    """A failure of the broker in a test case. The fuzzer converts it, together with the requests, to a ``Finding``.
 
     Attributes:
         kind: kind of failure, one of KINDS.
@@ -152,7 +156,8 @@ class Client:
         self._sock.close()
 
     def ask(self, body: Any, key: int, most: int = 99) -> Any:
-        """Send a request in the newest version that both broker and kwire support; return the response.
+        """Send a request in the newest version that both broker and kwire support, wait for the response, and return
+        it.
 
         Args:
             body: body of the request.
@@ -179,7 +184,7 @@ class Client:
 class Healthy:
     """A control group with one member that sends only valid requests.
 
-    With this group, the fuzzer checks that malformed requests do not affect other groups.
+    With this group, the fuzzer checks that malformed requests affect only the groups to which they are sent.
 
     Raises: BrokerError, OSError or WireError if the group cannot be set up.
     """
@@ -256,7 +261,10 @@ class Healthy:
             raise BrokerError(f"a correct client cannot {what}: the broker returned {_named(answer.error_code)}")
 
     def trouble(self) -> Trouble | None:
-        """Check the broker and the control group. Return the failure, or None if both are healthy."""
+        """Check that the broker accepts a connection, and that the control group and its topic are unchanged.
+
+        Return the failure; None if there is none.
+        """
         try:
             newcomer = Client(self._address, self._offered)
         except LOST as error:
@@ -293,7 +301,7 @@ class Healthy:
 class Fuzzer:
     """A fuzzing run against one broker.
 
-    The seed, the versions that the broker supports, and its responses determine the requests.
+    The requests depend only on the seed, on the versions that the broker supports, and on the responses of the broker.
 
     Args:
         address: host and port of the broker.
@@ -375,7 +383,7 @@ class Fuzzer:
                 return
 
     def replay(self, finding: Finding) -> Trouble | None:
-        """Send the requests of a finding again. Return the failure, or None if the broker does not fail again."""
+        """Send the requests of a finding again. Return the failure; None if the broker did not fail this time."""
         return self._play(Recorded(finding.steps, finding.names, self._names))
 
     def _shrunk(self, steps: tuple[Step, ...], kind: str) -> tuple[Step, ...]:
@@ -402,8 +410,10 @@ class Fuzzer:
             self._counting = True
 
     def _play(self, script: Script) -> Trouble | None:
-        """Send the requests of one test case, then check the broker. Return the failure, or None if the broker is
-        healthy.
+        """Send the requests of one test case, then check the broker. Return the failure; None if the broker did not
+        fail.
+
+        If the control group was affected, set it up again.
         """
         trouble = None
         try:
@@ -431,8 +441,8 @@ class Fuzzer:
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
         """Send a request and receive its response.
 
-        Returns: the response; a Trouble if the broker failed; True if the response belongs to an API that kwire does
-        not know; None if the connection can carry no further request.
+        Returns: the response; or a Trouble if the broker failed. True if there is a response, but kwire does not know
+        its API. None if no further request can be sent on this connection.
         """
         limit = due(step.data, self.offered)
         wire.send(step.data)

@@ -68,12 +68,12 @@ class Mutation:
 
 @dataclass(frozen=True, slots=True)
 class _Edit:
-    """A change of a frame: the bytes ``frame[start:end]`` are replaced by ``new``.
+    """A change of a frame: ``new`` replaces the bytes ``frame[start:end]``.
 
     Attributes:
         start: offset of the first replaced byte.
         end: offset after the last replaced byte.
-        new: bytes of the changed frame at this place.
+        new: bytes that replace the old bytes; they may be more or fewer.
         what: description of the change.
     """
 
@@ -102,8 +102,9 @@ def mutate(
         random: source of randomness.
         api_key: API key of a response; None for a request, whose header contains the key.
         api_version: API version of a response; None for a request, whose header contains the version.
-        other: another frame. A part of it may be inserted into ``frame``.
-        header: False to leave the header unchanged, unless the frame has no other fields.
+        other: a second frame, of which a part may be inserted into ``frame``; b"" for none.
+        header: False to leave the header unchanged. If the frame has no fields after the header, the header is changed
+            in any case.
     """
     sites = _sites(frame, api_key, api_version)
     if not header:
@@ -156,7 +157,9 @@ def _applied(data: bytes, site: Site, edit: _Edit) -> Mutation:
 
 
 def _edits(data: bytes, site: Site) -> list[_Edit]:
-    """Return all possible changes at one mutation point. There is at least one, and each of them changes the bytes.
+    """Return all possible changes at one mutation point: a number, length, count, null marker or tag in the data.
+
+    There is at least one change, and each change results in different bytes.
 
     Args:
         data: frame or encoded message.
@@ -283,7 +286,7 @@ def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
     """Yield edits of the first record batch in a field.
 
-    A batch field that the checksum covers is changed twice: with the old checksum, and with a correct checksum.
+    For each batch field that the checksum covers, two edits are yielded: one keeps the old checksum, one corrects it.
 
     Args:
         data: frame or encoded message.

@@ -152,7 +152,7 @@ class Step:
         data: bytes of the request, with their length prefix.
         what: description of the request.
         broken: True if this is the malformed request of the test case.
-        learned: member id in the response; "" if the response has no member id.
+        learned: member id that the broker assigned in the response; "" if the response has no member id.
     """
 
     data: bytes
@@ -170,6 +170,9 @@ class Session:
         case: number of the test case, which the group id contains.
         offered: versions that the broker supports, by API key.
         api: key of the only API to mutate; None for all APIs.
+
+    Attributes:
+        steps: requests that ``next`` has returned so far.
     """
 
     def __init__(
@@ -362,10 +365,10 @@ def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
 
 
 def due(data: bytes, offered: Mapping[int, range]) -> float:
-    """Return the maximum time, in seconds, until a broker responds to bytes or closes the connection.
+    """Return the maximum time, in seconds, that a broker may take to respond to bytes or to close the connection.
 
-    The result is infinite if the bytes are incomplete, if they need no response, or if the broker may wait longer than
-    LONGEST_WAIT.
+    The result is infinite if the bytes are an incomplete request or a request without a response, or if the broker may
+    wait longer than LONGEST_WAIT.
 
     Args:
         data: bytes that were sent to the broker.

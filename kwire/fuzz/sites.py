@@ -43,17 +43,18 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """A mutation point of a frame. Offsets are in bytes; an end is the offset of the next byte.
+    """A mutation point of a frame: a position that a mutation can change. Offsets are in bytes; an end is the offset of
+    the byte after the last byte.
 
     Attributes:
-        node: layout of the field. For the tagged section of a struct, the Record of the struct.
+        node: layout of the field. For the tagged section of a struct, the layout of the struct.
         path: path of the field, such as ``topics[0].name``.
         offset: start of the number, length, count or null marker.
         end: end of the number, length, count or null marker.
         value: decoded number, length or count; None for null. For a nullable struct, whether the struct is present.
         whole: end of the content that follows the length, count or null marker.
-        first: end of the first element of an array; 0 for other fields.
-        entries: tagged fields of a tagged section; empty for other fields.
+        first: end of the first element of an array; 0 if the field is not an array.
+        entries: tagged fields of a tagged section; empty if the field is not a tagged section.
     """
 
     node: Node
@@ -128,7 +129,7 @@ class _Walk:
 
     Args:
         data: encoded message, or frame.
-        size: number of mutation points after which the walk yields; 0 to never yield.
+        size: number of mutation points after which the decoder yields; 0 to never yield.
     """
 
     def __init__(self, data: bytes, size: int = 0) -> None:
@@ -153,7 +154,7 @@ class _Walk:
             pass
 
     def record(self, record: Record, path: str) -> Generator[None, None, None]:
-        """Collect the mutation points of a struct; yield after about every ``size`` mutation points of the walk.
+        """Collect the mutation points of a struct; yield after about every ``size`` mutation points.
 
         Args:
             record: layout of the struct.

@@ -83,7 +83,7 @@ def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
 
 
 class _Fold:
-    """A builder of strategies for the fields of one layout."""
+    """A builder that derives the Hypothesis strategy of each field from its layout."""
 
     def __init__(self, nan: bool) -> None:
         self.nan = nan

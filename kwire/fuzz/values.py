@@ -52,8 +52,8 @@ def any_value(message: type[M], version: int, random: Random, known: Mapping[str
         message: class of the message.
         version: version whose fields get values.
         random: source of randomness.
-        known: values for fields at any depth, by field name or by entity type (``groupId``). If the value is a list,
-            one of its elements is chosen.
+        known: preferred values for fields at any depth, by field name or by entity type (such as ``groupId``). If the
+            preferred value is a list, one of its elements is chosen.
     """
     value: M = _Chance(random, known).of(resolve(message, version))
     return value
@@ -68,7 +68,12 @@ def free_tag(record: Record, tag: int) -> int:
 
 
 class _Chance:
-    """A source of random choices for one message value."""
+    """A generator of random field values, derived from the layout of each field.
+
+    Args:
+        random: source of randomness.
+        known: preferred values by field name or entity type, as in ``any_value``.
+    """
 
     def __init__(self, random: Random, known: Mapping[str, Any]) -> None:
         self.random = random

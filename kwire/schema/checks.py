@@ -23,7 +23,7 @@ def check_field(
     """Check one field of a message or struct against Kafka's rules.
 
     Args:
-        where: names of class and field, with which the error message begins.
+        where: names of class and field; the error message begins with this text.
         field: declaration of the field.
         annotation: type annotation of the field in the class body.
         versions: versions of the message; None for a nested struct.

@@ -96,7 +96,7 @@ def _init(fields: Mapping[str, Field]) -> Any:
 
 
 def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Generate the methods of a dataclass other than the constructor.
+    """Generate the methods of a dataclass, except the constructor.
 
     Args:
         names: names of all slots, with unknown_tags as the last.

@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 @dataclass_transform(kw_only_default=True)
 def struct(cls: type[T]) -> type[T]:
-    """Declare a class as a struct that is nested in messages. The struct has the versions of its message.
+    """Declare a class as a struct that is nested in messages. Its versions are the versions of the message that
+    contains it.
 
     Raises: SchemaError if the declaration is not valid.
     """

@@ -27,7 +27,9 @@ class Versions:
 
     @classmethod
     def parse(cls, text: str) -> Versions:
-        """Parse a text such as ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError for another form."""
+        """Parse a text such as ``"0-9"``, ``"6+"``, ``"5"`` or ``"none"``. Raises: SchemaError if the text is not a
+        version range.
+        """
         first, dash, last = text.partition("-")
         try:
             if text == "none":
@@ -97,13 +99,13 @@ class Field:
         kind: wire kind, a key of PRIMITIVES, "array" or "struct".
         versions: versions that have the field.
         null: versions in which the field may be null.
-        tag: number of a tagged field in the tagged section; None for other fields.
+        tag: tag number of a field in the tagged section; None for a field outside the tagged section.
         default: value in versions that lack the field; UNSET for the default of the kind.
         ignorable: True if encoding drops a value that the version cannot carry, False if encoding raises EncodeError.
-        flexible: versions in which the length is compact; None if these are the flexible versions of the message.
+        flexible: versions in which the length is compact; None for the flexible versions of the message.
         entity: Kafka's name for the kind of object that the value identifies, such as ``groupId``; "" for none.
-        of: declaration of the elements of an array; None for other kinds.
-        struct: class of a struct; None for other kinds.
+        of: declaration of the elements of an array; None if the kind is not "array".
+        struct: class of a struct; None if the kind is not "struct".
     """
 
     kind: str
@@ -123,7 +125,7 @@ class Field:
         return self.default is UNSET and self.kind in ("array", "struct")
 
     def initial(self) -> object:
-        """Return the default value of the field. A mutable default is a new object for each call."""
+        """Return the default value of the field. If the default is mutable, each call returns a new object."""
         if self.default is not UNSET:
             return self.default
         if self.kind == "array":
@@ -196,7 +198,7 @@ def Array(of: Any, versions: str | None = None, **options: Any) -> Any:
     Args:
         of: type of the elements: a struct class, or a field kind such as ``Int32``.
         versions: versions that have the field, such as ``"1+"``; None for all versions of the message.
-        options: options of the field, as for ``Int32``: null, tag, default, ignorable.
+        options: options that all functions of this module have, such as ``Int32``: null, tag, default, ignorable.
     """
     element = Field("struct", struct=of) if isinstance(of, type) else of()
     return _field("array", versions, of=element, **options)
@@ -208,6 +210,6 @@ def Nested(struct: type, versions: str | None = None, **options: Any) -> Any:
     Args:
         struct: class of the struct.
         versions: versions that have the field, such as ``"1+"``; None for all versions of the message.
-        options: options of the field, as for ``Int32``: null, tag, default, ignorable.
+        options: options that all functions of this module have, such as ``Int32``: null, tag, default, ignorable.
     """
     return _field("struct", versions, struct=struct, **options)

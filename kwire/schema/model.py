@@ -19,7 +19,7 @@ class Schema:
         fields: declared fields by name, in wire order.
         versions: versions of a message; None for a nested struct.
         flexible: versions with compact lengths and tagged fields; None for a nested struct.
-        api: API of a request or response; None for other messages and structs.
+        api: API of a request or response; None for a stored message or a nested struct.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Api:
         flexible: versions with compact lengths and tagged fields.
         request: class of the request, which the decorator ``request`` sets.
         response: class of the response, which the decorator ``response`` sets.
-        name: Kafka's name, without "Request" or "Response".
+        name: Kafka's name of the API, such as ``JoinGroup``: without "Request" or "Response".
     """
 
     request: type[Any]
@@ -68,9 +68,9 @@ def schema_of(message: type) -> Schema:
 
 
 def unknown_tags(value: object) -> Mapping[int, bytes]:
-    """Return the tagged fields of a decoded struct that its declaration does not have: bytes by tag number.
+    """Return the tagged fields of a decoded struct that kwire does not declare: bytes by tag number.
 
-    They are written again when the struct is encoded.
+    When the struct is encoded, these fields are written again.
     """
     tags: dict[int, bytes] | None = getattr(value, "unknown_tags", None)
     return tags or {}
