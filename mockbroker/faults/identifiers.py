@@ -73,7 +73,7 @@ class Batch:
         field: Name of the field with the array or the nested struct.
         elements: For an array of plain values, such as group ids, the kinds of names that a value can be. For an array
             of structs, the fields with names in each struct.
-        null_is_all: True if a null array means all, such as all topics; False if it means no change.
+        null_is_all: True if the array can be null and null means all, such as all topics; False for any other array.
         terms: All kinds of names, such as topic, that occur in the elements.
     """
 

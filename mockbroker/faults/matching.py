@@ -53,8 +53,8 @@ class Lookups:
         topic_id: Function that returns the id of a topic, by name; None if there is no such topic.
         topics: Function that returns the names of all topics, for a request about all topics.
         principal: Function that returns the principal of a connection, by its number.
-        fetch_partitions: Function that gets a request. For a Fetch that continues a fetch session, it returns topic and
-            index of each partition that the Fetch reads. It returns None for any other request.
+        fetch_partitions: Function that gets a Fetch request. If the request continues a fetch session, the function
+            returns topic and index of each partition that the request reads; otherwise None.
     """
 
     topic_name: Callable[[UUID], str | None] = lambda _: None
