@@ -1,7 +1,7 @@
 """AddPartitionsToTxn (key 24): make partitions part of a transaction before the producer writes to them (KIP-98).
 
-Since v1, throttled clients get the response before the delay; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4
-lets brokers add several transactions at once, and verify added partitions (KIP-890); v5 adds the error
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 adds the error PRODUCER_FENCED; v3 is
+flexible; v4 lets brokers add several transactions at once, and verify added partitions (KIP-890); v5 adds the error
 TRANSACTION_ABORTABLE. Clients use versions below 4.
 """
 

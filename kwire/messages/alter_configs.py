@@ -1,7 +1,7 @@
 """AlterConfigs (key 33): replace the configuration of resources (KIP-133).
 
-Entries that the request omits are reset to their default. Since v1, throttled clients get the response before the
-delay; v2 is flexible. Replaced by IncrementalAlterConfigs.
+Entries that the request omits are reset to their default. Since v1, brokers send the response before they throttle the
+client (KIP-219); v2 is flexible. Replaced by IncrementalAlterConfigs.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, String, request, response, struct

@@ -1,7 +1,7 @@
 """AlterPartitionReassignments (key 45): move partitions to other brokers (KIP-455).
 
-A null list of replicas cancels the reassignment of the partition. v1 adds a flag that allows another replication factor
-(KIP-860).
+A null list of replicas cancels the reassignment of the partition. v1 adds a flag that allows the replication factor to
+change (KIP-860).
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, String, request, response, struct

@@ -1,6 +1,6 @@
 """AlterReplicaLogDirs (key 34): move replicas to other log directories of the same broker (KIP-113).
 
-Since v1, throttled clients get the response before the delay; v2 is flexible.
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 is flexible.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct

@@ -1,4 +1,4 @@
-"""ApiVersions (key 18): request the APIs and versions that a broker supports. Clients send it as their first request.
+"""ApiVersions (key 18): request the APIs and versions that a broker supports. Clients send this request first.
 
 v1 adds the throttle time; v3 is flexible, and adds the name and version of the client software (KIP-511) and the
 features (KIP-584); v4 allows features with a minimum level of 0. A broker responds to an unsupported version with error

@@ -1,8 +1,8 @@
 """ConsumerGroupHeartbeat (key 68): join a group of the consumer protocol, stay in it, or leave it (KIP-848).
 
-A null field is unchanged since the last heartbeat. With member epoch 0 a member joins, and with -1 it leaves. With -2 a
-static member leaves temporarily. v1 adds subscription by regular expression, and requires member ids that the client
-generates (KIP-1082).
+A field is null if its value has not changed since the last heartbeat of the member. With member epoch 0 a member joins,
+and with -1 it leaves. With -2 a static member leaves temporarily. v1 adds subscription by regular expression, and
+requires member ids that the client generates (KIP-1082).
 """
 
 from uuid import UUID

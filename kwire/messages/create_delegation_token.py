@@ -1,7 +1,7 @@
 """CreateDelegationToken (key 38): create a delegation token, with which a client can authenticate (KIP-48).
 
-Since v1, throttled clients get the response before the delay; v2 is flexible; v3 adds tokens for another owner
-(KIP-373).
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 is flexible; v3 adds tokens for
+another owner (KIP-373).
 """
 
 from kwire.schema import Api, Array, Bytes, Int16, Int32, Int64, String, request, response, struct

@@ -1,7 +1,7 @@
 """DeleteAcls (key 31): remove and return the access rules that match a filter (KIP-140).
 
-v1 adds the pattern type (KIP-290), and throttled clients get the response before the delay; v2 is flexible; v3 adds
-rules for the resource type USER (KIP-373).
+v1 adds the pattern type (KIP-290); since v1, brokers send the response before they throttle the client (KIP-219); v2 is
+flexible; v3 adds rules for the resource type USER (KIP-373).
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

@@ -1,6 +1,6 @@
 """DeleteGroups (key 42): delete groups that have no members, with their offsets.
 
-Since v1, throttled clients get the response before the delay; v2 is flexible.
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 is flexible.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, String, request, response, struct

@@ -1,6 +1,7 @@
 """DeleteRecords (key 21): delete all records of a partition before an offset (KIP-107).
 
-Offset -1 means the high watermark. Since v1, throttled clients get the response before the delay; v2 is flexible.
+Offset -1 means the high watermark. Since v1, brokers send the response before they throttle the client (KIP-219); v2 is
+flexible.
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

@@ -1,6 +1,6 @@
 """DeleteShareGroupState (key 86): delete the stored state of a share group's partitions (KIP-932).
 
-Group coordinators send it to share coordinators.
+Group coordinators send this request to share coordinators.
 """
 
 from uuid import UUID

@@ -1,8 +1,8 @@
-"""DescribeDelegationToken (key 41): request the delegation tokens of some owners, or all that the client may see
+"""DescribeDelegationToken (key 41): request the delegation tokens of some owners, or all tokens that the client may see
 (KIP-48).
 
-Since v1, throttled clients get the response before the delay; v2 is flexible; v3 adds the requester of the token
-(KIP-373).
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 is flexible; v3 adds the requester of
+the token (KIP-373).
 """
 
 from kwire.schema import Api, Array, Bytes, Int16, Int32, Int64, String, request, response, struct

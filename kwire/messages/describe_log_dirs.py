@@ -1,7 +1,7 @@
 """DescribeLogDirs (key 35): request the log directories of a broker, with the sizes of their replicas (KIP-113).
 
-Since v1, throttled clients get the response before the delay; v2 is flexible; v3 adds the top-level error; v4 adds the
-size of the volume (KIP-827).
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 is flexible; v3 adds the top-level
+error; v4 adds the size of the volume (KIP-827).
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

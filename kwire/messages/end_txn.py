@@ -1,7 +1,7 @@
 """EndTxn (key 26): commit or abort a transaction (KIP-98).
 
-Since v1, throttled clients get the response before the delay; v2 adds the error PRODUCER_FENCED; v3 is flexible; v4
-adds the error TRANSACTION_ABORTABLE; v5 returns a new producer epoch for the next transaction (KIP-890).
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 adds the error PRODUCER_FENCED; v3 is
+flexible; v4 adds the error TRANSACTION_ABORTABLE; v5 returns a new producer epoch for the next transaction (KIP-890).
 """
 
 from kwire.schema import Api, Bool, Int16, Int32, Int64, String, request, response

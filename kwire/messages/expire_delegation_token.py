@@ -1,6 +1,6 @@
 """ExpireDelegationToken (key 40): set the expiry time of a token, or expire it immediately (KIP-48).
 
-Since v1, throttled clients get the response before the delay; v2 is flexible.
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 is flexible.
 """
 
 from kwire.schema import Api, Bytes, Int16, Int32, Int64, request, response

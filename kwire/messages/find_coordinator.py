@@ -1,8 +1,8 @@
 """FindCoordinator (key 10): look up the coordinator of a group, transactional id or share partition.
 
 v1 adds the key type, the throttle time and the error message; v3 is flexible; v4 allows many keys in one request, and
-returns a result for each key (KIP-699); v5 adds the error TRANSACTION_ABORTABLE (KIP-890); v6 adds share groups
-(KIP-932).
+the response has a result for each key (KIP-699); v5 adds the error TRANSACTION_ABORTABLE (KIP-890); v6 adds share
+groups (KIP-932).
 """
 
 from kwire.schema import Api, Array, Int8, Int16, Int32, String, request, response, struct

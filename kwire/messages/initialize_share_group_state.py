@@ -1,6 +1,6 @@
 """InitializeShareGroupState (key 83): initialize the stored state of a share group's partitions (KIP-932).
 
-Group coordinators send it to share coordinators.
+Group coordinators send this request to share coordinators.
 """
 
 from uuid import UUID

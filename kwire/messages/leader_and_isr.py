@@ -1,8 +1,8 @@
 """LeaderAndIsr (key 4): the ZooKeeper controller sends each broker the partitions that the broker leads or follows.
 
-v1 adds the flag of a new replica; v2 adds the broker epoch, and lists partitions by topic (KIP-380); v3 adds the
-replicas being added and removed (KIP-455); v4 is flexible; v5 adds topic ids (KIP-516); v6 adds the leader recovery
-state (KIP-704); v7 adds the flag of a KRaft controller (KIP-866). Removed in Kafka 4.
+v1 adds a flag for new replicas; v2 adds the broker epoch, and lists partitions by topic (KIP-380); v3 adds the replicas
+being added and removed (KIP-455); v4 is flexible; v5 adds topic ids (KIP-516); v6 adds the leader recovery state
+(KIP-704); v7 adds a flag for requests from a KRaft controller (KIP-866). Removed in Kafka 4.
 """
 
 from uuid import UUID

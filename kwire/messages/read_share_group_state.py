@@ -1,6 +1,6 @@
 """ReadShareGroupState (key 84): request the stored state of a share group's partitions (KIP-932).
 
-Partition leaders send it to share coordinators.
+Partition leaders send this request to share coordinators.
 """
 
 from uuid import UUID

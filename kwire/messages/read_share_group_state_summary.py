@@ -1,7 +1,7 @@
 """ReadShareGroupStateSummary (key 87): request start offsets of a share group's partitions (KIP-932).
 
-Group coordinators send it to share coordinators. v0 was not stable in Kafka 3.9, where it had no leader epoch. v1 adds
-the count of completed deliveries (KIP-1226).
+Group coordinators send this request to share coordinators. v0 was not stable in Kafka 3.9, where it had no leader
+epoch. v1 adds the count of completed deliveries (KIP-1226).
 """
 
 from uuid import UUID

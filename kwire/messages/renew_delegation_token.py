@@ -1,6 +1,6 @@
 """RenewDelegationToken (key 39): extend a token's expiry, within its maximum lifetime (KIP-48).
 
-Since v1, throttled clients get the response before the delay; v2 is flexible.
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 is flexible.
 """
 
 from kwire.schema import Api, Bytes, Int16, Int32, Int64, request, response

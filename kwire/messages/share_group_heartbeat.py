@@ -1,6 +1,7 @@
 """ShareGroupHeartbeat (key 76): join a share group, stay in it, or leave it (KIP-932).
 
-A null field is unchanged since the last heartbeat. v0 was early access in Kafka 3.9; v1 is the first stable version.
+A field is null if its value has not changed since the last heartbeat of the member. v0 was early access in Kafka 3.9;
+v1 is the first stable version.
 """
 
 from uuid import UUID

@@ -1,7 +1,7 @@
 """StopReplica (key 5): the ZooKeeper controller makes brokers stop replicas, and optionally delete them.
 
 v1 adds the broker epoch, and lists partitions by topic (KIP-380); v2 is flexible; v3 adds leader epochs, and a delete
-flag for each partition (KIP-570); v4 adds the flag of a KRaft controller (KIP-866). Removed in Kafka 4.
+flag for each partition (KIP-570); v4 adds a flag for requests from a KRaft controller (KIP-866). Removed in Kafka 4.
 """
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, String, request, response, struct

@@ -1,8 +1,8 @@
 """StreamsGroupHeartbeat (key 88): join a Streams group, stay in it, or leave it (KIP-1071).
 
-A null field is unchanged since the last heartbeat. The statuses of the response are: 0 stale topology, 1 missing source
-topics, 2 wrong partition counts, 3 missing internal topics, 4 the application should shut down, 5 the assignment is
-delayed.
+A field is null if its value has not changed since the last heartbeat of the member. The statuses of the response are: 0
+stale topology, 1 missing source topics, 2 wrong partition counts, 3 missing internal topics, 4 the application should
+shut down, 5 the assignment is delayed.
 """
 
 from kwire.schema import Api, Array, Bool, Int8, Int16, Int32, Int64, Nested, String, UInt16, request, response, struct

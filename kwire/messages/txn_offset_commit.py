@@ -1,8 +1,8 @@
 """TxnOffsetCommit (key 28): commit offsets of a group as part of a transaction (KIP-98).
 
-Since v1, throttled clients get the response before the delay; v2 adds the leader epoch; v3 is flexible, and adds the
-member and its generation (KIP-447); v4 adds the error TRANSACTION_ABORTABLE; v5 adds the group to the transaction
-without AddOffsetsToTxn (KIP-890).
+Since v1, brokers send the response before they throttle the client (KIP-219); v2 adds the leader epoch; v3 is flexible,
+and adds the member and its generation (KIP-447); v4 adds the error TRANSACTION_ABORTABLE; v5 adds the group to the
+transaction without AddOffsetsToTxn (KIP-890).
 """
 
 from kwire.schema import Api, Array, Int16, Int32, Int64, String, request, response, struct

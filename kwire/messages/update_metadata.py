@@ -1,8 +1,8 @@
 """UpdateMetadata (key 6): the ZooKeeper controller sends brokers the state of partitions and the list of live brokers.
 
 v1 allows several endpoints for a broker; v2 adds the rack; v3 adds listener names; v4 adds offline replicas; v5 adds
-the broker epoch, and lists partitions by topic (KIP-380); v6 is flexible; v7 adds topic ids (KIP-516); v8 adds the flag
-of a KRaft controller (KIP-866). Removed in Kafka 4.
+the broker epoch, and lists partitions by topic (KIP-380); v6 is flexible; v7 adds topic ids (KIP-516); v8 adds a flag
+for requests from a KRaft controller (KIP-866). Removed in Kafka 4.
 """
 
 from uuid import UUID

@@ -1,7 +1,7 @@
 """Vote (key 52): a KRaft candidate asks a voter for its vote (KIP-595).
 
-v1 adds the voter id and directories (KIP-853); v2 adds the pre-vote, and renames the fields of the candidate to fields
-of the replica (KIP-996).
+v1 adds the voter id and directories (KIP-853); v2 adds the pre-vote, and renames the candidate fields to replica fields
+(KIP-996).
 """
 
 from uuid import UUID

@@ -1,6 +1,6 @@
 """WriteShareGroupState (key 85): store changes of the state of a share group's partitions (KIP-932).
 
-Partition leaders send it to share coordinators. v1 adds the count of completed deliveries (KIP-1226).
+Partition leaders send this request to share coordinators. v1 adds the count of completed deliveries (KIP-1226).
 """
 
 from uuid import UUID
