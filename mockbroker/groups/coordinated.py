@@ -95,7 +95,7 @@ class CoordinatedGroup(Recorded, ABC):
         The committed offsets of a deleted group are kept.
 
         Args:
-            type_name: Name of the other group type.
+            type_name: Name of the group type of the first member.
         """
         return self.empty and type_name in self.replaced_by
 

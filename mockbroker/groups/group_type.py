@@ -220,7 +220,7 @@ CrossTypeHandler: TypeAlias = Callable[[Any, Any, Context, float], GroupEffects]
 
 
 class Refused(Exception):
-    """The error that a request gets in its response. If it is raised, the group is unchanged.
+    """The error that a request gets in its response. A method that raises this exception has not changed the group.
 
     Attributes:
         error: Error code.

@@ -158,7 +158,7 @@ def assigned_view(members: Mapping[str, Any], assignor: str, cluster: ClusterSta
 
 
 def check_size(group: CoordinatedGroup, max_size: int, member_id: str | None = None) -> None:
-    """Check that a group is not full. Raises: Refused if it is full.
+    """Check that a group is not full. Raises: Refused if the group is full.
 
     Args:
         group: The group.

@@ -114,7 +114,7 @@ class _Change(NamedTuple):
 
 
 class _Acknowledgement:
-    """The acknowledgements of one request for a share partition. Either all of them take effect, or none.
+    """The acknowledgements of one request for a share partition. If one acknowledgement is rejected, none takes effect.
 
     Args:
         partition: The share partition.

@@ -93,7 +93,7 @@ class ShareSessions:
         return len(self._sessions)
 
     def get(self, key: SessionKey) -> ShareSession | None:
-        """Return a session; None if it does not exist."""
+        """Return the share session with a key, or None if there is no such session."""
         return self._sessions.get(key)
 
     def has_group(self, group_id: str) -> bool:
@@ -136,7 +136,7 @@ class ShareSessions:
         return session
 
     def remove(self, key: SessionKey) -> ShareSession | None:
-        """Remove a session and return it; None if it does not exist."""
+        """Remove the share session with a key, and return the session. Return None if there is no such session."""
         return self._sessions.pop(key, None)
 
     def is_of(self, connection: int) -> bool:

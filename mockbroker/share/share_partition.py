@@ -31,7 +31,7 @@ Write = Callable[[StateKey, StateChange, float], ErrorCode]  # writes a change t
 
 @dataclass(slots=True)
 class GapWindow:
-    """A range of offsets with gaps: the stored state lacks some of the offsets, although it contains later ones.
+    """A range of offsets with gaps: the stored state does not contain some offsets, but contains later offsets.
 
     The records at the missing offsets were not acquired or not acknowledged before the failover, so they must be
     delivered.

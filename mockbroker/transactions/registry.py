@@ -397,7 +397,8 @@ class Transactions(dict[str, Transaction]):
     def _coordinator_epoch(self, transactional_id: str) -> int:
         """Return the coordinator epoch of a transactional id.
 
-        It is the leader epoch of the transaction log's partition that stores this transactional id.
+        The coordinator epoch is the leader epoch of the partition of the transaction log in which the transactional id
+        is stored.
         """
         return self._cluster.topics[TRANSACTIONS_TOPIC].partition_of(transactional_id).leader_epoch
 

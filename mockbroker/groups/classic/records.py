@@ -1,7 +1,7 @@
 """The record of a classic group: encoding and decoding.
 
-The record is written in the states Stable and Empty. So it does not contain a rebalance in progress: after a failover
-the members rejoin.
+The record is written in the states Stable and Empty. Therefore the record never contains a rebalance in progress: after
+a failover, the members must rejoin.
 Source: Kafka's GroupCoordinatorRecordHelpers.newGroupMetadataRecord.
 """
 
@@ -28,8 +28,8 @@ def is_persisted_state(group: ClassicGroup) -> bool:
 def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
     """Yield the GroupMetadata record of the group if the group may have changed.
 
-    During a rebalance, only the first record of a group is yielded. A group has no record yet if it is new, or if it
-    was just downgraded from a consumer group. The record after a downgrade contains the members and assignments of the
+    During a rebalance, a record is yielded only if the group has no record yet: the group is new, or was just
+    downgraded from a consumer group. The record after a downgrade contains the members and assignments of the
     downgrade.
 
     Args:

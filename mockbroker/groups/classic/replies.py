@@ -20,8 +20,8 @@ def join_error(ticket: Ticket, error: ErrorCode, member_id: str) -> Reply:
     Args:
         ticket: Ticket of the request.
         error: Error code.
-        member_id: Member id in the response: that of the request, the one assigned by MEMBER_ID_REQUIRED, or "" for
-            some errors.
+        member_id: Member id in the response: the member id of the request, the new member id with MEMBER_ID_REQUIRED,
+            or "" with some errors.
     """
     return Reply(ticket, JoinGroupResponse(error_code=error, protocol_name=None, member_id=member_id))
 

@@ -150,7 +150,7 @@ def exceeds_pending_members(event: Join, pending_member_count: int, limit: int) 
 def accepts_joining_member(group: ClassicGroup, event: Join) -> bool:
     """Return whether a JoinGroup is allowed by group.max.size.
 
-    It is allowed if the group is not full, or if the sender already belongs to the group.
+    The JoinGroup is allowed if the group is not full, or if the sender already belongs to the group.
 
     Args:
         group: The group.
@@ -196,8 +196,8 @@ def supports_protocols(group: ClassicGroup, event: Join) -> bool:
 def select_protocol(group: ClassicGroup) -> str:
     """Return the name of the protocol with the most votes.
 
-    A member votes for the first of its protocols that all members support. Of protocols with equal votes, the first one
-    in the order of a Java HashMap is selected.
+    A member votes for the first protocol in its list that all members support. If several protocols have most votes,
+    the protocol that comes first in the order of a Java HashMap is selected.
     """
     votes = Counter(
         next(name for name, _ in member.protocols if group.all_support(name)) for member in group.members.values()

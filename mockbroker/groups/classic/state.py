@@ -234,7 +234,9 @@ class ClassicGroup(CoordinatedGroup):
 
     @property
     def pending_member_count(self) -> int:
-        """The number of pending members, which have a member id but have not joined with it yet."""
+        """The number of pending members: clients that got a member id but have not sent a JoinGroup with this id
+        yet.
+        """
         return len(self.pending_members)
 
     def transition_to(self, state: State, now: float) -> None:

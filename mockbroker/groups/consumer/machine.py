@@ -241,8 +241,8 @@ def join_static(
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
     """Return the predecessor and the initial state of a static member that joins.
 
-    The predecessor is the member with the same instance id. If no member has the instance id, it is the member with the
-    same member id.
+    The predecessor is the member with the same instance id. If no member has the instance id, the predecessor is the
+    member with the same member id.
 
     Args:
         group: The group.
@@ -487,9 +487,10 @@ def _should_resolve_regexes(
 ) -> bool:
     """Return whether a new resolution of the group's regular expressions to topics has to start now.
 
-    There are three reasons: the group's members subscribe to other regular expressions than those that were resolved,
-    topics have changed, or the last resolution is older than group.consumer.regex.refresh.interval.ms. The result is
-    False while a resolution is in progress, and until REGEX_REFRESH_MIN_INTERVAL has passed since the last one.
+    There are three reasons: the set of subscribed regular expressions differs from the set of resolved regular
+    expressions, topics have changed, or the last resolution is older than group.consumer.regex.refresh.interval.ms. The
+    result is False while a resolution is in progress, and until REGEX_REFRESH_MIN_INTERVAL has passed since the last
+    resolution.
 
     Args:
         group: The group.

@@ -37,7 +37,7 @@ REGEX_TIMER: Timer = ("regex", "")
 
 
 def rebalance_timer(member_id: str) -> Timer:
-    """Return the timer key for a member's rebalance timeout, within which it has to revoke partitions."""
+    """Return the timer key for a member's rebalance timeout: the member must revoke partitions within this timeout."""
     return ("rebalance", member_id)
 
 

@@ -71,9 +71,9 @@ def _enforced(
 ) -> Mapping[str, int]:
     """Return the partition count of each repartition topic in a copartition group, by topic name.
 
-    All repartition topics get the same count. If the group has source topics, it is the count of the source topics.
-    Else, if ``fixed`` is not empty, it is the count of the topics in ``fixed``. Else it is the largest count of the
-    topics in ``flexible``.
+    All repartition topics get the same count: the count of the source topics in the group. Without source topics, they
+    get the count of the topics in ``fixed``. If ``fixed`` is empty too, they get the largest count of the topics in
+    ``flexible``.
 
     Args:
         names: Topics of the copartition group.

@@ -1,8 +1,8 @@
 """Comparison of a response with the recorded response, by pure functions.
 
 Some values differ in every run: ids of members, topics, producers and sessions. When a recorded id occurs for the first
-time, it is bound to the id in the same field of this run. After that, the recorded id and the bound id must always
-occur together.
+time, the recorded id is bound to the id in the same field of this run. After that, wherever the recording has the
+recorded id, this run must have the bound id.
 
 Most fields must be equal to the recorded ones. The tables below list the exceptions: fields that are not compared,
 error messages, numbers of which only the sign must agree, and arrays that are compared as sets.
@@ -252,8 +252,9 @@ class Bindings:
         return self._numbers.get((NUMBERED[name], recorded), recorded)
 
     def ours(self, value: Any, name: str = "") -> Any:
-        """Return a recorded value, such as a request, in which the ids and numbers of this run replace the recorded
-        ones.
+        """Return a recorded value, such as a request, with the ids and numbers of this run.
+
+        Recorded ids and numbers that are not bound remain.
 
         Args:
             value: the recorded value.

@@ -182,7 +182,7 @@ async def _consumers(asker: Asker, groups: list[str]) -> dict[str, list[LeaveGro
 
 
 async def _remove_sharers(asker: Asker, groups: list[str]) -> None:
-    """Remove all members of share groups, by sending the heartbeat of a leaving member for each of them.
+    """Remove all members of share groups: for each member, send the heartbeat with which the member leaves.
 
     Do nothing if the broker does not support share groups.
 

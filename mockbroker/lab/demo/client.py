@@ -1,4 +1,4 @@
-"""A program with one real client of the demo. It is a separate process, so that the demo can kill the client.
+"""The program that runs one real client of the demo in a separate process, so that the demo can kill the client.
 
 ``python -m mockbroker.lab.demo.client`` has three commands:
 

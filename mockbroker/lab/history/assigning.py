@@ -5,8 +5,8 @@ coordinator of its group, which is determined by a hash of the group id. When th
 coordinator computes an assignment and stops all consumers of the group. After all have stopped, it sends each consumer
 its partitions. A consumer reads only its assigned partitions.
 
-The brokers are started with a table of assignment strategies, and a consumer names one of them when it registers.
-Adding a strategy requires a restart of the brokers.
+The brokers are started with a table of assignment strategies. When a consumer registers, it names one strategy. Adding
+a strategy requires a restart of the brokers.
 Source: a design in Kafka's wiki from before 0.9, with the requests StopFetcher and StartFetcher.
 """
 

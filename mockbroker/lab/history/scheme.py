@@ -127,7 +127,7 @@ class Scheme(ABC):
         """Crash the process of a consumer."""
 
     def busy(self, consumer: str, seconds: float) -> None:  # noqa: B027 - in most schemes another thread rebalances
-        """Make a consumer process records, so that it does not poll.
+        """Make a consumer process records. The consumer does not poll during this time.
 
         Args:
             consumer: name of the consumer.

@@ -228,8 +228,8 @@ class Session:
         Args:
             path: path of the node.
             then: function that is called with the response.
-            watch: function that is called once when the node changes or, if it does not exist, is created; None for no
-                watch.
+            watch: function that is called once: when the node is changed or deleted or, if the node does not exist,
+                when the node is created. None for no watch.
         """
         self._ensemble.read_node(self, path, then, watch, children=False)
 
@@ -239,8 +239,8 @@ class Session:
         Args:
             path: path of the node.
             then: function that is called with the response.
-            watch: function that is called once when a child is added or removed; None for no watch. It is set only if
-                the node exists.
+            watch: function that is called once when a child is added or removed; None for no watch. If the node does
+                not exist, no watch is set.
         """
         self._ensemble.read_node(self, path, then, watch, children=True)
 

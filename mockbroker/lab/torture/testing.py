@@ -38,17 +38,20 @@ class Torture:
         limits: Limits | None = None,
         security: Security | None = None,
     ) -> Result:
-        """Run a client against the case, and return the result, whose ``survived`` is False if the client failed.
+        """Run a client against the case, and return the result. Its attribute ``survived`` is False if the client
+        failed.
 
-        The client is first run against a correct broker, once for all cases.
+        First, the client is run against a correct broker, for comparison. Later calls with the same client and settings
+        do not repeat this run. If the case cannot affect the client, the verdict is SKIPPED.
 
         Args:
-            command: program and arguments. It finds the broker in MOCKBROKER_BOOTSTRAP_SERVERS, the topic in
-                MOCKBROKER_TOPIC and a group id in MOCKBROKER_GROUP, and runs until it is stopped.
+            command: program and arguments. The program gets the address of the broker in the environment variable
+                MOCKBROKER_BOOTSTRAP_SERVERS, the topic in MOCKBROKER_TOPIC and a group id in MOCKBROKER_GROUP. It must
+                run until it is stopped.
             topic: topic to which records are appended continuously.
             limits: thresholds of the verdicts; None for the defaults.
-            security: security settings of the broker's listener; None for plaintext. The client finds them in its
-                environment: MOCKBROKER_SECURITY_PROTOCOL, MOCKBROKER_TLS_CA, MOCKBROKER_SASL_MECHANISM,
+            security: security settings of the broker's listener; None for plaintext. The client gets them in
+                environment variables: MOCKBROKER_SECURITY_PROTOCOL, MOCKBROKER_TLS_CA, MOCKBROKER_SASL_MECHANISM,
                 MOCKBROKER_SASL_USERNAME and MOCKBROKER_SASL_PASSWORD.
 
         Raises:

@@ -71,7 +71,7 @@ class DraftCluster:
         messages: message name -> number of messages.
         rebalances: time in seconds, group and generation of each rebalance.
         trace: events of the cluster.
-        spans: intervals of partition ownership, including current ones.
+        spans: intervals of partition ownership, including intervals that have not ended.
         records: time in seconds, consumer, partition and offset of each record read.
         reached: state and cause of each transition that occurred.
         delays: consumer name -> one-way network delay in seconds, where it differs from ``settings.delay``.

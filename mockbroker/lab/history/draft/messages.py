@@ -88,11 +88,11 @@ class JoinGroupResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
-    """A request by which a member shows that it is alive.
+    """A heartbeat, with which a member shows that its process is running.
 
     Attributes:
         group: group id.
-        consumer_id: id of the consumer; None if it has none.
+        consumer_id: id of the consumer; None if the consumer has no id.
         generation: generation of the consumer; -1 without a generation.
     """
 
