@@ -127,8 +127,8 @@ class ClusterOperations(Handle):
 
         Args:
             connection_id: Number of one connection, from ``connections()``.
-            client_id: Glob of client ids (``*``, ``?``, and ``\\`` before a literal character); all matching
-                connections are closed, possibly none.
+            client_id: Client id, with wildcards (``*``, ``?``, and ``\\`` before a literal character); all matching
+                connections are closed. No match is not an error.
             reset: True to send a TCP reset, False to send finished responses and then close the connection.
 
         Raises:

@@ -53,7 +53,7 @@ class Token:
 
 
 class SaslState(Enum):
-    """The state of an authentication, which determines which requests are valid next."""
+    """The state of an authentication. The state determines which requests are valid next."""
 
     HANDSHAKE_OR_VERSIONS = auto()  # valid: SaslHandshake or ApiVersions
     HANDSHAKE = auto()  # valid: SaslHandshake

@@ -82,8 +82,8 @@ class Broker:
         release: The Kafka release to emulate.
         wall_at_zero: Seconds since 1970 at time 0 of the broker's clock.
         users: Users and their credentials, for SASL.
-        cluster: Cluster with topics and logs, from which ``failover.recover`` loads groups and transactions; None for a
-            new cluster.
+        cluster: Existing topics and logs; None for a new cluster. The caller then calls ``failover.recover`` to load
+            groups and transactions from the logs.
         types: All group types of the coordinator.
 
     Attributes:
@@ -110,10 +110,11 @@ class Broker:
         identity: Function that returns the identity of the client of a connection, by the number of the connection.
         client_metrics: The clients that push metrics.
         loggers: The levels of the brokers' loggers.
-        features: The finalized level of each feature, without those of level 0.
-        broker_settings: The settings of each broker, which AlterConfigs changes.
+        features: Feature name -> finalized level. Features of level 0 are left out.
+        broker_settings: The settings of each broker. AlterConfigs changes them.
         settings: The settings of the cluster. The object remains the same when they change.
-        slice_size: Maximum number of elements of a request, such as partitions, that are handled before other requests.
+        slice_size: Maximum number of elements of a request, such as partitions, that are handled at once. After them,
+            requests of other connections are handled.
     """
 
     slice_size = SLICE_SIZE
@@ -679,11 +680,11 @@ def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
     """Return whether the open batches of a producer belong to a transaction whose start is missing in the transaction
     log.
 
-    The batches of this transaction are aborted. The producer is fenced as well; an unfenced producer could retry,
-    and the broker would answer the retry as a duplicate of an aborted batch.
+    The batches of this transaction are aborted. The producer is fenced as well; an unfenced producer could retry, and
+    the broker would answer the retry as a duplicate of an aborted batch.
 
-    Without KIP-890, these batches cannot be distinguished from those of the last transaction, unless there was no
-    last transaction.
+    Without KIP-890, these batches cannot be distinguished from the batches of the last transaction. The result is then
+    True only if the log contains no transaction of the producer.
 
     Args:
         txn: The last transaction of the producer in the transaction log.

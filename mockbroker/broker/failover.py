@@ -285,9 +285,9 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
     """Elect a leader whose log does not contain the last records of a partition.
 
-    The new leader is another live replica, or the old leader if there is no other live replica. The offsets of lost
-    records are assigned again to new records. Committed offsets are not changed, so they may be after the end of the
-    log. Source: Kafka's unclean.leader.election.enable.
+    The new leader is a live follower; if no follower is live, the old leader. The offsets of lost records are assigned
+    again to new records. Committed offsets are not changed, so they may be after the end of the log. Source: Kafka's
+    unclean.leader.election.enable.
 
     Args:
         broker: The state of the cluster.
@@ -354,7 +354,7 @@ def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects
     Args:
         broker: The state of the cluster.
         partition: The partition.
-        node: Broker id of the leader, which may already be the leader; NO_LEADER for a partition without a leader.
+        node: Broker id of the new leader, which may be the current leader; NO_LEADER for a partition without a leader.
         now: The broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.

@@ -16,7 +16,7 @@ from mockbroker.topics.reassignment import Reassignment, completed, merged, reve
 
 
 def current_replicas(partition: Partition) -> Sequence[int]:
-    """Return the replicas of a partition, except those that a reassignment in progress adds."""
+    """Return the replicas of a partition, without the replicas that a reassignment in progress adds."""
     old = partition.reassignment
     return partition.replicas if old is None else reverted(partition.replicas, old)
 

@@ -115,7 +115,7 @@ class ServedVersions(dict[bytes, Served | None]):
 
 @dataclass(frozen=True, slots=True)
 class UnsupportedVersion:
-    """The substitute for an ApiVersions request in an unsupported version, which cannot be decoded.
+    """The substitute for an ApiVersions request that cannot be decoded, because its version is not supported.
 
     The ticket (the object that identifies the request) has version 0, because the response has version 0.
     """

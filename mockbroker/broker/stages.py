@@ -70,8 +70,8 @@ class Stage:
     def after(self, call: Call[Any], effects: Effects, now: float) -> Effects:  # noqa: ARG002
         """Return the final effects of a request for which ``before`` returned a call.
 
-        For a pending request, such as a JoinGroup, the router calls this method when the request is answered later. If
-        the returned effects do not answer the request, the stage holds the response and must return it later.
+        For a pending request, such as a JoinGroup, the router calls this method when the response is available. If the
+        returned effects do not answer the request, the stage holds the response and must return it later.
 
         Args:
             call: The request.
@@ -221,7 +221,7 @@ def _continued(ticket: Ticket, steps: Generator[None, None, Outcome]) -> Steps:
 def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
     """Run a generator that does work in slices (parts of limited size). Return its result.
 
-    After each slice, yield [] (no effects), so that other requests are handled in between.
+    After each slice, yield [] (no effects), so that the router handles other requests.
 
     ``steps``: the generator, which has already done the first slice.
     """

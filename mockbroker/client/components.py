@@ -1,4 +1,4 @@
-"""The object through which each part of a consumer uses the other parts, such as network, metadata and coordinator."""
+"""The components of a consumer, such as network, metadata and coordinator, in one object."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from mockbroker.client.subscription import SubscriptionState
 
 @dataclass(frozen=True, slots=True)
 class Components:
-    """The components of one consumer, such as its network, metadata and positions, for use by each other.
+    """The components of one consumer, such as its network, metadata and positions. Each component gets this object, so
+    that it can use all components.
 
     Attributes:
         group: Group id; None without a group. Without a group, the coordinator and the committer are not used.

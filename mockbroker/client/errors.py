@@ -31,7 +31,9 @@ class FencedInstance(BrokerError):
 
 
 class InconsistentGroupProtocol(BrokerError):
-    """The error for a group whose members support no common assignor, or that uses another protocol type."""
+    """The error for a group that this member cannot join: the members have no common assignor, or the group has a
+    different protocol type.
+    """
 
 
 class UnsupportedVersion(ConsumerError):

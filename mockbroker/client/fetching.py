@@ -45,7 +45,7 @@ PartitionData = FetchResponse.Topic.Partition
 
 @dataclass(slots=True, eq=False)
 class CompletedFetch:
-    """One partition of a received Fetch response, whose records are returned to the user in portions.
+    """One partition of a received Fetch response. Its records are returned to the user in portions.
 
     Attributes:
         partition: Topic and partition number.

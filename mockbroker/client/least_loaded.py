@@ -1,4 +1,6 @@
-"""Requests that any broker can answer, which are sent to the node with the fewest requests in flight."""
+"""The sender of requests that any broker can answer. A request is sent to the node with the fewest requests in
+flight.
+"""
 
 from __future__ import annotations
 

@@ -76,7 +76,8 @@ class Metadata:
         version: Number of applied responses.
         required: Names of the topics that the consumer reads or, as the leader of a group, assigns.
         looked_up: Names of the topics that pending lookups of the user need, in addition to ``required``.
-        pattern: The subscribed pattern, which requires all topics to be requested; None without a pattern.
+        pattern: The subscribed pattern; None without a pattern. With a pattern, the metadata of all topics is
+            requested.
         has_all_topics: Whether the latest response lists all topics.
     """
 

@@ -16,7 +16,7 @@ COORDINATOR = 2**31 - 1  # COORDINATOR minus the node id is the id of the connec
 
 
 class Node:
-    """A broker at an address, which may be connected.
+    """A broker at an address, with its connection if there is one.
 
     Attributes:
         id: Node id; negative for a bootstrap address, COORDINATOR minus the broker's id for a coordinator.

@@ -211,9 +211,9 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
 
-    If another request uses the session before the last slice, the response is INVALID_FETCH_SESSION_EPOCH. The next
-    response of the session then contains the partitions of the finished slices again, because the client has not
-    received them.
+    If a second request of the client uses the session before the last slice, the response is
+    INVALID_FETCH_SESSION_EPOCH. The next response of the session then contains the partitions of the finished slices
+    again, because the client has not received them.
     """
     builder = _ResponseBuilder(context)
     ordered = result.ordered
@@ -229,7 +229,8 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """Return the error response to a fetch whose session was used by another request before the response was complete.
+    """Return the error response to a fetch, because a later request has used the session before the response was
+    complete.
 
     Args:
         call: The Fetch request.
@@ -378,7 +379,7 @@ class _Reader:
 
 
 def _redirects(response: PartitionResponse) -> bool:
-    """Return whether the client must do something before it fetches again: truncate its log, or read from another
+    """Return whether the client must do something before it fetches again: truncate its log, or read from its preferred
     replica.
 
     ``response``: response of one partition.

@@ -149,7 +149,7 @@ class FetchContext:
 
     @property
     def is_stale(self) -> bool:
-        """Whether another request has used the session since this context was created."""
+        """Whether a later request has used the session since this context was created."""
         return self.session is not None and self.session.epoch != self.epoch
 
 

@@ -90,7 +90,7 @@ def _error_response(topic: RequestTopic, error: TopicError) -> ResponseTopic:
 def _reported(broker: Broker, configs: topic_configs.Configs) -> list[ResponseTopic.Config]:
     """Return all configurations of a new topic for the CreateTopics response.
 
-    The values are not normalized, unlike those in DescribeConfigs.
+    The values are returned as they are in the request; DescribeConfigs returns normalized values.
 
     Args:
         broker: The state of the cluster.

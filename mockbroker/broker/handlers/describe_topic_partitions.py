@@ -1,7 +1,7 @@
 """The handler of DescribeTopicPartitions v0. Not modelled: eligible leader replicas (always empty).
 
-The response contains topics sorted by name, up to a maximum number of partitions. The cursor in the response names the
-topic and partition at which the next page begins.
+The response contains topics sorted by name, up to a maximum number of partitions. The cursor in the response contains
+the topic and partition at which the next page begins.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def _page(
     Args:
         cluster: The cluster metadata.
         names: Sorted topic names.
-        first: Index of the first partition to return, by topic name; 0 for other topics.
+        first: Topic name -> index of the first partition to return; for a topic that is not in the dict, the index is
+            0.
         limit: Maximum number of partitions of all topics together.
     """
     response = DescribeTopicPartitionsResponse()

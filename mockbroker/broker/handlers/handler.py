@@ -59,7 +59,7 @@ class Handler:
         return handler
 
     def __getattr__(self, name: str) -> Any:
-        """Import the handler's module, set ``handle`` and ``adapt_response``, and return the one with this name.
+        """Import the handler's module, set ``handle`` and ``adapt_response``, and return the function with this name.
 
         Python calls this method for the first access to one of the functions.
         """

@@ -40,7 +40,7 @@ def handle(broker: Broker, call: Call[ListTransactionsRequest], now: float) -> E
 
 
 def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
-    """Return whether a transaction has been open for longer than a duration, which is a filter of ListTransactions.
+    """Return whether a transaction has been open for longer than the duration filter of ListTransactions.
 
     As in Kafka, the result is True if no transaction is open.
 

@@ -1,7 +1,7 @@
 """The handler of Metadata v0-13.
 
-As in Kafka, the Metadata request that creates a topic is answered with UNKNOWN_TOPIC_OR_PARTITION for this topic. The
-next Metadata request returns the new topic.
+As in Kafka, the response to the Metadata request that creates a topic contains UNKNOWN_TOPIC_OR_PARTITION for this
+topic. The response to the next Metadata request contains the new topic.
 """
 
 from __future__ import annotations
@@ -135,8 +135,8 @@ def _with_partitions(
 ) -> Generator[Effects, float, list[ResponseTopic]]:
     """Return the topics of a response, with the metadata of their partitions.
 
-    The generator yields no effects after about every ``size`` topics and partitions, so that the router handles other
-    requests.
+    After about every ``size`` topics and partitions, the generator yields [] (no effects), so that the router handles
+    other requests.
 
     Args:
         cluster: The cluster metadata.

@@ -289,7 +289,8 @@ def _rejected(partition: Partition, rejected: Rejection) -> ResponsePartition:
 
 
 def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
-    """Return whether the partition has fewer in-sync replicas than ``min.insync.replicas``, which acks=all requires.
+    """Return whether a Produce with acks=all must fail, because the partition has fewer in-sync replicas than
+    ``min.insync.replicas``.
 
     Args:
         broker: The state of the cluster.

@@ -109,7 +109,7 @@ def is_member_id(member_id: str | None) -> bool:
 
 
 def _has_invalid_renewal(call: Call[ShareFetchRequest]) -> bool:
-    """Return whether a request both renews acquisition locks and fetches records, which is not allowed."""
+    """Return whether a request is invalid because it both renews acquisition locks and fetches records."""
     request = call.request
     fetches = request.max_bytes or request.min_bytes or request.max_records or request.max_wait_ms
     return call.version >= RENEW_SINCE and request.is_renew_ack and bool(fetches)

@@ -58,7 +58,8 @@ class OAuthBearer:
         return Challenge(self._sent_error)
 
     def _authenticated(self, claims: dict[str, Any], authorization: str | None) -> Verdict:
-        """Return the result for a valid token: Failed if the client asks for the identity of another user.
+        """Return the result for a valid token. The result is Failed if the authorization id differs from the user of
+        the token.
 
         Args:
             claims: The claims of the token.

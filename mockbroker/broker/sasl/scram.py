@@ -25,7 +25,7 @@ BY_TOKEN = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)  # the user is t
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedHeader:
-    """The header of a first message with an authorization id, which scramp does not accept.
+    """The header of a client's first message that contains an authorization id. (scramp does not accept such a header.)
 
     Attributes:
         text: The header, including its two commas.

@@ -187,8 +187,8 @@ def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, exp
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
 
-    After the last slice, the log end offsets are compared with those of the first slice, to detect records that were
-    appended between two slices.
+    After the last slice, the log end offsets are compared with the log end offsets at the first slice, to detect
+    records that were appended between two slices.
 
     Args:
         broker: The state of the cluster.

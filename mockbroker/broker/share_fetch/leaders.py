@@ -19,7 +19,7 @@ class EndpointCollector:
 
     Args:
         broker: The state of the cluster.
-        client: The client, whose listener determines the addresses.
+        client: The client. The addresses are those of the client's listener.
     """
 
     def __init__(self, broker: Broker, client: Client) -> None:

@@ -37,8 +37,8 @@ class Completing:
         The generator yields the condition under which it is resumed: a poll, or the end of a call of the listener (see
         flow.py).
 
-        Raises: ConsumerError if the assignment cannot be decoded. If the assignor or the listener raises exceptions,
-        the first one is raised.
+        Raises: ConsumerError if the assignment cannot be decoded. An exception of the assignor or of the listener is
+        raised too; if there are several, the first exception.
         """
         status = self._status
         synced = status.identity

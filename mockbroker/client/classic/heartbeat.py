@@ -84,7 +84,7 @@ class Heartbeat:
         self._failures += 1
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
-        """Return the action that is due now. If several actions are due, return the first one in this order:
+        """Return the action that is due now. If several actions are due, the first action in this order is returned:
         FIND_COORDINATOR, SESSION_EXPIRED, LEAVE, SEND.
 
         Args:

@@ -60,7 +60,8 @@ class Joining:
 
         Returns: the response that begins a generation, or a Retry after a retriable error.
 
-        Raises: UnjoinedGroup if the member left the group before the response; ConsumerError after another error.
+        Raises: UnjoinedGroup if the member left the group before the response; ConsumerError after an error that is not
+        retriable.
         """
         components, status = self._components, self._status
         status.state = ClassicState.PREPARING_REBALANCE

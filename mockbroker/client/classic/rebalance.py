@@ -86,7 +86,7 @@ class Rebalance:
     def _refresh_matching_topics(self) -> Steps:
         """Wait for new metadata, so that the subscription contains all topics that match the pattern.
 
-        Without the wait, a member could discover a matching topic later and cause another rebalance. The generator
+        Without the wait, a member could discover a matching topic later and cause a second rebalance. The generator
         yields the condition under which it is resumed (see flow.py).
         """
         metadata, subscription = self._components.metadata, self._components.subscription

@@ -254,7 +254,7 @@ class ShareConsumer:
     def _acquired(self) -> Iterator[None]:
         """Reserve the consumer for the current task while the block runs.
 
-        Raises: IllegalUse if the consumer is closed; ConcurrentUse if another task uses it.
+        Raises: IllegalUse if the consumer is closed; ConcurrentUse if a different task uses the consumer.
         """
         task = trio.lowlevel.current_task()
         if self._closed:
