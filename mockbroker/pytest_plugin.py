@@ -91,7 +91,7 @@ def kafka_cluster(request: pytest.FixtureRequest, _kafka_threads: _Threads) -> I
 
 @pytest.fixture
 def kafka_cluster_factory(request: pytest.FixtureRequest) -> Iterator[Callable[..., ThreadCluster]]:
-    """Return a function that creates Kafka clusters, which are closed at the end of the test.
+    """Return a function that creates Kafka clusters. All clusters are closed at the end of the test.
 
     Use it as ``factory(brokers=1, topics={"orders": 6}, config={...})``.
     """
@@ -173,7 +173,8 @@ def _unused_report(cluster: ThreadCluster) -> str:
 
 @dataclass(frozen=True)
 class _Options:
-    """The arguments of a mark or of the factory, which are those of ``run_cluster``.
+    """The arguments of ``@pytest.mark.kafka`` or of the factory. They have the meaning of the arguments of
+    ``run_cluster``.
 
     Attributes:
         as_version: The Kafka release to emulate; None for the default.

@@ -1,6 +1,7 @@
 """The checks of ``assert_no_commit_lost``, ``assert_owned_once`` and ``assert_requested``.
 
-Each function returns the message of the failed assertion, which shows events and requests; "" if the assertion holds.
+Each check returns the message of the failed assertion; "" if the assertion holds. The message shows events and
+requests.
 """
 
 from __future__ import annotations

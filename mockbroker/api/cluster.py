@@ -48,7 +48,7 @@ log = logging.getLogger("mockbroker")
 
 
 class ResetError(SettingsError, ConflictError):
-    """The error for the reset of a cluster with a data directory, which would delete its data."""
+    """The error for ``reset`` and ``start_over`` of a cluster with a data directory. They would delete its data."""
 
 
 class Cluster(ClusterOperations):
@@ -233,8 +233,8 @@ class Cluster(ClusterOperations):
     ) -> None:
         """Replace the cluster by a new one with other topics and settings, at other ports.
 
-        The connections of all clients are closed, and their old addresses refuse connections. The arguments are those
-        of ``open_cluster``. After an error the old cluster keeps running.
+        The connections of all clients are closed, and the old addresses refuse connections. For the arguments, see
+        ``open_cluster``. After an error, the old cluster continues to run.
 
         Raises:
             SettingsError: A setting or topic is invalid, or the cluster has a data directory.
@@ -359,7 +359,7 @@ async def _serve(
 ) -> None:
     """Run the server until it is cancelled. If the server fails, cancel ``scope``.
 
-    ``task_status``: status of the trio task, which is started when the server accepts connections.
+    ``task_status``: status of the trio task. It is set to started when the server accepts connections.
     """
     await server.run(task_status)
     scope.cancel()

@@ -125,7 +125,7 @@ RuleGiven: TypeAlias = RuleOptions | Mapping[str, Any]  # keyword arguments of `
 class PresetParameters(TypedDict, total=False):
     """The parameters of presets; docs/presets.md lists the parameters of each preset.
 
-    Times are those of the broker's clock.
+    All times are measured by the broker's clock.
 
     Attributes:
         name: Name of the rule, or the start of the names of the rules.
@@ -137,7 +137,7 @@ class PresetParameters(TypedDict, total=False):
         transactional_id: Transactional id, with wildcards.
         partition: Index of the partition.
         broker: Id of the broker.
-        every: Interval n: every n-th heartbeat is answered with the error.
+        every: Interval n: the response to every n-th heartbeat contains the error.
         form: Kind of malformed record batch.
         count: How many more times the record batches are sent.
         id: Schema id.
@@ -195,8 +195,8 @@ def split_given(given: RuleGiven) -> tuple[object, bool]:
     the test.
 
     Args:
-        given: Keyword arguments of ``add``, such as ``{"api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID"}``; or a JSON
-            form, which has ``match`` or ``action``. Both may have ``optional``.
+        given: Keyword arguments of ``add``, such as ``{"api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID"}``; or a rule
+            in JSON form, with the key ``match`` or ``action``. In both cases, the key ``optional`` is allowed.
     """
     if not isinstance(given, Mapping):
         return given, False  # refused by parse_rule

@@ -44,7 +44,8 @@ def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
 
 
 def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, topic: str) -> None:
-    """Make a broker return outdated metadata: move the leadership of its partitions to other live replicas.
+    """Make a broker return outdated metadata: freeze its metadata, then make live followers the leaders of its
+    partitions.
 
     Args:
         cluster: The handle of the cluster, in its trio run.

@@ -40,7 +40,8 @@ class Home:
     def check_run(self) -> None:
         """Raise an error if the caller is not a task of the trio run in which the cluster runs.
 
-        Raises: ClusterClosedError in a forked process; RuntimeError in another thread or outside of the trio run.
+        Raises: ClusterClosedError in a forked process; RuntimeError in a thread that does not run the cluster, or
+        outside of the trio run.
         """
         self.check()
         if not trio.lowlevel.in_trio_task() or trio.lowlevel.current_trio_token() is not self._token:

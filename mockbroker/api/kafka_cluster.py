@@ -171,8 +171,9 @@ class KafkaCluster(Protocol):
         ...
 
     def lose_records(self, topic: str, partition: int, count: int) -> int:
-        """Elect an unclean leader that lacks the last ``count`` records of a partition, and return the new log end
-        offset.
+        """Elect an unclean leader whose log does not contain the last ``count`` records of a partition.
+
+        Return the new log end offset.
         """
         ...
 

@@ -85,10 +85,11 @@ class ClusterOperations(Handle):
         The latest 10,000 requests are kept, up to 32 MiB of frames.
 
         Args:
-            api: Only requests of this API, by Kafka's name such as ``"JoinGroup"``, or by the class of its requests,
-                such as ``JoinGroupRequest``, whose fields type checkers then know; None for all APIs.
+            api: Only requests of this API; None for all APIs. The value is Kafka's name of the API, such as
+                ``"JoinGroup"``, or the class of its requests, such as ``JoinGroupRequest``. With the class, type
+                checkers know the fields of ``body``.
 
-        Raises: ValueError if ``api`` is not the name of an API, or the class is not one of a request.
+        Raises: ValueError if ``api`` is not the name of an API, or the class is not the class of a request.
         """
         return self._router.requests.select(api)
 
@@ -162,7 +163,7 @@ class ClusterOperations(Handle):
         """Start a rebalance of a group.
 
         The members of a classic group learn of the rebalance by their next heartbeat (REBALANCE_IN_PROGRESS) and join
-        again; during a join phase, nothing is done. In a group of another type, a new group epoch starts.
+        again; during a join phase, nothing is done. In all other types of groups, a new group epoch starts.
 
         Args:
             group_id: Id of the group.
@@ -266,8 +267,8 @@ class ClusterOperations(Handle):
 
         Args:
             topic: The topic, which must exist.
-            records: Values as bytes, text (encoded as UTF-8) or None, to which the arguments below apply; or
-                ``Record`` objects, to which they do not apply.
+            records: Values (bytes, text that is encoded as UTF-8, or None for a tombstone) or ``Record`` objects. The
+                arguments ``partition``, ``key``, ``headers`` and ``timestamp`` apply only to values.
             partition: Partition to append to. With None, the key decides as in Kafka's producer, and records without a
                 key are distributed round-robin, beginning with partition 0.
             key: Key of each record.
@@ -311,8 +312,8 @@ class ClusterOperations(Handle):
         Args:
             group_id: Id of the group.
 
-        Raises: AssertionError, which shows the events and the OffsetCommit requests of the group; also if the group has
-        committed nothing.
+        Raises: AssertionError, also if the group has committed nothing. The message shows the events and the
+        OffsetCommit requests of the group.
         """
         __tracebackhide__ = True
         _raise_problem(self._perform(lambda cluster: _lost_commits(cluster, group_id)))
@@ -327,7 +328,7 @@ class ClusterOperations(Handle):
             group_id: Id of the group.
             topic: Name of the topic whose partitions are checked; None for all topics that were assigned.
 
-        Raises: AssertionError, which shows the events of the group; also if no partition was assigned.
+        Raises: AssertionError, also if no partition was assigned. The message shows the events of the group.
         """
         __tracebackhide__ = True
         _raise_problem(self._perform(lambda cluster: _shared_ownership(cluster, group_id, topic)))
@@ -422,7 +423,7 @@ class ClusterOperations(Handle):
         Args:
             node: Id of the broker.
             noticed_after: Seconds until other brokers take over its partitions, as with Kafka's
-                ``broker.session.timeout.ms``. Until then clients are still directed to the crashed broker.
+                ``broker.session.timeout.ms``. Before this time, metadata still shows the crashed broker as leader.
 
         Raises: FailoverError if the broker is not running.
         """
@@ -438,7 +439,7 @@ class ClusterOperations(Handle):
 
         ``node``: id of the broker.
 
-        Raises: FailoverError if the broker is running; PortInUseError if another process uses its port.
+        Raises: FailoverError if the broker is running; PortInUseError if a different process uses the broker's port.
         """
         broker = self._router.broker
         failover.check_stopped(broker, node)
@@ -447,13 +448,13 @@ class ClusterOperations(Handle):
 
     @operation
     def move_coordinator(self, group_id: str, node: int) -> None:
-        """Make another broker the coordinator of a group and of all groups on its ``__consumer_offsets`` partition.
+        """Make a broker the coordinator of a group, and of all groups in the same partition of ``__consumer_offsets``.
 
         Pending requests of these groups are answered with NOT_COORDINATOR.
 
         Args:
             group_id: The group, which need not exist.
-            node: Id of the broker, which must be running and a replica of that partition.
+            node: Id of the new coordinator. The broker must be running, and must be a replica of the partition.
 
         Raises: FailoverError if the broker cannot become the coordinator.
         """
@@ -461,12 +462,12 @@ class ClusterOperations(Handle):
 
     @operation
     def move_leader(self, topic: str, partition: int, node: int) -> None:
-        """Make another broker the leader of a partition.
+        """Make a broker the leader of a partition.
 
         Args:
             topic: The topic, which must exist.
             partition: Index of the partition.
-            node: Id of the broker, which must be running and a replica of the partition.
+            node: Id of the new leader. The broker must be running, and must be a replica of the partition.
 
         Raises: FailoverError if the broker cannot become the leader; UnknownTopicError.
         """
@@ -509,7 +510,8 @@ class ClusterOperations(Handle):
 
     @operation
     def lose_records(self, topic: str, partition: int, count: int) -> int:
-        """Elect an unclean leader that lacks the last records of a partition; return the new log end offset.
+        """Elect an unclean leader whose log does not contain the last records of a partition. Return the new log end
+        offset.
 
         The new leader is a running follower; if no follower is running, the old leader. The leader epoch increases, and
         the lost offsets are assigned again to new records. A consumer whose position is after the end gets
@@ -559,7 +561,7 @@ class ClusterOperations(Handle):
 
         Raises:
             PortInUseError: Another process uses the port of a stopped broker.
-            ResetError: The cluster has a data directory, whose content would be lost.
+            ResetError: The cluster has a data directory, and its content would be lost.
         """
         self._restart()
 

@@ -112,7 +112,7 @@ class Plan:
         Args:
             nodes: The brokers of the cluster and their addresses.
             clock: The clock to restart. It stays stopped if the plan's clock is ``"manual"``.
-            data_dir: The data directory, whose topics are kept; None for a cluster in memory.
+            data_dir: The data directory; None for a cluster in memory. The topics in the directory are kept.
 
         Raises: SettingsError if a topic of the directory has fewer partitions than the plan; DataDirError.
         """

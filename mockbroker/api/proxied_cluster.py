@@ -178,13 +178,13 @@ class ProxiedCluster(Cluster):
         """Close connections of clients; return the number of closed connections.
 
         Args:
-            connection_id: Number of one connection.
-            client_id: Glob of client ids.
+            connection_id: Number of one connection; None to use ``client_id``.
+            client_id: Client id, with the wildcards ``*`` and ``?``; None to use ``connection_id``.
             reset: True to send a TCP reset.
 
         Raises:
             UnknownConnectionError: No connection with this number is open.
-            ValueError: Neither or both of ``connection_id`` and ``client_id`` are given, or the glob is invalid.
+            ValueError: Both arguments or none of them are given, or the wildcards are not valid.
         """
         closed = selected(self.connections(), connection_id, client_id)
         for number in closed:

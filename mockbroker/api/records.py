@@ -30,9 +30,7 @@ class TopicExistsError(SettingsError, ConflictError):
 
 
 class InternalTopicError(ConflictError):
-    """The error for an operation that is not allowed on an internal topic, in which the coordinators store their
-    records.
-    """
+    """The error for an operation that is not allowed on an internal topic, such as ``__consumer_offsets``."""
 
 
 class NotCompactedError(ConflictError):
@@ -149,7 +147,7 @@ def delete_records(broker: Broker, topic: str, index: int, before: int) -> tuple
 
 
 def lose_records(broker: Broker, topic: str, index: int, count: int, now: float) -> tuple[int, Effects]:
-    """Elect an unclean leader that lacks the last records of a partition.
+    """Elect an unclean leader whose log does not contain the last records of a partition.
 
     Args:
         broker: The state of the cluster.
@@ -204,7 +202,7 @@ def read(broker: Broker, topic: str, partition: int | None = None, *, committed:
         broker: The state of the cluster.
         topic: Name of the topic.
         partition: Index of the partition; None for all.
-        committed: True to return only records below the last stable offset, without those of aborted transactions.
+        committed: True to return only records before the last stable offset, and no records of aborted transactions.
 
     Raises: UnknownTopicError; kwire.WireError if a client wrote a batch that cannot be decoded.
     """

@@ -1,7 +1,7 @@
 """The checks of ``assert_delivered`` and ``assert_acknowledged``, for the records of share groups (KIP-932).
 
-Each function returns the message of the failed assertion, which shows deliveries, acknowledgements and events; "" if
-the assertion holds.
+Each check returns the message of the failed assertion; "" if the assertion holds. The message shows deliveries,
+acknowledgements and events.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Step:
         return "  ".join(details)
 
     def what(self) -> str:
-        """Return the step as text: a delivery, or the type of the acknowledgement."""
+        """Return a text that describes this delivery or acknowledgement."""
         if self.kind is None:
             return f"acquired (delivery {self.delivery_count})"
         return NAMES.get(self.kind, f"acknowledged with type {self.kind}")
@@ -113,7 +113,7 @@ def repeated_deliveries(
         group_id: Id of the share group.
         requests: The ShareFetch and ShareAcknowledge requests.
         events: All events.
-        topics: The topics, whose ids are in the requests.
+        topics: The topics of the cluster, to find the name for a topic id.
         topic: Name of the topic to check; None for all topics.
         at_most: The highest allowed number of deliveries.
     """
@@ -187,7 +187,7 @@ def _steps(group_id: str, requests: Iterable[Request], topics: ClusterState, top
     Args:
         group_id: Id of the share group.
         requests: The ShareFetch and ShareAcknowledge requests.
-        topics: The topics, whose ids are in the requests.
+        topics: The topics of the cluster, to find the name for a topic id.
         topic: Only the records of this topic; None for all.
     """
     own = (request for request in requests if request.body.group_id == group_id)
@@ -346,7 +346,7 @@ def _incomplete(key: StateKey, broker: Broker) -> Iterator[tuple[int, int]]:
     """Yield first and last offset of each range of records whose delivery is not complete.
 
     Args:
-        key: The share partition, whose topic exists.
+        key: The share partition. Its topic must exist.
         broker: The state of the cluster.
     """
     state = broker.share_states.state(key)

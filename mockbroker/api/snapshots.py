@@ -43,7 +43,7 @@ class GroupSnapshot:
         state: Classic groups: Empty, PreparingRebalance, CompletingRebalance, Stable. Consumer groups (KIP-848): Empty,
             Assigning, Reconciling, Stable. Streams groups: the states of consumer groups, and NotReady. Share groups:
             Empty, Stable. All types: Dead if the group does not exist.
-        generation: The generation of a classic group; the group epoch of a group of another type.
+        generation: Classic group: the generation. All other types of groups: the group epoch.
         protocol_type: ``consumer`` for groups of consumers; "" before the first member joins.
         protocol: The partition assignment strategy or server-side assignor; None before one is chosen.
         leader: Member id of the leader of a classic group; "" without a leader, and in groups of all other types.

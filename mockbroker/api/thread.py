@@ -84,7 +84,7 @@ class BrokerThread:
             raise self.failure
 
     def handle(self) -> ThreadCluster:
-        """Return a handle of the cluster, which is valid until ``start_over``."""
+        """Return a handle of the cluster. The handle is valid until ``start_over`` is called."""
         return self.call(lambda cluster: ThreadCluster(self, cluster))
 
     def start_over(
@@ -200,7 +200,7 @@ class BrokerThread:
 class ThreadClock(ThreadHandle, ClockOperations):
     """The clock of a cluster that runs in its own thread, usable from any thread and any event loop.
 
-    The methods are those of ``Clock``; ``advance`` blocks until the clock has been moved.
+    The clock has the methods of ``Clock``. ``advance`` blocks until the clock has been moved.
     """
 
     def __init__(self, cluster: ThreadCluster) -> None:

@@ -103,7 +103,7 @@ class _Event(Protocol):
 
 
 async def done(future: Future[Any]) -> None:
-    """Wait in trio or asyncio until a future of another thread is done."""
+    """Wait, in a task of trio or asyncio, until a future of the broker's thread is done."""
     event: _Event
     call_soon: Callable[[Callable[[], None]], object]
     if trio.lowlevel.in_trio_task():

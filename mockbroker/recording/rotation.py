@@ -18,7 +18,8 @@ class Limits:
     """The limits of one recording file. When a limit is reached, the recording continues in a new file.
 
     Attributes:
-        size: Size in bytes above which the next frame is written to another file; None for no limit.
+        size: Size of a file in bytes. When a file has this size, the next frame is written to a new file. None for no
+            limit.
         seconds: Time span of a file in seconds; None for no limit.
     """
 

@@ -1,4 +1,6 @@
-"""The clock of a replay, which delays responses: trio's clock, or one that is stopped and advanced by commands."""
+"""The clock of a replay, by which responses are delayed. It follows trio's clock until a command stops or advances
+it.
+"""
 
 from __future__ import annotations
 

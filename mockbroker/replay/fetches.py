@@ -1,4 +1,4 @@
-"""The recorded records by partition and offset, from which every Fetch is answered.
+"""The recorded records by partition and offset. They are the source of all responses to live Fetch requests.
 
 A live Fetch may contain partitions that the recording contains in different requests.
 """

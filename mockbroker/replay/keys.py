@@ -138,6 +138,6 @@ def difference(one: Any, two: Any, path: str = "") -> str | None:
 
 
 def _shown(value: Any) -> str:
-    """Return a value as text, of which at most MAX_SHOWN characters are shown."""
+    """Return a value as text, shortened to MAX_SHOWN characters."""
     text = repr(value)
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"

@@ -58,9 +58,9 @@ class Departure:
 class Player:
     """The state of one replay.
 
-    A request gets the first unused response to an equal recorded request, preferably of the same client id. A Fetch is
-    answered by partition and offset. If clients send a request more often than in the recording, the last response of
-    some APIs is repeated, and a heartbeat of a recorded member succeeds.
+    A request gets the first unused response to an equal recorded request, preferably of the same client id. A Fetch
+    gets the recorded records at its partitions and offsets. If clients send a request more often than in the recording,
+    the last response of some APIs is repeated, and a heartbeat of a recorded member succeeds.
 
     Args:
         script: The recording.

@@ -24,7 +24,7 @@ class Answered:
 
     Attributes:
         version: API version of the request.
-        response_version: Version of the response, which differs from that of the request only for ApiVersions.
+        response_version: Version of the response. It differs from ``version`` only for ApiVersions.
         latency: Seconds from the request to the response.
         is_used: True if a live request was answered with this response.
         api_key: API key of the request.

@@ -28,7 +28,7 @@ Visit = Callable[[str, Any], Any]  # takes the name and the value of a field, an
 
 
 class Variables:
-    """The translation between ids in the recording and the ids that live clients use instead, as pairs."""
+    """The pairs of an id in the recording and the id that a live client uses instead, for example a member id."""
 
     def __init__(self) -> None:
         self._live: dict[str, str] = {}
@@ -43,7 +43,7 @@ class Variables:
         return self._recorded.get(live)
 
     def can_bind(self, recorded: str, live: str) -> bool:
-        """Return whether two ids are a pair, or can become one because neither belongs to another pair.
+        """Return whether two ids are a pair, or can become a pair because none of them is in a pair yet.
 
         Args:
             recorded: Id in the recording.

@@ -158,7 +158,7 @@ class ClientMetrics:
             instance_id: Id of the client instance.
             attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
             now: The broker's time in seconds.
-            subscription_id: Subscription id in the request, which must be the current one of the client.
+            subscription_id: Subscription id in the request. It must be equal to the client's current subscription id.
             terminating: Whether the client sends no push after this one.
             compression: Compression type of the metrics.
             size: Size of the metrics in bytes, compressed.
