@@ -26,10 +26,10 @@ Replace = Callable[["Bodies", Any, Any, Context], Any]  # of the value of a fiel
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The fields of a struct class to replace, with the replacement of each field.
+    """The fields of a struct class that are replaced, with the function that replaces each field.
 
     Attributes:
-        steps: name of each field, and the function that returns its new value.
+        steps: pairs of the name of a field and the function that returns the new value of the field.
         assignor: name of the field that contains the group's assignor; None if the struct has no such field.
         has_type: True if the struct contains the protocol type of the group.
         flexible: True if the struct may have unknown tagged fields.
@@ -49,7 +49,7 @@ class Bodies:
         keep_topics: True to keep the names and ids of topics.
 
     Attributes:
-        dropped: number of undecodable values that were dropped, by kind.
+        dropped: number of record batches that could not be decoded and were left out, by reason.
     """
 
     def __init__(self, names: Pseudonyms, *, keep_topics: bool = False) -> None:
@@ -60,7 +60,7 @@ class Bodies:
         self.stored = Stored(names, self.replace)
 
     def replace(self, message: Any, version: int, context: Context | None = None) -> None:
-        """Replace the strings and bytes of a decoded message in place.
+        """Replace the strings and bytes of a decoded message in place, and redact its secrets.
 
         Args:
             message: decoded request, response or blob.
@@ -87,7 +87,10 @@ class Bodies:
         return topic_id if self.keep_topics else self.names.uuid(topic_id)
 
     def coordinator_key(self, key: str) -> str:
-        """Return the pseudonym of a coordinator key: a group id, a transactional id or a share partition."""
+        """Return the pseudonym of a coordinator key: a group id, a transactional id or a share partition.
+
+        In a share partition (``group:topic id:partition``), the group id and the topic id are replaced.
+        """
         match = SHARE_KEY.fullmatch(key)
         if match is None:
             return self.names.text(key)
@@ -126,7 +129,7 @@ def _step(field: str, slot: Slot, node: Node) -> Replace | None:
     Args:
         field: qualified name of the field, such as ``JoinGroupRequest.Protocol.name``.
         slot: entry of the field in the layout of its struct.
-        node: layout of the field, or of the elements of an array.
+        node: layout of the content: that of the field, or that of the elements if the field is an array.
     """
     if slot.name in fields.HARMLESS or field in fields.HARMLESS:
         return None

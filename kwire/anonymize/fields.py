@@ -1,7 +1,7 @@
 """Lists of the fields that anonymization treats specially.
 
-The strings of the fields in HARMLESS are not replaced. Other lists name the fields that contain host names or topics.
-All other strings are replaced by pseudonyms.
+The strings of the fields in HARMLESS are not replaced. Further lists contain the fields with host names and topics,
+which are replaced by pseudonyms of hosts and topics. All remaining strings are replaced by pseudonyms of text.
 
 An entry is the name of a field in any message (``mechanism``), or the qualified name of one field
 (``JoinGroupRequest.Protocol.name``).

@@ -30,7 +30,8 @@ class Anonymizer:
 
     Attributes:
         written: number of frames in the recording.
-        dropped: number of dropped values, by kind.
+        dropped: numbers of input data that are not in the recording, by kind: requests, responses, record batches,
+            packets and damaged positions.
     """
 
     def __init__(self, names: Pseudonyms, writer: RecordingWriter, *, keep_topics: bool = False) -> None:
@@ -46,7 +47,8 @@ class Anonymizer:
         """Yield the bytes of the recording, in parts.
 
         Args:
-            reading: capture, opened with ``raw`` and without ``redacted``.
+            reading: reader of the capture, which was opened with ``raw`` (it keeps the bytes of frames) and without
+                ``redacted`` (it keeps secrets, which this class replaces).
         """
         yield self._writer.begin()
         for item in in_order(reading, every_connection=True):
@@ -79,7 +81,9 @@ class Anonymizer:
         self.written += 1
 
     def _request(self, call: Call) -> bytes | None:
-        """Return the anonymized request of a call; None for a SASL token or a request that was not captured.
+        """Return the frame of the anonymized request of a call.
+
+        The result is None for a SASL token, and for a request that was not captured or whose API key is unknown.
 
         Raises: WireError if the bytes of the request are not valid.
         """
@@ -96,7 +100,9 @@ class Anonymizer:
         return frame + self._names.data(request.trailing)
 
     def _response(self, call: Call) -> bytes | None:
-        """Return the anonymized response of a call; None if the response was not captured or its API is unknown.
+        """Return the frame of the anonymized response of a call.
+
+        The result is None if the response was not captured, or its API key or version is unknown.
 
         Raises: WireError if the bytes of the response are not valid.
         """

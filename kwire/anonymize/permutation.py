@@ -43,14 +43,14 @@ class Permutation:
                 return number
 
     def _feistel(self, number: int, rounds: range, swap: bool) -> int:
-        """Apply rounds of the Feistel network to a number.
+        """Apply rounds of the Feistel network to a number, and return the result.
 
-        In reverse order and with ``swap``, the same rounds compute the inverse of the permutation.
+        If the rounds are applied in reverse order and with ``swap``, the result is the inverse of the permutation.
 
         Args:
             number: number to permute.
             rounds: numbers of the rounds, in the order in which they are applied.
-            swap: True to swap both halves of the number.
+            swap: True to swap both halves of the number, before the first round and after the last round.
         """
         left, right = number >> self._half, number & self._mask
         if swap:

@@ -51,7 +51,7 @@ class Pseudonyms:
         self.uuid = lru_cache(NAMES)(self._uuid)
 
     def data(self, original: bytes) -> bytes:
-        """Return the pseudonym of bytes."""
+        """Return the pseudonym of bytes, which has the same length."""
         size = len(original)
         if size >= SHORT:
             return shake_256(self._mac("data", original)).digest(size)
@@ -59,7 +59,11 @@ class Pseudonyms:
         return number.to_bytes(size, "big")
 
     def _text(self, original: str) -> str:
-        """Return the pseudonym of text. The pseudonym of a valid topic name is a valid topic name."""
+        """Return the pseudonym of text, which has the same length in bytes.
+
+        The pseudonym of a valid topic name is a valid topic name. Empty text and the texts in CONSTANTS are returned
+        unchanged.
+        """
         if not original or original in CONSTANTS:
             return original
         raw = original.encode("utf-8", "surrogatepass")
@@ -92,7 +96,7 @@ class Pseudonyms:
         return self._ipv6(name if "." in name else str(address)) + (percent and f"%{self.text(zone)}")
 
     def endpoint(self, original: str) -> str:
-        """Return the pseudonym of ``host:port``. The port is not changed."""
+        """Return the pseudonym of ``host:port``. The port is not changed. Text without a port is replaced as a host."""
         host, colon, port = original.rpartition(":")
         if not colon or not port.isdecimal():
             return self.host(original)
@@ -119,7 +123,7 @@ class Pseudonyms:
         return "".join(reversed(digits))
 
     def _ipv4(self, original: str) -> str:
-        """Return the pseudonym of an IPv4 address: an IPv4 address whose numbers have as many digits."""
+        """Return the pseudonym of an IPv4 address: an IPv4 address of the same length, with dots at the same places."""
         ranges = [((0, 10), (10, 100), (100, 256))[len(octet) - 1] for octet in original.split(".")]
         number, size = 0, 1
         for octet, (low, high) in zip(original.split("."), ranges, strict=True):

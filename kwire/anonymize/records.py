@@ -28,7 +28,7 @@ class Batches:
 
     Args:
         names: pseudonyms of text and bytes.
-        dropped: counter of dropped batches by kind, which the converter increases.
+        dropped: counter of the batches that are left out, by reason. The converter increases the counter.
     """
 
     def __init__(self, names: Pseudonyms, dropped: Counter[str]) -> None:
@@ -38,7 +38,8 @@ class Batches:
     def replace(self, data: bytes) -> bytes:
         """Return the content of a records field with replaced keys, values and headers.
 
-        A batch that cannot be decoded is left out, and so are all batches after it.
+        A batch that cannot be decoded or is incomplete is left out, and so are all batches after it. ``dropped`` then
+        increases by 1.
         """
         batches: list[bytes] = []
         end = 0

@@ -1,7 +1,7 @@
-"""Replacement of the contents of messages that are stored in bytes fields of group requests and responses.
+"""Replacement of names in messages that are stored in bytes fields of group requests and responses.
 
-These messages are subscriptions and assignments of consumers, Connect and Streams. Bytes that are not exactly one such
-message are replaced by a pseudonym of the bytes.
+These messages are subscriptions and assignments of consumers, Connect and Streams. If the bytes of a field cannot be
+decoded as such a message, they are replaced by a pseudonym of the bytes.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ STREAMS_ASSIGNOR, STICKY, COOPERATIVE_STICKY = "stream", "sticky", "cooperative-
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """The properties of a group that select the message class for the bytes fields of its requests and responses.
+    """The properties of a group that determine which class of message the bytes fields of its requests contain.
 
     Attributes:
         protocol_type: protocol type of the group; None if unknown.
@@ -38,7 +38,7 @@ class Context:
 
 
 class Stored:
-    """A converter that replaces the contents of messages inside bytes fields.
+    """A converter that replaces strings and bytes in messages that are stored in bytes fields.
 
     Args:
         names: pseudonyms of bytes.
@@ -51,7 +51,7 @@ class Stored:
         self._replace = replace
 
     def inside(self, field: str, data: bytes, context: Context) -> bytes:
-        """Return a subscription or assignment with replaced contents.
+        """Return the content of a bytes field with a subscription or an assignment, with replaced strings and bytes.
 
         Args:
             field: qualified name of the field, a key of ``INSIDE``.
@@ -66,12 +66,14 @@ class Stored:
         return self._names.data(data)
 
     def allocation(self, data: bytes) -> bytes:
-        """Return the assignment that a Connect worker sends in its metadata, with replaced contents."""
+        """Return the assignment that a Connect worker sends in its metadata, with replaced strings and bytes."""
         new = self._message("ConnectAssignment", data, Context(CONNECT))
         return self._names.data(data) if new is None else new
 
     def user_data(self, owner: type, data: bytes, context: Context) -> bytes:
-        """Return the user data of a subscription or an assignment, with replaced contents.
+        """Return the user data of a subscription or an assignment, with replaced strings and bytes.
+
+        User data of an unknown assignor is replaced by a pseudonym of the bytes.
 
         Args:
             owner: class of the subscription or assignment.
@@ -86,7 +88,9 @@ class Stored:
         return self._names.data(data) if new is None else new
 
     def _message(self, name: str, data: bytes, context: Context) -> bytes | None:
-        """Return a stored message with replaced contents; None if the bytes are not exactly one such message.
+        """Return a stored message with replaced strings and bytes.
+
+        The result is None if the bytes are not valid, or if bytes follow the message.
 
         Args:
             name: Kafka's name of the message.

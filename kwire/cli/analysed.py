@@ -27,8 +27,8 @@ class Part:
     Attributes:
         number: number of the part, from 1.
         tables: rows by table name.
-        reading: the Reading of the files, which lists damaged files so far.
-        begin: end of the part before, in microseconds since 1970; 0 for the first part.
+        reading: reader of the input. Its problems are those of all parts so far.
+        begin: end of the previous part, in microseconds since 1970; 0 for the first part.
         end: end of the part, in microseconds since 1970; 0 for a whole capture.
         is_last: True if the input has ended.
     """
@@ -50,15 +50,15 @@ def analysed(
     keylog: KeyLog | None = None,
     **options: Any,
 ) -> tuple[dict[str, list[Row]], Reading]:
-    """Return the tables of a capture by name, and the Reading of its files, which lists damaged files.
+    """Read and analyse a capture. Return its tables by name, and the reader, whose ``damage`` lists damaged files.
 
     Args:
         paths: files or folders of the capture.
         capture_id: value of the column ``capture_id``.
-        ports: ports of brokers; other traffic is ignored. Empty for all ports.
+        ports: ports of brokers. Traffic of all further ports is ignored. Empty to read all ports.
         interface: network interface that is read instead of ``paths`` until Ctrl-C; None to read ``paths``.
         keylog: secrets of TLS connections; None to use only the secrets in pcapng files.
-        options: further arguments of ``run.analyse``.
+        options: further keyword arguments of ``run.analyse``.
 
     Raises: click.UsageError for a path that cannot be read; click.ClickException for an interface that cannot be read.
     """
@@ -77,22 +77,23 @@ def analysed_parts(
     in_parts: bool = True,
     **options: Any,
 ) -> Iterator[Part]:
-    """Yield the tables of a stream in parts, as soon as each ends; of files, one part with the whole capture.
+    """Read and analyse captures, and yield their tables in one or more parts.
 
-    Memory holds the calls of one part. A part of a stream ends after MOST_CALLS calls. In the tables of a part, groups
-    continue from the part before: rows about earlier times are not repeated, except of current members.
+    Files are one part. A stream (stdin or a network interface) is divided into parts of at most MOST_CALLS calls, so
+    that memory stays bounded. The tables of a part are yielded as soon as the part ends. Groups continue from part to
+    part. Rows that the tables of earlier parts contain are not repeated, except the rows of current members.
 
     Args:
-        paths: as in ``analysed``, and the following ones.
-        capture_id: value of the column ``capture_id``; the number of the part follows it from the second part on.
-        ports: ports of brokers.
-        interface: network interface.
-        keylog: secrets of TLS connections.
-        every_us: length of a part in microseconds of the capture; None for parts of MOST_CALLS calls.
-        in_parts: False to return one part also of a stream.
-        options: further arguments of ``run.analyse``.
+        paths: files or folders of the capture, or ``-`` for stdin.
+        capture_id: value of the column ``capture_id``. From the second part on, the number of the part is appended.
+        ports: ports of brokers. Traffic of all further ports is ignored. Empty to read all ports.
+        interface: network interface that is read instead of ``paths`` until Ctrl-C; None to read ``paths``.
+        keylog: secrets of TLS connections; None to use only the secrets in pcapng files.
+        every_us: maximum length of a part of a stream, in microseconds of packet time; None for no maximum.
+        in_parts: False to yield one part even for a stream.
+        options: further keyword arguments of ``run.analyse``.
 
-    Raises: click.UsageError, click.ClickException, as ``analysed``.
+    Raises: click.UsageError for a path that cannot be read; click.ClickException for an interface that cannot be read.
     """
     with rare_garbage_collection(), opened_ring(paths, interface) as ring:
         try:
@@ -117,7 +118,11 @@ def analysed_parts(
 
 
 class _Feed:
-    """The items of a Reading, divided into parts. ``is_over``: whether the input has ended."""
+    """A reader that divides the calls, connections and problems of an input into parts.
+
+    Attributes:
+        is_over: True if the input has ended.
+    """
 
     def __init__(self, reading: Reading) -> None:
         self.is_over = False
@@ -131,8 +136,8 @@ class _Feed:
         """Yield the calls of the next part.
 
         Args:
-            every_us: length of the part in microseconds; None for no limit.
-            most: maximum number of calls; None for no limit.
+            every_us: maximum length of the part in microseconds; None for no maximum.
+            most: maximum number of calls in the part; None for no maximum.
         """
         count, begin = 0, None
         if self._next is not None:
@@ -155,13 +160,16 @@ class _Feed:
         self.is_over = True
 
     def taken_connections(self) -> Iterator[Connection]:
-        """Yield the connections of the part, which ended in it or are open; evaluated after the calls."""
+        """Yield the connections that ended in the part, and the connections that are open at its end.
+
+        The result must be iterated after all calls of the part.
+        """
         ended, self._connections = self._connections, []
         yield from ended
         yield from self._reading.open_connections
 
     def taken_problems(self) -> Iterator[Problem | Skipped]:
-        """Yield the problems of the part; evaluated after the calls."""
+        """Yield the damage and skipped packets in the part. The result must be iterated after all calls of the part."""
         problems, self._problems = self._problems, []
         yield from problems
 
@@ -171,5 +179,8 @@ def _moment(call: Call) -> int:
 
 
 def is_table_folder(path: str) -> bool:
-    """Return whether a path is a folder of tables that ``kwire pipeline`` or ``kwire groups --tables`` has written."""
+    """Return whether a path is a folder of tables, which ``kwire pipeline`` or ``kwire groups --tables`` has written.
+
+    The function only checks that the table ``rebalances`` exists.
+    """
     return (Path(path) / "rebalances").is_dir()

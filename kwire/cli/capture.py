@@ -113,7 +113,7 @@ def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
 
 
 def columns() -> dict[str, Column]:
-    """Return the columns that the filter of the option ``--where`` can use, by name."""
+    """Return the columns that the filter of ``--where`` can use, by name: type and allowed values of each column."""
     values: dict[str, Sequence[str]] = {
         "api_name": [api.name for api in APIS.values()],
         "direction": DIRECTIONS,
@@ -126,9 +126,11 @@ def columns() -> dict[str, Column]:
 
 
 def _opened(output: str | None) -> AbstractContextManager[IO[bytes]]:
-    """Open the output file for writing, as a context manager.
+    """Open the output file for writing, for a ``with`` block.
 
     ``output``: path of the file; None for stdout, which stays open after the block.
+
+    Raises: click.UsageError if the file cannot be written.
     """
     if output is None:
         return nullcontext(sys.stdout.buffer)
@@ -143,9 +145,9 @@ def _write(rows: Iterator[Row], form: str, out: IO[bytes], *, at_once: bool = Fa
 
     Args:
         rows: rows of frames and problems.
-        form: "table" or "parquet".
+        form: "table" for lines of text, or "parquet".
         out: output file, open for writing.
-        at_once: True to flush the file after each row.
+        at_once: True to flush the file after each line of text. Ignored for "parquet".
     """
     first = next(rows, None)
     if first is not None:

@@ -65,6 +65,8 @@ def _tables(path: str, problems: list[object], notes: list[str]) -> Tables:
         path: capture file, folder of capture files, or folder of tables.
         problems: list to which damaged positions of files are added.
         notes: list to which lines about skipped packets and undecoded connections are added.
+
+    Raises: click.UsageError or click.ClickException for a path that cannot be read.
     """
     if is_table_folder(path):
         try:
@@ -111,7 +113,10 @@ def _number(value: float | None) -> str:
 
 
 def _change(each: Difference) -> str:
-    """Return the text of the change of a measure, such as ``x 2.1 per hour`` or ``new``."""
+    """Return the text of the change of a measure, such as ``x 2.1 per hour`` or ``new``.
+
+    The text is "" if the value did not change or is missing in one of the captures.
+    """
     is_rate = each.rate_before is not None and each.rate_after is not None
     first, second = (each.rate_before, each.rate_after) if is_rate else (each.before, each.after)
     per = " per 1,000 calls" if each.kind == "error" else " per hour"

@@ -144,7 +144,9 @@ def places(explanation: Explanation, depth: int = 0, within: str = "") -> Iterat
 def json_lines(explanation: Explanation, flat: bool) -> Lines:
     """Yield one JSON object for each ``Piece`` of an explanation.
 
-    ``flat``: True to leave out pieces whose bytes all belong to inner pieces.
+    Args:
+        explanation: explanation of a frame.
+        flat: True to leave out pieces whose bytes all belong to the pieces that they contain, such as structs.
     """
     for place in places(explanation):
         piece = place.piece
@@ -169,7 +171,11 @@ class Row:
     """A row of the text output before its cells are aligned.
 
     Attributes:
+        offset: text of the offset column.
+        bytes: bytes of the piece, in hex.
+        name: name or path of the piece.
         depth: level in the tree, by which the name is indented.
+        type: type of the value.
         value: text of the value, to the right of the other cells.
         more: meaning or error after the value. It is printed on separate lines if it does not fit.
         unread: True for bytes that could not be decoded.
@@ -200,7 +206,10 @@ class TextForm:
     paint: Callable[[str, str], str]
 
     def lines(self, explanation: Explanation) -> Lines:
-        """Yield a title, and one or more lines for each ``Piece``. The widths of the columns fit the frame."""
+        """Yield a title, one or more lines for each ``Piece``, and an empty line.
+
+        The widths of the columns are computed from the pieces of this explanation.
+        """
         yield self.paint("title", f"{explanation.name}, {len(explanation.frame)} bytes")
         rows = [row for place in places(explanation) for row in self.rows(place)]
         widths, step = self.widths(rows)
@@ -209,9 +218,9 @@ class TextForm:
         yield ""
 
     def widths(self, rows: Sequence[Row]) -> tuple[list[int], int]:
-        """Return the widths of the columns before the value, and the indentation per level of the tree.
+        """Return the widths of the columns to the left of the value, and the indentation per level of the tree.
 
-        All widths are in characters. The indentation is 1 if the columns would be too wide with 2.
+        Widths and indentation are in characters. The indentation is 2; it is 1 if values would have too little space.
         """
         offset, data = (max((len(cell) for cell in cells), default=0) for cells in zip(*map(_ends, rows), strict=True))
         kind = max((len(row.type) for row in rows if " " not in row.type), default=0)
@@ -231,7 +240,7 @@ class TextForm:
 
         Args:
             row: row with unaligned cells.
-            widths: widths of the columns before the value, in characters.
+            widths: widths of the columns to the left of the value, in characters.
             step: indentation per level of the tree, in characters.
         """
         cells = (

@@ -39,7 +39,7 @@ class FrameLine:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """Command line options that apply to input lines without these keys.
+    """The values of command line options, which are used for keys that are missing in an input line.
 
     Attributes:
         direction: "request" or "response".
@@ -77,7 +77,7 @@ class Defaults:
 
 
 def _integer(line: Mapping[str, Any], key: str, default: int | None) -> int:
-    """Return an integer of an input line, or the value of the command line option if the line does not have it.
+    """Return an integer of an input line. If the line does not have the key, return the value of the option.
 
     Args:
         line: JSON object of the input line.
@@ -107,12 +107,15 @@ def arguments(command: C) -> C:
 
 
 def work_through(source: str, work: lines.Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each input line.
+    """Print the result of a function for each input line. Exit with code 1 if a line was invalid.
 
     Args:
         source: path of a file, ``-`` for stdin, or the hex of one frame.
         work: function that returns the result for an input line.
-        text: True if the output is text. Then errors are printed only on stderr.
+        text: True if the output is text. Then errors are printed only on stderr. False to print errors also on stdout,
+            as JSON.
+
+    Raises: click.UsageError if stdin is a terminal, or if the file cannot be read.
     """
     if HEX.fullmatch(source) and not os.path.exists(source):
         lines.report("<argument>", iter([" ".join(source.split()).encode()]), work, text=text)

@@ -136,7 +136,7 @@ def command(
 
 
 def _name_of(paths: Sequence[str], interface: str | None) -> str:
-    """Return the default name of a capture: that of its first file, ``stdin``, or that of the interface."""
+    """Return the default name of a capture: the name of its first file, ``stdin``, or the name of the interface."""
     if not paths:
         return interface or ""
     return "stdin" if paths[0] == STDIN else Path(paths[0]).name
@@ -144,7 +144,16 @@ def _name_of(paths: Sequence[str], interface: str | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Output:
-    """The options about output. ``has_titles``: True to print a line with number and times before each part."""
+    """The options of ``kwire groups`` about output.
+
+    Attributes:
+        as_json: True to print JSON instead of text.
+        html: path of the HTML page; None for no page.
+        tables: folder for Parquet tables; None for no tables.
+        wanted: ids of the groups to show; empty to show all groups.
+        assignor: name of the assignor of ``--what-if``; None without the option.
+        has_titles: True to print a line with number and times before each part of a stream.
+    """
 
     as_json: bool
     html: Path | None
@@ -159,7 +168,7 @@ def _names_of(results: Tables) -> set[str]:
 
 
 def _print(part: Part, capture_id: str, options: _Output) -> bool:
-    """Print the groups of a part of the input, and write its tables and its page. Return whether it has groups.
+    """Print the groups of a part of the input, and write the tables and the page. Return False if it has no groups.
 
     Args:
         part: part of the input.
@@ -207,7 +216,7 @@ def _print(part: Part, capture_id: str, options: _Output) -> bool:
 def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of text about findings.
 
-    Each finding has a line with severity, detector, time and sentence, and then lines with its first evidence.
+    Each finding has two lines: severity, detector, time and sentence; then the first reference to its evidence.
 
     Args:
         rows: rows of the table ``findings``, the worst first.
@@ -228,7 +237,7 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
 
     Args:
         group: history of the group, from ``by_group.groups``.
-        several: True if groups of other clusters have the same id. Then the cluster is printed, too.
+        several: True if several clusters have a group with this id. Then the cluster is printed, too.
         assignor: name of the assignor of ``--what-if``; None without the option.
     """
     names = {member["member_id"]: member["name"] for member in group["members"]}
@@ -269,7 +278,8 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
 def _what_if(group: dict[str, Any], assignor: str, names: dict[str, str]) -> Iterator[str]:
     """Yield the lines about the results of the assignor of ``--what-if``.
 
-    Totals are first. Then follow the generations whose assignment by this assignor differs from the captured one.
+    Totals are first. Then follow the generations in which the assignment by this assignor differs from the captured
+    assignment.
 
     Args:
         group: history of the group, from ``by_group.groups``.

@@ -23,10 +23,11 @@ interface_option = click.option(
 
 @contextmanager
 def opened_ring(paths: Collection[str], interface: str | None) -> Iterator[PacketRing | None]:
-    """Open the network interface of the command line, for a ``with`` block; None if files or stdin are read.
+    """Open the network interface of the command line, for a ``with`` block. The value is None for files and stdin.
 
-    Ctrl-C inside the block ends the input instead of the command: of an interface at once, and of stdin when the
-    program that writes it ends, which gets the same Ctrl-C.
+    Inside the block, the first Ctrl-C ends the input of an interface instead of ending the command. For stdin, the
+    first Ctrl-C is ignored: the program that writes to stdin also gets Ctrl-C, and the input ends when this program
+    ends. For files, Ctrl-C ends the command.
 
     Args:
         paths: paths on the command line.
@@ -56,7 +57,12 @@ def opened_ring(paths: Collection[str], interface: str | None) -> Iterator[Packe
 
 
 def _reported(interface: str, error: OSError) -> click.ClickException:
-    """Return the error for an interface that cannot be read, with the remedy."""
+    """Return the exception for an interface that cannot be opened. Its message says what the user can do.
+
+    Args:
+        interface: name of the interface.
+        error: error of the operating system.
+    """
     name = one_line(interface)
     if error.errno in (errno.EPERM, errno.EACCES):
         return click.ClickException(

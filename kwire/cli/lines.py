@@ -76,12 +76,13 @@ def expect_input(context: click.Context) -> None:
 
 
 def work_through(source: str, work: Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line of a file or stdin. Exit with code 1 if a line was invalid.
+    """Print the result of a function for each line of a file or stdin. Exit with code 1 if a line was invalid.
 
     Args:
         source: path of a file, or ``-`` for stdin.
         work: function that returns the result for a line.
-        text: True if the output is text. Then errors are printed only on stderr.
+        text: True if the output is text. Then errors are printed only on stderr. False to print errors also on stdout,
+            as JSON.
 
     Raises: click.UsageError if stdin is a terminal, or if the file cannot be read.
     """
@@ -99,13 +100,14 @@ def work_through(source: str, work: Work, *, text: bool = False) -> None:
 
 
 def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False) -> None:
-    """Print the result of ``work`` for each line that is not blank. Exit with code 1 if a line was invalid.
+    """Print the result of a function for each line that is not blank. Exit with code 1 if a line was invalid.
 
     Args:
         name: name of the input in error messages.
         lines: lines of the input, as bytes.
         work: function that returns the result for a line.
-        text: True if the output is text. Then errors are printed only on stderr.
+        text: True if the output is text. Then errors are printed only on stderr. False to print errors also on stdout,
+            as JSON.
     """
     refused = False
     for number, line in enumerate(lines, start=1):
@@ -129,9 +131,13 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
 def lines(stream: BinaryIO, name: str) -> Iterator[bytes]:
     """Yield the lines of a stream. A line longer than MAX_LINE bytes is cut after MAX_LINE + 1 bytes.
 
+    The caller can recognise a line that was cut by its length.
+
     Args:
         stream: binary stream to read.
         name: name of the stream in error messages.
+
+    Raises: click.ClickException if the stream cannot be read.
     """
     try:
         while line := stream.readline(MAX_LINE + 1):
@@ -270,12 +276,12 @@ def _print(result: Result) -> None:
 
 
 def columns() -> int:
-    """Return the width of text output in characters: WIDTH, or the width of the terminal if stdout is one."""
+    """Return the width of text output in characters: the width of the terminal, or WIDTH if stdout is no terminal."""
     return shutil.get_terminal_size((WIDTH, 0)).columns if sys.stdout.isatty() else WIDTH
 
 
 def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
-    """Check before the work begins that an output file can be written.
+    """Check before the work begins that the folder of an output file exists, and that the file is not an input file.
 
     Args:
         output: path of the output file; None for stdout.
@@ -296,9 +302,9 @@ def writable(output: str | Path | None, inputs: Iterable[str] = ()) -> None:
 
 
 def alone(paths: Collection[str]) -> None:
-    """Check that stdin (``-``) is not read together with other inputs.
+    """Check that stdin (``-``) is not read together with files.
 
-    Raises: click.UsageError.
+    Raises: click.UsageError if ``paths`` contains ``-`` and a second path.
     """
     if "-" in paths and len(paths) > 1:
         raise click.UsageError("- (stdin) cannot be combined with files")

@@ -97,7 +97,11 @@ def command(
 
 
 def frame(state: LiveState) -> Iterator[str]:
-    """Yield the lines of the groups with the latest events, and of their members."""
+    """Yield the lines of text that ``kwire top`` prints: totals, then groups with their members.
+
+    The groups with the latest events are first. At most MOST_GROUPS groups, and MOST_MEMBERS members of each group, are
+    included.
+    """
     calls = sum(api.requests for api in state.apis.values())
     lost = f"  {state.lost} packets lost" if state.lost else ""
     yield (
@@ -125,7 +129,7 @@ def content(state: LiveState, name: str) -> dict[str, Any]:
 
     Args:
         state: live state of all groups.
-        name: group id.
+        name: group id, which must be in ``state``.
     """
     group: LiveGroup = state.groups[name]
     lags = list(state.lags(group))

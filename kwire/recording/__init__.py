@@ -17,12 +17,11 @@ from kwire.recording.pcapng import PcapngFile
 class RecordingWriter(Protocol):
     """The interface of the writers of recordings.
 
-    The caller numbers the connections. Times are microseconds since 1970. The address of a client or broker is
-    ``host:port``.
+    The caller selects a different number for each open connection. Times are microseconds since 1970.
     """
 
     def begin(self) -> bytes:
-        """Return the first bytes of a file. The caller calls it again when the recording continues in another file."""
+        """Return the first bytes of a file. If the recording continues in a new file, call this method again."""
         ...
 
     def opened(self, connection: int, client: str, broker: str, time_us: int) -> bytes:
@@ -50,12 +49,13 @@ class RecordingWriter(Protocol):
     def frames(
         self, connection: int, to_broker: bool, data: Sequence[bytes], time_us: int
     ) -> Sequence[bytes | memoryview]:
-        """Return the bytes that record frames of one direction which have arrived together, in one or more buffers.
+        """Return the bytes that record several frames with the same direction and time, in one or more buffers.
 
         Args:
             connection: number of the connection.
             to_broker: True for requests, False for responses.
-            data: complete frames with their length prefixes, as pieces of one text of bytes.
+            data: complete frames with their length prefixes, divided into buffers. A frame may begin or end anywhere in
+                a buffer.
             time_us: time of the frames, in microseconds since 1970.
         """
         ...
@@ -79,7 +79,7 @@ WRITERS: Mapping[str, Callable[[], RecordingWriter]] = {
 
 
 def writer_of(path: PurePath) -> RecordingWriter | None:
-    """Return a writer for the format that the suffix of a path selects; None for an unknown suffix."""
+    """Return a writer for the format that belongs to the suffix of a path; None for an unknown suffix."""
     writer = WRITERS.get(path.suffix)
     return None if writer is None else writer()
 

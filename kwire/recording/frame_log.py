@@ -37,7 +37,13 @@ class FrameLog:
         return ["".join(lines).encode()]
 
     def _start(self, connection: int, to_broker: bool, time_us: int) -> str:
-        """Return the beginning of a line, up to the frame."""
+        """Return the beginning of a line: all text before the hex of the frame.
+
+        Args:
+            connection: number of the connection.
+            to_broker: True for a request, False for a response.
+            time_us: time of the frame, in microseconds since 1970.
+        """
         direction = "request" if to_broker else "response"
         return f'{{"time_us": {time_us}, {self._peers[connection]}, "direction": "{direction}", "hex": "'
 

@@ -34,7 +34,8 @@ class Endpoint:
 def endpoint_of(text: str) -> Endpoint:
     """Return the endpoint for the text ``host:port``.
 
-    A host name is replaced by an address in 10.0.0.0/8 that depends only on the name.
+    A host name is replaced by an address in 10.0.0.0/8 that depends only on the name. Without a valid port, the whole
+    text is the host, and the port is 9092.
     """
     host, colon, port = text.rpartition(":")
     if not (colon and port.isascii() and port.isdigit() and int(port) <= LAST_PORT):
@@ -52,9 +53,9 @@ class TcpConnection:
 
     Args:
         client: endpoint that opens the connection.
-        broker: endpoint that accepts the connection. If the client has an IPv6 address, the broker's IPv4 address is
+        broker: endpoint that accepts the connection. If only one of both endpoints has an IPv4 address, this address is
             converted to an IPv6 address.
-        initial: initial sequence number of the client, from which that of the broker is derived.
+        initial: initial sequence number of the client. The initial sequence number of the broker is derived from it.
     """
 
     __slots__ = ("_addresses", "_ends", "_ipv4", "_next", "_pseudo")
@@ -82,14 +83,14 @@ class TcpConnection:
         return [self._packet(to_broker, ACK | PUSH, part) for part in parts]
 
     def offloaded(self, to_broker: bool, payload: bytes | memoryview) -> bytes:
-        """Return the IP and TCP header of a packet that carries bytes in one direction.
+        """Return the IP and TCP headers of a packet that carries bytes in one direction.
 
-        The checksum in the TCP header is that of the addresses and the length only, as in packets that are captured on
-        the sender and whose checksum the network card computes.
+        The checksum in the TCP header is incomplete: it includes the addresses and the length, but not the payload.
+        Packets that are captured on the sending host are the same if the network card computes checksums (offloading).
 
         Args:
             to_broker: True for bytes from the client, False for bytes from the broker.
-            payload: at most 65,000 bytes.
+            payload: bytes that follow the headers, at most 65,000.
         """
         (source, from_port), (target, to_port) = self._ends[to_broker], self._ends[not to_broker]
         sequence = self._next[to_broker]
@@ -108,7 +109,7 @@ class TcpConnection:
         """Return the packets that close the connection.
 
         Args:
-            reset: True if the client resets the connection instead of closing it.
+            reset: True for a reset by the client (one packet), False for a close by both sides (three packets).
         """
         if reset:
             return [self._packet(True, RST | ACK)]
@@ -164,6 +165,6 @@ def checksum(total: int) -> int:
     """Return the Internet checksum of data (RFC 1071).
 
     Args:
-        total: sum of the 16-bit words of the data, which are not all 0.
+        total: sum of the 16-bit words of the data. At least one word must not be 0.
     """
     return 0xFFFF - (total % 0xFFFF or 0xFFFF)

@@ -27,7 +27,7 @@ ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connect
 class PcapngFile:
     """The writer that records the frames of each connection as packets of a TCP connection.
 
-    If another open connection has the same endpoints, a new connection gets another client port.
+    If a new connection has the same endpoints as an open connection, its client port is changed in the recording.
     """
 
     def __init__(self) -> None:
