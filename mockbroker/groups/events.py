@@ -129,10 +129,11 @@ Event = Join | Sync | Heartbeat | Leave
 class Evict:
     """The eviction of a member by an administrator or by a fault rule, in a group of any type.
 
-    The member's pending request and its next request are answered with UNKNOWN_MEMBER_ID.
+    The pending request of the member, and the next request with its member id, are answered with UNKNOWN_MEMBER_ID.
 
     Attributes:
-        member_id: Member id, or a member id that no JoinGroup has used yet (KIP-394). Other ids have no effect.
+        member_id: Member id of a member, or a member id that no JoinGroup has used yet (KIP-394). An unknown id has no
+            effect.
         reason: Reason in the journal event, such as "evicted by an administrator".
     """
 

@@ -46,12 +46,12 @@ class Imported:
     """The result of an import.
 
     Attributes:
-        groups: groups by group id; times are seconds since 1970.
-        records: records from which a group was rebuilt, by group id.
-        topics: topics by name.
-        passed_over: ids of skipped groups, by group type; only share groups are skipped.
+        groups: group id -> group; times of the groups are seconds since 1970.
+        records: group id -> replayed records from which the group was created.
+        topics: topic name -> topic.
+        passed_over: group type -> ids of skipped groups; only share groups are skipped.
         problems: files and records that could not be read.
-        notes: remarks that are not problems.
+        notes: remarks for the user that are not problems.
     """
 
     groups: dict[str, CoordinatedGroup] = field(default_factory=dict)
@@ -69,8 +69,8 @@ class _Replica:
     Attributes:
         path: directory of the replica.
         replay: the replayed records.
-        version: leader epoch and end offset of the last batch, by which the newest replica is chosen.
-        files: segment files by first offset.
+        version: leader epoch and end offset of the last batch. The replica with the highest version is imported.
+        files: first offset -> segment file.
     """
 
     path: Path

@@ -81,13 +81,14 @@ class Acquisition:
 
 
 def acquire(partition: SharePartition, request: Acquisition, fetch_offset: int, batches: Sequence[LogBatch]) -> None:
-    """Acquire available records for a member, as many as the limits allow. The result is added to ``request``.
+    """Acquire available records for a member, as many as the limits allow, and add them to ``request.acquired``.
 
     Args:
         partition: The share partition.
         request: The request of the member.
         fetch_offset: Offset from which the batches were read: ``partition.next_fetch_offset()``.
-        batches: Record batches of the log; the first one contains the fetch offset.
+        batches: Record batches of the log, in order. If compaction has not removed the fetch offset, the first batch
+            contains it.
     """
     if request.max_records <= 0 or not batches or batches[-1].last_offset < partition.start:
         return
@@ -113,13 +114,14 @@ def acquire(partition: SharePartition, request: Acquisition, fetch_offset: int, 
 
 
 def _limit(partition: SharePartition, request: Acquisition, fetch_offset: int, last: int) -> int:
-    """Limit a request to the maximum number of records in flight; return the last offset that may be acquired.
+    """Limit a request to the maximum number of records in flight, and return the last offset that may be acquired.
 
     If the maximum is reached, only records that are already in flight can be acquired.
 
     Args:
         partition: The share partition.
-        request: The request, whose ``max_records`` is reduced.
+        request: The request, whose ``max_records`` is reduced. The result may be 0 or negative: then no record may be
+            acquired.
         fetch_offset: Offset from which the batches were read.
         last: Last offset of the batches.
     """
@@ -210,16 +212,16 @@ def _end_of_batch(batches: Sequence[LogBatch], offset: int) -> int:
 
 
 def _divide(request: Acquisition, batches: Sequence[LogBatch], first: int, last: int) -> list[Acquired]:
-    """Return offsets that are to be acquired, divided into batches of at least ``batch_size`` records (see
-    Acquisition).
+    """Return a range of offsets to acquire, divided into smaller ranges at the start of record batches of the log.
 
-    Each batch begins at the start of a record batch of the log.
+    Each range has at least ``request.batch_size`` offsets, except the last. With AcquireMode.RECORD_LIMIT, the range is
+    not divided.
 
     Args:
         request: The request of the member.
         batches: Record batches of the log.
-        first: First offset.
-        last: Last offset.
+        first: First offset of the range.
+        last: Last offset of the range.
     """
     ranges: list[Acquired] = []
     if request.mode is not AcquireMode.RECORD_LIMIT and last - first + 1 > request.batch_size:

@@ -150,9 +150,10 @@ class SharePartition:
         return self.next_fetch_offset() != self.end + 1 or self.in_flight_count < self.max_in_flight
 
     def next_fetch_offset(self) -> int:
-        """Return the first offset that a member could acquire.
+        """Return the offset from which the leader must read the log for the next acquisition.
 
-        This is an available in-flight offset, or the offset after the last in-flight record.
+        This is the first in-flight offset that is available or missing in the stored state. If there is none, it is the
+        first offset after the in-flight records.
         """
         if not len(self.batches) or self.start > self.batches.last.last:
             self.may_have_available = False
@@ -204,10 +205,12 @@ class SharePartition:
         self.next_lock_end = min(self.next_lock_end, until)
 
     def released_state(self, run: Run) -> RecordState:
-        """Return the state of acquired records (``run``) after their release.
+        """Return the state that acquired records get when a member releases them.
 
-        The state is archived if the records have reached the delivery limit or are before the start offset; else
-        available.
+        The state is ARCHIVED if the records have reached the delivery limit or are before the start offset; else
+        AVAILABLE.
+
+        ``run``: the records.
         """
         if run.last < self.start or run.deliveries >= self.max_deliveries:
             return ARCHIVED

@@ -225,7 +225,8 @@ class Transactions(dict[str, Transaction]):
     def hold(
         self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
     ) -> None:
-        """Add a pending offset of a transaction to a group. The offset is committed when the transaction is committed.
+        """Store a pending offset of a transaction in a group: it is committed or discarded when the transaction
+        ends.
 
         Args:
             group: the group.
@@ -239,7 +240,8 @@ class Transactions(dict[str, Transaction]):
         self.add_pending_group(group.group_id, producer.producer_id)
 
     def add_pending_group(self, group_id: str, producer_id: int) -> None:
-        """Record that a group has pending offsets of the producer's transaction.
+        """Record that a group has pending offsets of a producer's transaction, so that the end of the transaction
+        updates the group.
 
         Args:
             group_id: the group id.
@@ -248,13 +250,16 @@ class Transactions(dict[str, Transaction]):
         self._pending_groups.setdefault(producer_id, set()).add(group_id)
 
     def tick(self, transactional_id: str, now: float) -> Ended:
-        """Handle a deadline of a transactional id: abort a transaction that timed out, or write delayed markers.
+        """Handle a deadline of a transactional id.
+
+        If the markers of the transaction are not written yet, write them. Else the transaction has timed out: fence its
+        producer, and abort the transaction.
 
         Args:
             transactional_id: transactional id.
             now: broker time, seconds.
 
-        Returns: the result.
+        Returns: the result, with the partitions in which markers were written.
         """
         txn = self[transactional_id]
         if txn.state in PREPARED:

@@ -35,8 +35,8 @@ class StreamsGroupSettings:
 def group_settings(group_id: str, context: Context) -> StreamsGroupSettings:
     """Return the settings of a streams group.
 
-    As in Kafka, if a group has any configuration set by IncrementalAlterConfigs, its other configurations have Kafka's
-    defaults, not the broker's settings.
+    Without configurations of the group, they are the broker's settings. If IncrementalAlterConfigs has set at least one
+    configuration of the group, each configuration that is not set has Kafka's default, as in Kafka.
 
     Args:
         group_id: Group id.

@@ -102,12 +102,12 @@ class StreamsMember:
 
 @dataclass(slots=True)
 class Owners:
-    """The processes that own each task.
+    """The owner processes of each task in a streams group.
 
-    A process owns the tasks that its members are assigned, and the tasks that they have not revoked yet.
+    A process owns the tasks that are assigned to its members, and the tasks that its members have not revoked yet.
 
     Attributes:
-        active: Task -> id of the process.
+        active: Active task -> id of the process.
         standby: Standby task -> ids of the processes.
         warmup: Warm-up task -> ids of the processes.
     """

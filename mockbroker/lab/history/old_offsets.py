@@ -33,7 +33,8 @@ def offset_of(group: str, topic: str, partition: int) -> str:
 
 
 class OldOffsets:
-    """The handlers for offsets in ZooKeeper.
+    """The handlers of all APIs for a broker that stores the offsets of OffsetCommit v0 and OffsetFetch v0 in
+    ZooKeeper.
 
     Args:
         zookeeper: the simulated ZooKeeper.
@@ -41,7 +42,7 @@ class OldOffsets:
         answer: function that is called with the effects (the response) after ZooKeeper has responded.
 
     Attributes:
-        handlers: API key -> handler, for all APIs; OffsetCommit v0 and OffsetFetch v0 use ZooKeeper.
+        handlers: API key -> handler. All requests except OffsetCommit v0 and OffsetFetch v0 are handled as usual.
     """
 
     def __init__(self, zookeeper: ZooKeeper, timeout: float, answer: Callable[[Effects], None]) -> None:

@@ -154,7 +154,7 @@ class Model:
             self.ended = [each for each in self.ended if each[0] > number]
 
     def delete(self, group: str) -> None:
-        """Remove the committed and pending offsets of a group."""
+        """Remove the committed and pending offsets of a group that was deleted. ``group``: group id."""
         for place in list(self.offsets.get(group, {})):
             self._change((group, place), None)
         self.offsets.pop(group, None)
@@ -162,7 +162,9 @@ class Model:
         self.settle(group, {})
 
     def committed_by_itself(self, group: str, offsets: Mapping[str, Mapping[int, int]]) -> None:
-        """Record that the broker completed the commit of a transaction after a crash, without a request.
+        """Record that the broker committed offsets of a transaction after a crash, without a request.
+
+        The model adopts the offsets if they are the pending offsets of a transaction in ``undecided``.
 
         Args:
             group: group id.
@@ -193,7 +195,10 @@ class Model:
         self.unsettled = [transaction for transaction in self.unsettled if transaction]
 
     def load(self, group: str, committed: Mapping[Place, int], pending: Collection[int]) -> None:
-        """Record that a coordinator has loaded a group. Transactions may have ended before the load.
+        """Record that a coordinator has loaded a group.
+
+        A transaction in ``undecided`` without a pending offset in the loaded group has ended. It was committed if the
+        loaded group has its offsets, else aborted.
 
         Args:
             group: group id.
@@ -235,11 +240,12 @@ class Model:
                 self._end(producer_id, gone)
 
     def _end(self, producer_id: int, held: dict[Key, Stored]) -> None:
-        """Store the pending offsets of a transaction in ``ended`` until its end is acknowledged.
+        """Record that a transaction has ended, by storing its pending offsets in ``ended`` until the end is
+        acknowledged.
 
         Args:
             producer_id: producer id.
-            held: pending offsets of the transaction, by key.
+            held: pending offsets of the transaction, by key (group with partition).
         """
         self.order += 1
         self.ended.append((self.order, producer_id, held))

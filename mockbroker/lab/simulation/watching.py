@@ -63,7 +63,8 @@ class Watcher:
         """Observe an event that the broker has added to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Observe a response that is ready. It may still wait for the disk.
+        """Observe a response that the broker has produced. The response may not be sent yet, because it waits for a
+        disk sync.
 
         Args:
             broker: the cluster.
@@ -84,9 +85,10 @@ class Watcher:
         """
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Observe a request of which the broker is about to handle another slice (part of limited size).
+        """Observe a request of which the broker is about to handle another slice.
 
-        After the slice, ``handled`` is called.
+        A slice is the part of a request that is handled before other requests get a turn. After the slice, ``handled``
+        is called.
 
         Args:
             broker: the cluster.
@@ -95,10 +97,10 @@ class Watcher:
         """
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """Observe offsets that a commit, or a slice (part of limited size) of the commit, has stored, as the journal
-        reports.
+        """Observe offsets that the broker has stored for a commit, as the journal reports. The response follows
+        later.
 
-        The response follows later.
+        The offsets may be only a part of the commit: the slice that is handled before other requests get a turn.
 
         Args:
             broker: the cluster.
@@ -245,7 +247,8 @@ class Watchers:
 
 
 class Origins:
-    """A record of the group and the coordinator of each response that waits for the disk.
+    """A record of responses that wait for the disk: whether the group of each response still exists and has the same
+    coordinator.
 
     The record is necessary because the group may be deleted or get another coordinator before the response is sent.
     """

@@ -73,9 +73,10 @@ class Replayed(Watcher):
                 self._compare(group_id, broker.groups.get(group_id), from_log.get(group_id))
 
     def _groups_in(self, partition: Partition, broker: Broker, now: float) -> dict[str, CoordinatedGroup]:
-        """Return the groups that a replay of a log produces.
+        """Return the groups that a replay of a log produces: group id -> group.
 
-        If batches were only appended since the last replay, the replay is continued with them.
+        If batches were only appended since the last replay, only the new batches are replayed. Else all batches are
+        replayed.
 
         Args:
             partition: partition of the log.

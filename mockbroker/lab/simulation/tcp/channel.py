@@ -30,18 +30,18 @@ def cut(dice: Dice, data: bytes) -> list[bytes]:
 
 
 class Channel:
-    """One direction of a connection.
+    """One direction of a simulated TCP connection.
 
     Args:
         queue: event queue of the run.
         wire: the connection.
         dice: random number generator for the cuts.
-        deliver: function that is called with each segment that arrives, and with END after the last one.
-        loses: kind of message (see Link.lose) that is lost in this direction.
-        break_off: function that breaks the connection, because a message is lost.
+        deliver: function that is called with each segment that arrives, and with END after the last segment.
+        loses: value of ``Link.lose`` with which a message in this direction is lost: "request" or "answer".
+        break_off: function that is called with the connection, to break it when a message is lost.
 
     Attributes:
-        lost: whether nothing arrives any more, because the sender or the receiver has vanished.
+        lost: True if no more bytes arrive, because the machine of the sender or the receiver has vanished.
     """
 
     def __init__(
