@@ -142,7 +142,7 @@ class StructFunctions:
         self.functions: list[Lines] = []
 
     def begin(self, prefix: str, arguments: str) -> tuple[str, Lines]:
-        """Start another function of the source.
+        """Start a new function of the source.
 
         Args:
             prefix: beginning of the function's name.

@@ -1,9 +1,9 @@
 """Shared parts of the commands ``kwire`` and ``mockbroker``: lazily imported subcommands, and exit codes.
 
-Results go to stdout, everything else to stderr. The error that ends a command is the line ``Error: ...``; a problem in
-one part of the input begins with its place, such as ``frames.jsonl:2: ``, and the command continues. Exit codes: 0
-done, 1 invalid input or a failed check, 2 wrong usage, 130 interrupted, 141 stdout was closed by its reader. Instead of
-exiting with 141, ``kwire.process`` ends the process with the signal SIGPIPE.
+Results go to stdout; errors, notes and progress go to stderr. The error that ends a command is the line ``Error: ...``;
+a problem in one part of the input begins with its place, such as ``frames.jsonl:2: ``, and the command continues. Exit
+codes: 0 done, 1 invalid input or a failed check, 2 wrong usage, 130 interrupted, 141 stdout was closed by its reader.
+Instead of exiting with 141, ``kwire.process`` ends the process with the signal SIGPIPE.
 """
 
 from __future__ import annotations

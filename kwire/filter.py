@@ -1,7 +1,8 @@
-"""The filter language of ``--where``: Python's comparisons, ``and``, ``or``, ``not`` and ``in``, without any other
-syntax.
+"""The filter language of ``--where``. It has only Python's comparisons and the operators ``and``, ``or``, ``not`` and
+``in``.
 
-    api_name == 'JoinGroup' and latency_ms > 10 error_code != 0 or body.group_id in ['orders', 'billing']
+    api_name == 'JoinGroup' and latency_ms > 10
+    error_code != 0 or body.group_id in ['orders', 'billing']
 
 Fields of ``body`` are accessed with dots, array elements by index in brackets; a missing field is null. A comparison of
 values that cannot be compared, such as null and a number, is false. A comparison that is false for every row is an

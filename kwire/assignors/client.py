@@ -289,6 +289,7 @@ def subscribed_topics(topics: Topics, members: Iterable[tuple[str, Subscription]
     """Return the subscribed topics that have partitions, in the iteration order of the leader's HashMap.
 
     Args:
+        topics: partitions by topic name.
         members: members in the order of ``in_map_order``.
     """
     subscribed = map_order(dict.fromkeys(topic for _, member in members for topic in member.topics))

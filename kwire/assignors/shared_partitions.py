@@ -48,7 +48,12 @@ def balanced(
 
 
 def _desired_counts(subscribers: Sequence[int], assignments: int) -> dict[int, int]:
-    """Return the number of partitions that each subscriber should have, with Kafka's rounding."""
+    """Return the number of partitions that each subscriber should have, with Kafka's rounding.
+
+    Args:
+        subscribers: numbers of the members that may get partitions.
+        assignments: total number of assignments: a partition counts once for each member that shares it.
+    """
     if not subscribers:
         return {}
     precise = assignments / len(subscribers)

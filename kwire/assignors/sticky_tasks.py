@@ -1,7 +1,8 @@
 """The task assignor ``sticky`` of streams groups (KIP-1071): active and standby tasks, balanced over the members.
 
-A task goes to its former owner, else to a member that had it as a standby task, else to the process with the lowest
-load. Standby tasks go to other processes than the active task. Warm-up tasks are never assigned. Source:
+An active task goes to the member that had it before, else to a member that had it as a standby task, else to the
+process with the lowest load. A standby task never goes to the process that has its active task. Warm-up tasks are never
+assigned. Source:
 StickyTaskAssignor and ProcessState of Kafka 4.2.
 """
 

@@ -48,8 +48,8 @@ class BalancedTasks:
         """Return a BalancedTasks for a target assignment; None if the target assignment must be computed for all
         members.
 
-        That is so if a process has two members, if a standby or warm-up task exists, if the tasks are not balanced, or
-        if a task is unassigned or assigned twice. For the arguments, see the class.
+        The result is None if a process has two members, if a standby or warm-up task exists, if the tasks are not
+        balanced, or if a task is unassigned or assigned twice. For the arguments, see the class.
         """
         if not target or len(set(process_ids.values())) < len(target):
             return None

@@ -3,7 +3,7 @@
 This module assigns homogeneous groups, whose members subscribe to the same topics; ``uniform_heterogeneous`` assigns
 all other groups. To distinguish both cases, Kafka compares topic names, including names of topics that do not exist.
 Source: UniformAssignor and UniformHomogeneousAssignmentBuilder of Kafka 4.2. Kafka 4.0 and earlier gave the larger
-shares to other members (see ``first_are_larger``), and used ``uniform_3_9`` for heterogeneous groups.
+shares to the first members (see ``first_are_larger``). For heterogeneous groups, see ``uniform_3_9``.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _balance(topics: list[Topic], loads: list[int]) -> None:
 def _even_out(topic: Topic, loads: list[int]) -> int:
     """Move partitions of one topic from its most to its least loaded subscribers; return the number of moves.
 
-    No partition moves twice.
+    No partition moves twice. ``loads``: number of partitions of each member, which is updated.
     """
     held = [loads[place] for place in topic.subscribers]
     if max(held) - min(held) <= 1:

@@ -94,8 +94,8 @@ class UniformTarget:
     def is_for(self, counts: Mapping[UUID, int], peak: int) -> bool:
         """Return whether the target assignment can be updated instead of computed again.
 
-        This is so if the topics and partitions, the iteration order of Kafka's hash map and the size of a share are
-        unchanged.
+        The result is True if the topics and partitions, the iteration order of Kafka's hash map and the size of a share
+        are unchanged.
 
         Args:
             counts: number of partitions by subscribed topic id.

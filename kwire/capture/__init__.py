@@ -1,8 +1,8 @@
 """Captured traffic: the conversion of packets to byte streams, frames and calls (extra ``kwire[capture]``).
 
 A call is a request with its response. ``read(paths)`` reads capture files in one process. Programs that divide the work
-among processes use three other functions and classes: ``splits`` and ``read_segments`` read parts of a file, and
-``Conversation`` converts the segments of one connection to calls.
+among processes do not use ``read``: they read parts of a file with ``splits`` and ``read_segments``, and convert the
+segments of each connection to calls with ``Conversation``.
 """
 
 from kwire.extras import missing

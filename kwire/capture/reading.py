@@ -332,8 +332,9 @@ def read(
 
     Args:
         paths: files or folders of one capture; ``-`` alone for stdin.
-        ports: ports of brokers; other traffic is ignored. Empty for all ports.
-        bodies: API keys whose bodies are decoded; None for all. For other APIs only headers are decoded.
+        ports: ports of brokers; connections without any of these ports are ignored. Empty for all connections.
+        bodies: API keys whose bodies are decoded; None for all. If an API key is not included, only the headers are
+            decoded.
         raw: True to store also the bytes of each frame in its call.
         redacted: True to redact secrets.
         keylog: secrets of TLS connections, such as a ``KeyLogFile``; the secrets in pcapng files are added to it. None

@@ -82,7 +82,8 @@ def decode_in_slices(
 ) -> Generator[None, None, tuple[Any, int]]:
     """Decode a message; yield after every ``size`` array elements, so that the caller can do other work.
 
-    The generator finally returns the result of ``decode``. Raises: one of REFUSALS, without error context.
+    The generator finally returns the result of ``decode``. All arguments except ``size`` are those of ``decode``.
+    Raises: one of REFUSALS, without error context.
     """
     try:
         return (yield from _steps(message, version, SLICED)(data, offset, weight, size))

@@ -110,6 +110,12 @@ class Walk:
         """Decode a field and add its pieces. The piece of a number contains the meaning of the number.
 
         If a bytes field contains a message or records, the pieces of that content are added too.
+
+        Args:
+            record: layout of the struct that contains the field.
+            name: name of the field.
+            node: layout of the field.
+            path: path of the field.
         """
         struct = record.type.__qualname__
         start = self.at
@@ -252,6 +258,11 @@ class Walk:
         """Explain the user data of the sticky assignors in a subscription.
 
         The data contains no version, so the newest version that can be decoded is used.
+
+        Args:
+            value: the user data.
+            base: offset of the user data in the frame.
+            prefix: prefix of all paths.
 
         Returns: a one-line summary and the pieces; None if no version can be decoded.
         """

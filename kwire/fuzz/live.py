@@ -441,8 +441,8 @@ class Fuzzer:
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
         """Send a request and receive its response.
 
-        Returns: the response; or a Trouble if the broker failed. True if there is a response, but kwire does not know
-        its API. None if no further request can be sent on this connection.
+        Returns: the response; a Trouble if the broker failed; True if a response arrived, but its API is not among the
+        APIs that both broker and kwire support; None if no further request can be sent on this connection.
         """
         limit = due(step.data, self.offered)
         wire.send(step.data)

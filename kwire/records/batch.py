@@ -220,14 +220,15 @@ def batches(data: bytes) -> Iterator[Batch]:
 
 
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
-    """Return the bytes of the batch with another base offset and leader epoch. The CRC does not change, because it does
-    not cover these two fields.
+    """Return the bytes of a batch after its base offset and its leader epoch were replaced by the given ones.
+
+    The CRC does not change, because it does not cover these two fields.
     """
     return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
 
 
 def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch:
-    """Return a copy of the batch with another largest timestamp and timestamp type, and with a new CRC.
+    """Return a copy of the batch with the given largest timestamp and timestamp type, and with a new CRC.
 
     A broker does this before it stores a batch of a topic with LogAppendTime.
 
@@ -245,7 +246,8 @@ def restamp(batch: Batch, max_timestamp: int, *, log_append_time: bool) -> Batch
 
 
 def recompress(batch: Batch, codec: int, *, level: int | None = None, limit: int | None = None) -> Batch:
-    """Return a copy of the batch with another compression codec, and with a new CRC. The records are not decoded.
+    """Return a copy of the batch that is compressed with the given codec and has a new CRC. The records are not
+    decoded.
 
     Args:
         batch: the batch to copy.

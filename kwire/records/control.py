@@ -68,7 +68,7 @@ class ControlRecord:
 
     @property
     def marker(self) -> EndTxnMarker | None:
-        """The end-transaction marker of ABORT and COMMIT; None for other types."""
+        """The end-transaction marker of an ABORT or COMMIT record; None for all other types."""
         return self.message if isinstance(self.message, EndTxnMarker) else None
 
     @property

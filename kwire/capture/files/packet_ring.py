@@ -187,8 +187,8 @@ def stopped_by_signals(
 ) -> Iterator[None]:
     """Call ``stop`` on the first signal inside the ``with`` block, instead of ending the process.
 
-    A second signal has its usual effect. If the ``with`` block runs in another thread than the main thread, signals
-    keep their usual effect.
+    A second signal has its usual effect. If the ``with`` block does not run in the main thread, signals keep their
+    usual effect.
 
     Args:
         stop: function that the signal handler calls.

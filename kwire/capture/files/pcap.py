@@ -126,8 +126,12 @@ class Pcap:
     def _implausible(self, data: bytes, heads: Ints) -> NDArray[np.bool_]:
         """Return an array with True for each record header that is implausible.
 
-        A header is implausible if its time or size is invalid, or if it is more than a day away from the previous
-        record.
+        A header is implausible if its time or size is invalid, or if its time is more than a day away from the time of
+        the previous header.
+
+        Args:
+            data: bytes of the file.
+            heads: offsets of the headers in ``data``.
         """
         if not len(heads):
             return np.zeros(0, bool)

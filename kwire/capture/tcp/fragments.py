@@ -152,7 +152,7 @@ class Fragments:
         return rows.plus(more)
 
     def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
-        """Return the packet to which a fragment belongs. A second fragment with offset 0 begins another packet.
+        """Return the packet to which a fragment belongs. A second fragment with offset 0 begins a new packet.
 
         Args:
             part: the fragment.

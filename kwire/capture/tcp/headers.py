@@ -161,7 +161,12 @@ class PacketHeaders:
             yield from self._versions(mine, at)
 
     def _versions(self, rows: Ints, at: Ints) -> Iterator[tuple[Ints, Ints, int]]:
-        """Yield the rows with their offsets, separately for each IP version; count the packets that are not IP."""
+        """Yield the rows with their offsets, separately for each IP version; count the packets that are not IP.
+
+        Args:
+            rows: indices of the records.
+            at: offset of the IP header of each row.
+        """
         version = self.bytes[np.minimum(at, len(self.data) - 1)] >> 4
         for number in (4, 6):
             chosen = version == number
@@ -224,8 +229,12 @@ class PacketHeaders:
         return found
 
     def _unpack(self, rows: Ints, at: Ints, kind: Ints) -> None:
-        """Record packets inside tunnels, which are parsed later. ``kind``: EtherType of each packet; BRIDGED for an
-        Ethernet frame.
+        """Record packets inside tunnels, which are parsed later.
+
+        Args:
+            rows: indices of the records.
+            at: offset of the inner packet of each row.
+            kind: EtherType of each inner packet; BRIDGED for an Ethernet frame.
         """
         bridged = kind == BRIDGED
         kind = np.where(bridged, self._u16(at + 12), kind)

@@ -187,8 +187,15 @@ class TlsSession:
         return kind != DATA and from_client is (self._random is None)
 
     def _record(self, from_client: bool, header: bytes, body: bytes, out: Plain) -> bool:
-        """Process a TLS record. Return False if the bytes are not a record: after missing bytes, any bytes may look
-        like one.
+        """Process a TLS record.
+
+        Args:
+            from_client: True for a record of the client, False for a record of the broker.
+            header: header of the record.
+            body: body of the record.
+            out: list to which the plaintext is appended.
+
+        Returns: False if the bytes are not a record. After missing bytes, any bytes may look like a record.
         """
         direction = self._directions[from_client]
         kind = header[0]
