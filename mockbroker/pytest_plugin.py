@@ -55,7 +55,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that uses the fixture ``kafka_torture`` once for each case of its mark."""
+    """Run a test with the fixture ``kafka_torture`` once for each torture case that its mark selects."""
     if "kafka_torture" not in metafunc.fixturenames:
         return
     from mockbroker.lab.torture.catalogue import select
@@ -131,7 +131,7 @@ def _kafka_threads() -> Iterator[_Threads]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
-    """Fail a test that passes although a fault rule of its clusters was never applied."""
+    """Fail a test if it passes although a fault rule of its clusters was never applied."""
     yield
     for cluster in item.stash.get(_USED, []):
         if report := _unused_report(cluster):

@@ -105,7 +105,7 @@ class KafkaCluster(Protocol):
         ...
 
     def compact_async(self, topic: str | None = None) -> Coroutine[Any, Any, None]:
-        """Compact topics as ``compact`` does, from an event loop: ``await`` the result."""
+        """Return a coroutine that compacts topics as ``compact`` does: ``await`` the coroutine in an event loop."""
         ...
 
     def connections(self) -> dict[int, ConnectionSnapshot]:
@@ -289,7 +289,7 @@ class KafkaCluster(Protocol):
     def wait_group_async(
         self, group_id: str, state: GroupState | None = "Stable", members: int | None = None, timeout: float = 10.0
     ) -> Coroutine[Any, Any, GroupSnapshot]:
-        """Wait for a group as ``wait_group`` does, from an event loop: ``await`` the result."""
+        """Return a coroutine that waits as ``wait_group`` does: ``await`` the coroutine in an event loop."""
         ...
 
 

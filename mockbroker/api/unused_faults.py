@@ -37,8 +37,8 @@ def _lines(cluster: Cluster, state: FaultState) -> list[str]:
 def _seen(cluster: Cluster, api: str | list[str] | None) -> list[str]:
     """Return the lines of the report about the requests that the cluster received.
 
-    If APIs are given, the lines show their latest requests. If no APIs are given, the result is one line with the most
-    frequent APIs.
+    ``api``: one or more API names: the lines show the latest requests of these APIs. None: the result is one line with
+    the most frequent APIs.
     """
     if api is None:
         numbers: dict[str, int] = {}

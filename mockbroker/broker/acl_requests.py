@@ -134,7 +134,7 @@ def _problem(acl: Acl) -> str | None:
 
 
 def filter_error(acl_filter: AclFilter) -> AclError | None:
-    """Validate a filter of a DeleteAcls request.
+    """Validate a filter (``acl_filter``) of a DeleteAcls request.
 
     Returns: the error code and the error message; None if the filter is valid.
     """

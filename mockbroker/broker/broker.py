@@ -283,7 +283,9 @@ class Broker:
         return Room(self.settings.mockbroker_response_max_bytes)
 
     def new_member_id(self, client_id: str) -> str:
-        """Return a new member id, which begins with the client id. A long client id is truncated."""
+        """Return a new member id that begins with the client id. If the client id is long, only its beginning is
+        used.
+        """
         uuid = str(self._new_uuid())
         prefix = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
         return f"{prefix.decode('utf-8', 'ignore')}-{uuid}"
@@ -438,7 +440,10 @@ class Broker:
         return topic
 
     def share_group_settings(self, group_id: str) -> ShareGroupSettings:
-        """Return the settings that apply when a partition leader acquires records for a share group."""
+        """Return the settings of a share group, such as the duration of acquisition locks.
+
+        They apply when a partition leader acquires records for the group.
+        """
         from mockbroker.share.group_settings import group_settings
 
         return group_settings(self.cluster.group_configs.get(group_id), self.settings)

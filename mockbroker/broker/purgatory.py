@@ -46,7 +46,10 @@ class Purgatory(Generic[K, R]):
                 tickets[ticket] = None
 
     def remove(self, ticket: Ticket) -> R | None:
-        """Remove and return a request; None if it is not pending."""
+        """Remove a request, and return it; return None if the request is not pending.
+
+        ``ticket``: ticket of the request.
+        """
         for key in self.watched.pop(ticket, ()):
             tickets = self.watchers[key]
             del tickets[ticket]

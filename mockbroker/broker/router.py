@@ -437,8 +437,9 @@ class Router:
         return [effect for stage in self.noticing_stages for effect in stage.due(ticket, now)]
 
     def forget(self, ticket: Ticket) -> None:
-        """Discard a request whose connection was closed. As in Kafka, a pending JoinGroup or SyncGroup remains in its
-        group.
+        """Discard a request, because its connection was closed.
+
+        As in Kafka, a pending JoinGroup or SyncGroup remains in its group. ``ticket``: ticket of the request.
         """
         if (passage := self._passages.get(ticket)) is not None and not passage.forget():
             del self._passages[ticket]

@@ -129,7 +129,7 @@ def chunks(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
 
 
 def copy_with(request: Any, **fields: Any) -> Any:
-    """Return a shallow copy of a message with the given fields replaced."""
+    """Return a shallow copy of a message, with the fields in ``fields`` replaced."""
     copied = copy(request)
     for name, value in fields.items():
         setattr(copied, name, value)

@@ -16,7 +16,9 @@ NO_TIME = -1  # in responses of the broker to refused requests
 
 
 def is_allowed(broker: Broker, ticket: Ticket) -> bool:
-    """Return whether the client of a request may send requests about tokens."""
+    """Return whether the client of a request may send requests about delegation tokens. ``ticket``: ticket of the
+    request.
+    """
     return broker.identity(ticket.connection).may_use_tokens
 
 
@@ -26,7 +28,7 @@ def is_enabled(broker: Broker) -> bool:
 
 
 def requester(broker: Broker, ticket: Ticket) -> Principal:
-    """Return the principal of the client of a request."""
+    """Return the principal of the client that has sent a request. ``ticket``: ticket of the request."""
     return Principal.parse(broker.identity(ticket.connection).principal)
 
 

@@ -26,7 +26,7 @@ CACHED_ERRORS = 1_000  # maximum number of topics whose errors are kept. Source:
 
 @dataclass(frozen=True, slots=True)
 class TopicError:
-    """The reason why a topic cannot be created.
+    """The reason why the broker cannot create a topic.
 
     Attributes:
         error: Error code.
@@ -85,8 +85,8 @@ def new_replicas(
 def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[Sequence[int]] | TopicError:
     """Return the broker ids of the replicas of each partition in a manual assignment, or the error of the assignment.
 
-    The partition indexes must be 0 to n without gaps. The brokers of a partition must exist, without duplicates. All
-    partitions must have the same number of replicas.
+    The partition indexes must begin at 0 and have no gaps. The brokers of a partition must exist, and each may occur
+    once. All partitions must have the same number of replicas.
     """
     manual = "A manual partition assignment was specified, but"
     if topic.replication_factor != DEFAULT:

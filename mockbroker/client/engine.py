@@ -260,7 +260,9 @@ class Engine:
     # Lookups: requests for information that the user waits for
 
     def look_up_committed(self, partitions: Iterable[TopicPartition]) -> CommittedLookup:
-        """Start a lookup of committed offsets, and return the lookup. Raises: IllegalUse without a group."""
+        """Start a lookup of the committed offsets of ``partitions``, and return the lookup. Raises: IllegalUse without
+        a group.
+        """
         if self.group is None:
             raise IllegalUse("committed() needs a group: open the consumer with group=...")
         lookup = CommittedLookup(partitions, self._components)

@@ -385,7 +385,8 @@ class Fetcher:
     def _initialize(self, fetched: CompletedFetch) -> bool:
         """Prepare the reading of a completed fetch: apply its error and offsets before the first record is returned.
 
-        Return False for an error, a truncated log or a response without records.
+        Return whether records can be returned: False after an error, for a truncated log, and for a response without
+        records.
         """
         partition, position, data = fetched.partition, fetched.position, fetched.data
         if data.error_code:

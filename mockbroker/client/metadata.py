@@ -158,9 +158,10 @@ class Metadata:
         return known.topic_id if known else NO_ID
 
     def partitions_and_racks(self, topics: Iterable[str]) -> dict[str, tuple[int, tuple[tuple[str, ...], ...]]]:
-        """Return, by topic name, the number of partitions and the racks of each partition's replicas.
+        """Return topic name -> number of partitions, and the racks of each partition's replicas.
 
-        The leader of a classic group rejoins when this value changes.
+        The leader of a classic group rejoins when this value changes. ``topics``: topic names; unknown topics are left
+        out.
         """
         counts = {}
         for name in topics:

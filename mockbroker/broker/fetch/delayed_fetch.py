@@ -134,6 +134,11 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
     While the slices are read, the fetch is not in the purgatory, so an append does not complete it. Therefore the fetch
     is delayed only if no partition has changed since it was read. If a partition has changed, all partitions are read
     again.
+
+    Args:
+        broker: The state of the cluster.
+        call: The Fetch request.
+        context: Partitions and session of the request.
     """
     while True:
         epoch = broker.cluster.epoch
@@ -214,6 +219,12 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
     If a second request of the client uses the session before the last slice, the response is
     INVALID_FETCH_SESSION_EPOCH. The next response of the session then contains the partitions of the finished slices
     again, because the client has not received them.
+
+    Args:
+        broker: The state of the cluster.
+        call: The Fetch request.
+        context: Partitions and session of the request.
+        result: The result of reading the partitions.
     """
     builder = _ResponseBuilder(context)
     ordered = result.ordered

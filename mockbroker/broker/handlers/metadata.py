@@ -162,8 +162,13 @@ def _with_partitions(
 
 
 def _report_operations(request: MetadataRequest, response: MetadataResponse) -> None:
-    """Set the authorized operations in a response, if requested: for existing topics and unknown names, but not for
-    unknown topic ids.
+    """Set the authorized operations in a response, if the request asks for them.
+
+    The operations on topics are set for existing topics and for unknown topic names, but not for unknown topic ids.
+
+    Args:
+        request: The Metadata request.
+        response: The response to change.
     """
     if request.include_cluster_authorized_operations:
         response.cluster_authorized_operations = CLUSTER_OPERATIONS

@@ -71,7 +71,7 @@ def handle(broker: Broker, call: Call[ShareFetchRequest], now: float) -> Effects
 def _handle_slices(
     broker: Broker, fetch: PendingShareFetch, named: Sequence[PartitionKey], effects: Effects, now: float
 ) -> Steps:
-    """Look up and read the many partitions of a ShareFetch, then respond to the ShareFetch or delay it.
+    """Find and read the partitions of a large ShareFetch, then respond to the request or delay it.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
@@ -174,7 +174,8 @@ def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
 
 
 def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[PartitionKey], now: float) -> None:
-    """Look up the partitions of a ShareFetch and their share partitions. Store them, or their errors, in ``fetch``.
+    """Find the partitions of a ShareFetch and their share partitions. Store the partitions, or their errors, in
+    ``fetch``.
 
     Args:
         broker: The state of the cluster.
