@@ -34,7 +34,7 @@ class Column:
         name: column name.
         type: type of the values, a key of SPARK such as ``long``.
         how: text for docs/pipeline.md that describes how the values are derived.
-        unit: unit of the numbers; "" for other types, and for numbers without a unit.
+        unit: unit of the numbers; "" for numbers without a unit, and for values that are not numbers.
     """
 
     name: str

@@ -107,7 +107,11 @@ class Watch:
 
 
 class Blanks:
-    """The periods in which calls of one group may be missing."""
+    """The periods in which calls of one group may be missing.
+
+    Args:
+        periods: periods of the group, in any order.
+    """
 
     def __init__(self, periods: Iterable[Unread] = ()) -> None:
         self._times = [(one.begin, one.end) for one in periods]
@@ -126,7 +130,7 @@ def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:
 
 
 def in_cluster(periods: Iterable[Unread], cluster: str | None, clusters: Clusters) -> Blanks:
-    """Return the periods of the brokers of one cluster.
+    """Return the periods in which calls to brokers of one cluster may be missing.
 
     Args:
         periods: periods of one group id, in every cluster.

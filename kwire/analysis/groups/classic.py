@@ -1,7 +1,7 @@
 """The history of classic groups: generations from JoinGroup and SyncGroup, their triggers and their cost.
 
-The first JoinGroup response with a new generation id ends a join phase. Events after it, up to the first response with
-the next generation id, belong to the next generation; therefore they include the trigger of that generation.
+The first JoinGroup response with a new generation id ends a join phase. All events between the ends of two join phases
+belong to the later generation, because one of these events triggers the later generation.
 """
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
-"""The replay of a group's history with another assignor, and its comparison with the captured history
-(``--what-if``).
+"""Replay of the history of a group with an assignor that the user selects (``--what-if``).
+
+The replayed assignments are compared with the captured assignments.
 """

@@ -70,7 +70,9 @@ class Size:
 
 
 def subscribed(call: Call) -> Iterator[Subscribed]:
-    """Yield the subscriptions in a successful JoinGroup of a consumer: its own, and those in the leader's member list.
+    """Yield the subscriptions in a successful JoinGroup of a consumer.
+
+    These are the subscription in the request, and the subscriptions of all members in a response to the leader.
 
     Yield nothing for all other calls. Subscriptions that cannot be decoded are left out.
     """

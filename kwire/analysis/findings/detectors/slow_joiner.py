@@ -20,7 +20,7 @@ from kwire.errorcodes import ErrorCode
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member for which the other members of a rebalance waited."""
+    """Yield a finding for each member that delayed a rebalance, so that the remaining members waited."""
     for row in group.rebalances:
         if row["protocol"] == CLASSIC:
             yield from _classic(group, row, limits["wait_ms"] * 1000)
