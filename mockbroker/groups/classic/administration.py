@@ -26,11 +26,10 @@ def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
 
 
 def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
-    """Remove a member or an unused member id, and answer its pending requests with UNKNOWN_MEMBER_ID.
+    """Remove a member or an unused member id, and return the effects. An unknown member id has no effect.
 
-    Return the effects.
-
-    A pending SyncGroup is answered too, unlike when a member leaves, because an evicted client is still running.
+    Pending requests of the member are answered with UNKNOWN_MEMBER_ID, even a SyncGroup. (When a member leaves, its
+    SyncGroup is not answered. But an evicted client is still running.)
 
     Args:
         group: The group.

@@ -42,11 +42,11 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
 def propagate_assignment(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """Store the leader's assignments, enter Stable, and answer all pending SyncGroups. Return the effects.
 
-    A later SyncGroup is answered immediately, in state Stable.
+    A member that is missing in the leader's assignments gets an empty assignment.
 
     Args:
         group: The group.
-        event: The SyncGroup.
+        event: The leader's SyncGroup.
         now: The current time in seconds.
     """
     assignments = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}

@@ -13,7 +13,7 @@ MAX_SETTLE = 0.1  # seconds after which join_settle does not extend a first join
 
 
 def tick(group: ClassicGroup, join_settle: float, now: float) -> Effects:
-    """Handle the due timers, and return the effects. Afterwards no deadline at or before ``now`` remains.
+    """Handle all timers that are due at ``now``, and return the effects.
 
     Args:
         group: The group.

@@ -74,11 +74,11 @@ class RegexUpdate(Enum):
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:
-    """Check that a heartbeat may create a group. Only the heartbeat of a member that joins may create one.
+    """Check that a heartbeat may create a group: the member joins, so its member epoch is 0.
 
     Args:
         group_id: The group id.
-        other: The group of another type with this id; None if no group exists.
+        other: The group of another type with this id; None if no group exists. It only affects the error message.
         event: The heartbeat.
 
     Raises:
@@ -178,14 +178,14 @@ def get_member(group: ConsumerGroup, member_id: str) -> ConsumerMember:
 
 
 def get_static_member(group: ConsumerGroup, instance_id: str, member_id: str) -> ConsumerMember:
-    """Return the static member with this instance id.
+    """Return the static member with a given instance id and member id.
 
     Args:
         group: The group.
         instance_id: Instance id in the request.
         member_id: Member id in the request.
 
-    Raises: Refused if the instance id is unknown, or if its member has another member id.
+    Raises: Refused if the instance id is unknown, or if the member with this instance id has another member id.
     """
     member = member_of_instance(group, instance_id)
     if member_id != member.member_id:
@@ -197,10 +197,11 @@ def get_static_member(group: ConsumerGroup, instance_id: str, member_id: str) ->
 
 
 def member_of_instance(group: ConsumerGroup, instance_id: str) -> ConsumerMember:
-    """Return the static member with this instance id.
+    """Return the static member with a given instance id.
 
     Raises:
-        Refused: The instance id is unknown, or its member was removed after it had changed its instance id.
+        Refused: The instance id is unknown, or the member that used it was removed. (A former instance id of a member
+            remains known until then.)
     """
     member_id = group.static_members.get(instance_id)
     if member_id is None:
@@ -339,7 +340,8 @@ def update_member(
 
 
 def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
-    """Add or replace a member, and return the journal event if the member has joined.
+    """Add or replace a member. Return the journal event if a new member has joined or a static member has returned,
+    else [].
 
     Args:
         group: The group.
@@ -419,15 +421,17 @@ def _epoch_bump_reason(
 def reconcile(
     group: ConsumerGroup, member_id: str, owned: PartitionSet | None, context: Context, now: float, *, changed: bool
 ) -> tuple[ConsumerMember, Effects]:
-    """Bring a member one step closer to its target assignment, and return the updated member and the effects.
+    """Execute the next reconciliation step of a member: bring its assignment closer to its target assignment.
 
     Args:
         group: The group.
         member_id: Id of the member.
-        owned: The partitions that the member reports as owned; None if it does not report them.
+        owned: The partitions that the member reports as owned; None if the member does not report them.
         context: Data and functions shared by all groups.
         now: The current time in seconds.
         changed: Whether the request changed the subscription of the member.
+
+    Returns: the updated member (the same object if no step is possible), and the effects.
     """
     member = group.members[member_id]
     if not changed and member.is_reconciled_to(group.assignment_epoch):

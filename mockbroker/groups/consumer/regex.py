@@ -41,15 +41,21 @@ class InvalidRegex(ValueError):
 
 
 def check(regex: str) -> None:
-    """Check that a regular expression (``regex``) is valid in RE2 and RE2/J.
+    """Check that a regular expression is valid in RE2 and RE2/J.
 
-    Raises: InvalidRegex if it is not valid.
+    ``regex``: the regular expression.
+
+    Raises: InvalidRegex if one of the two does not accept it.
     """
     _compiled(regex)
 
 
 def matching_names(regex: str, names: Iterable[str]) -> frozenset[str]:
-    """Return the names that the regular expression matches from beginning to end.
+    """Return the topic names that a regular expression matches from beginning to end.
+
+    Args:
+        regex: The regular expression.
+        names: The topic names.
 
     Raises: InvalidRegex if the regular expression is not valid.
     """

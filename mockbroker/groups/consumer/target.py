@@ -41,7 +41,8 @@ def compute_target(
         group: The group.
         cluster: Cluster that has the topics.
         settings: The settings of the brokers.
-        homogeneous: Whether all members have the same subscription, so that the first member's is used for all.
+        homogeneous: Whether all members have the same subscription. If True, the subscription of the first member is
+            used for all members.
         uniform_release: The release whose ``uniform`` assignor is used.
     """
     name = effective_assignor(group, settings)
@@ -56,9 +57,10 @@ def compute_target(
 
 
 def _update_uniform(group: ConsumerGroup, cluster: ClusterState) -> bool:
-    """Update the target assignment with the assignor ``uniform``, only for members that joined or left.
+    """Update the target assignment for the members that joined or left since its last computation, with the assignor
+    ``uniform``.
 
-    Return False if an incremental update is not possible: then the assignor must assign all members again.
+    Return False if this is not possible: then the caller must compute the target assignment of all members.
 
     Args:
         group: The group.

@@ -26,9 +26,10 @@ class _GroupRecords:
     """The decoded records of one group of any type.
 
     Attributes:
-        records: Keys and values of the records except offsets, by name of the group type.
-        offsets: Committed offsets: log offset and value of each record.
-        transactional: Offsets in open transactions by producer id: log offset and value of each record.
+        records: name of the group type -> keys and values of the group's records, without offset records.
+        offsets: (topic, partition) -> log offset and value of the offset record.
+        transactional: producer id -> (topic, partition) -> log offset and value of the offset record in an open
+            transaction.
     """
 
     records: dict[str, list[tuple[object, object]]] = field(default_factory=dict)
@@ -68,7 +69,8 @@ def groups_from_records(
 
 
 def _decode_records(stored: Mapping[bytes, StoredValue]) -> Iterator[tuple[object, object, int]]:
-    """Yield key, value and log offset of each record of a known type.
+    """Yield the decoded key, the decoded value and the log offset of each record. Records of unknown types are
+    skipped.
 
     ``stored``: encoded key -> encoded value and log offset.
     """

@@ -30,8 +30,8 @@ class Replay:
     """The result of replaying a log. Keys and values are encoded.
 
     Attributes:
-        latest: Latest value by key, without deleted keys.
-        pending: Values of open transactions, by producer id and key.
+        latest: key -> latest value; deleted keys are not contained.
+        pending: producer id -> key -> value that was written in the open transaction of the producer.
     """
 
     latest: dict[bytes, StoredValue] = field(default_factory=dict)

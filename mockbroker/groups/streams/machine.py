@@ -58,17 +58,18 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat) -> None:
-    """Check that the group of a heartbeat exists, or that the heartbeat may create it.
+    """Check that a heartbeat may create a streams group.
 
-    A group of another type with the same id may be replaced if it is empty and its type allows it (``is_replaced_by``).
+    The member must join (member epoch 0). If ``other`` exists, it must be empty, and its type must allow the
+    replacement by a streams group (``is_replaced_by``).
 
     Args:
         group_id: Group id.
-        other: A group of another type with this id; None if no group exists.
+        other: The group of another type with this id; None if no group exists.
         event: The heartbeat.
 
     Raises:
-        Refused: The group is not a streams group, or does not exist.
+        Refused: The heartbeat may not create the group.
     """
     if other is not None and not (event.epoch == JOIN_EPOCH and other.is_replaced_by(STREAMS)):
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
@@ -270,9 +271,9 @@ def _check_tasks(owned: Tasks, configured: ConfiguredTopology) -> None:
 def _check_endpoints(
     group: StreamsGroup, member: StreamsMember, event: StreamsHeartbeat, configured: ConfiguredTopology
 ) -> None:
-    """Reject a heartbeat if source topics are missing and the response would need the endpoint information.
+    """Reject a heartbeat if source topics are missing and the response would have to contain endpoint information.
 
-    Without these topics, Kafka 4.2 cannot compute the endpoint information.
+    Kafka 4.2 fails in this case, because it cannot compute the endpoint information without the source topics.
 
     Args:
         group: The group.
@@ -280,7 +281,7 @@ def _check_endpoints(
         event: The heartbeat.
         configured: The configured topology.
 
-    Raises: Refused if the heartbeat is rejected.
+    Raises: Refused (UNKNOWN_SERVER_ERROR) if the heartbeat is rejected.
     """
     if configured.subtopologies is not None or not (group.with_endpoint or member.endpoint):
         return
@@ -344,9 +345,10 @@ def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGr
 def _target(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, *, joins: bool
 ) -> tuple[int, Tasks, list[Response.Status], Effects]:
-    """Return the target assignment of the member that sent a heartbeat, and compute the target assignment if necessary.
+    """Return the target assignment of the member that sent a heartbeat. Compute the target assignment first if it is
+    outdated.
 
-    During the initial rebalance delay, the target assignment is empty.
+    During the initial rebalance delay, the member has no tasks.
 
     Args:
         group: The group.
@@ -371,7 +373,7 @@ def _target(
 def _reconcile(
     group: StreamsGroup, event: StreamsHeartbeat, target_epoch: int, target: Tasks, now: float
 ) -> tuple[StreamsMember, Effects]:
-    """Bring a member one step closer to its target assignment, and return the updated member and the effects.
+    """Execute the next reconciliation step of a member: bring its assignment closer to its target assignment.
 
     Args:
         group: The group.
@@ -379,6 +381,8 @@ def _reconcile(
         target_epoch: Epoch of the target assignment.
         target: Target assignment of the member.
         now: The current time in seconds.
+
+    Returns: the updated member (the same object if no step is possible), and the effects.
     """
     member = group.members[event.member_id]
     if member.is_reconciled_to(target_epoch):
@@ -413,7 +417,8 @@ def _response(
 ) -> Response:
     """Return the response to a heartbeat.
 
-    The response contains the tasks of the member if the member joins or its tasks have changed.
+    If the member joins or its tasks have changed, the response contains its tasks. If the member also has an endpoint
+    for interactive queries, the endpoint epoch of the group is incremented.
 
     Args:
         group: The group.
