@@ -59,7 +59,7 @@ class ServerSide:
     def answer(self, frame: bytes) -> bytes:
         """Return the bytes to send for the response to the current request.
 
-        ``frame``: response frame without its length prefix, which is added.
+        ``frame``: response frame without its length prefix; this method adds the prefix.
 
         Raises: LocalProtocolError if no request is waiting for a response.
         """

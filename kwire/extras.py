@@ -1,4 +1,4 @@
-"""The exception for a missing optional package, which names the pip extra to install."""
+"""The exception for a missing optional package. Its message names the pip extra to install."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ class PlainAssignor(Assignor):
     """The base class of custom assignors that need only partition counts and subscribed topics.
 
     To use user data, racks or owned partitions, derive from ``Assignor``. Source: AbstractPartitionAssignor of
-    kafka-clients 0.9 (in later releases, that class also supports user data, racks and owned partitions).
+    kafka-clients 0.9. (In later releases, the Java class also supports user data, racks and owned partitions.)
     """
 
     @abstractmethod

@@ -52,7 +52,7 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
 
 
 class _ReadFunction:
-    """The builder of the Python source of one function, which reads a struct.
+    """The builder of the Python source of a function that reads a struct.
 
     A field is pending if no statement reads it yet; adjacent fixed-size fields are pending until one statement reads
     them.

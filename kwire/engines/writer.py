@@ -42,7 +42,7 @@ def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[s
 
 
 class _WriteFunction:
-    """The builder of the Python source of one function, which writes a struct.
+    """The builder of the Python source of a function that writes a struct.
 
     Attributes:
         run: fixed-size fields for which no statement exists yet, each as struct code and expression of the value.

@@ -136,7 +136,7 @@ class _Node:
 
 
 class TreeBuilder:
-    """A builder of the tree of pieces, which is filled while data is decoded.
+    """A builder of the tree of pieces. Pieces are added while data is decoded.
 
     Args:
         base: offset of the data in the frame.

@@ -174,7 +174,7 @@ class Reader:
         self.tree.close(self.end)
 
     def records(self, path: str, batch: Mapping[str, int], count: int) -> None:
-        """Add the pieces of ``count`` records, which must take all remaining bytes.
+        """Add the pieces of ``count`` records. The records must take all remaining bytes.
 
         Args:
             path: path of the batch.

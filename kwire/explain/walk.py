@@ -277,7 +277,7 @@ class Walk:
 
 
 def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """Return the explanation of a stored message, which follows its version, an int16.
+    """Return the explanation of a message that is stored after its version, an int16.
 
     Args:
         blob: class of the message.

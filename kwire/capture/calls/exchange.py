@@ -334,8 +334,9 @@ class Exchange:
         self._complete(call, framer, len(frame) - 4 if size is None else size)
 
     def _client_token(self, frame: bytes, framer: Framer) -> bool:
-        """Process a SASL token of the client, which has no request header. Return True, as ``request`` does for a valid
-        request.
+        """Process a SASL token of the client. Unlike a request, a token has no header.
+
+        The result is always True, which means, as in ``request``, that the bytes can be a frame of the client.
 
         Args:
             frame: the token, with its length prefix.
@@ -350,7 +351,7 @@ class Exchange:
         return True
 
     def _broker_token(self, frame: bytes, framer: Framer) -> None:
-        """Process a SASL token of the broker, which is the response to the client's oldest pending token.
+        """Process a SASL token of the broker as the response to the client's oldest pending token.
 
         Args:
             frame: the token, with its length prefix.

@@ -63,7 +63,7 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """The framer of one direction of a connection, which divides the bytes into frames.
+    """Divides the bytes of one direction of a connection into frames.
 
     The receiver of the frames (``owner``) is an argument of each method instead of an attribute, so that a Framer can
     be pickled.

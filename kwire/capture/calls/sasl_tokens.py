@@ -1,4 +1,4 @@
-"""SASL tokens without a Kafka header, which follow a SaslHandshake v0."""
+"""SASL tokens without a Kafka header. Clients and brokers exchange them after a SaslHandshake v0."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class SaslTokens:
         return self._seen <= MAX_TOKENS - 1
 
     def add(self, call: Call) -> None:
-        """Add a client token, which waits for the broker's token."""
+        """Add a token of the client. It waits until the broker's token is captured."""
         self._unanswered.append(call)
 
     def pop(self) -> Call | None:

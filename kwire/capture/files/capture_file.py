@@ -135,7 +135,7 @@ class CaptureFile:
 
     @property
     def is_log(self) -> bool:
-        """Whether the file is a frame log, which is recognised by ``{`` as the first character."""
+        """Whether the file is a frame log. The first character of a frame log is ``{``."""
         if self.stream is not None:
             return False
         try:

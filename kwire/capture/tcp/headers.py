@@ -207,7 +207,8 @@ class PacketHeaders:
         return rows[is_ip], at[is_ip]
 
     def _tunnels(self, rows: Ints, at: Ints, kind: Ints) -> Bools:
-        """Record the packets inside tunnels, which are parsed later. Return, for each row, whether it is a tunnel.
+        """Record the packets inside tunnels; they are parsed later. Return, for each row, whether its packet is a
+        tunnel.
 
         Args:
             rows: indices of the records, without fragments.
@@ -229,7 +230,7 @@ class PacketHeaders:
         return found
 
     def _unpack(self, rows: Ints, at: Ints, kind: Ints) -> None:
-        """Record packets inside tunnels, which are parsed later.
+        """Record packets inside tunnels; they are parsed later.
 
         Args:
             rows: indices of the records.

@@ -51,7 +51,8 @@ class KeyLog:
 
 
 class KeyLogFile(KeyLog):
-    """A key log in a file, which may grow while a capture is read. An incomplete last line is read when it is complete.
+    """A key log in a file. The file may grow while a capture is read; an incomplete last line is read when it is
+    complete.
 
     Raises: OSError if the file cannot be read; KeyLogError if it contains no secrets, although it has lines that are
     not comments.

@@ -176,13 +176,13 @@ class TlsSession:
             self._refuse("no ServerHello was captured")
 
     def _is_hello_due(self, from_client: bool, kind: int) -> bool:
-        """Return whether a record has the next hello of the handshake, which is processed before the keys are known.
+        """Return whether a record has the next hello of the handshake. Hellos are processed before the keys are known.
+
+        In a capture, the ServerHello may come before the ClientHello; it is then processed after the ClientHello.
 
         Args:
             from_client: True for a record of the client, False for a record of the broker.
             kind: content type of the record.
-
-        In a capture, the ServerHello may come before the ClientHello; it is then processed after the ClientHello.
         """
         return kind != DATA and from_client is (self._random is None)
 
