@@ -32,7 +32,9 @@ class Occurrence(TypedDict, total=False):
 
 
 class RequestConditions(Occurrence, total=False):
-    """The conditions of a rule about requests, all of which must hold. Texts may have the wildcards ``*`` and ``?``.
+    """The conditions of a rule about requests. All given conditions must hold.
+
+    Texts may contain the wildcards ``*`` and ``?``.
 
     Attributes:
         version: API versions, such as ``"5-8"``.

@@ -305,9 +305,9 @@ class ClusterOperations(Handle):
     def assert_no_commit_lost(self, group_id: str) -> None:
         """Assert that no committed offset of a group was lost.
 
-        That is: no commit has decreased a committed offset; and the committed offset of each partition is now at least
-        as high as every offset that a commit has stored or that a member has sent in an OffsetCommit request. Requests
-        with an error response or without a response count as well. After ``set_committed``, only later commits count.
+        Two conditions must hold. No commit has decreased a committed offset. The committed offset of each partition is
+        now at least as high as every offset in an OffsetCommit request or in a stored commit. Requests with an error
+        response or without a response count as well. After ``set_committed``, only later commits count.
 
         Args:
             group_id: Id of the group.
@@ -480,8 +480,8 @@ class ClusterOperations(Handle):
         """Stop a follower from fetching, so that it lags behind and leaves the in-sync replicas.
 
         If all other replicas of the partition are stopped, the partition has no leader. An unclean election
-        (ElectLeaders, or the topic configuration ``unclean.leader.election.enable``) makes the follower the leader, and
-        the records that the follower had not fetched are lost. A consumer detects the truncation as after
+        (ElectLeaders, or the topic configuration ``unclean.leader.election.enable``) then makes the follower the
+        leader. The records that the follower had not fetched are lost. A consumer detects the truncation as after
         ``lose_records``.
 
         Args:

@@ -308,7 +308,9 @@ def _segments(steps: Sequence[Step]) -> Iterator[tuple[int, int, list[Step]]]:
 
 
 def _runs(segments: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, T]]:
-    """Yield segments (first offset, last offset and value). Adjacent segments with the same value are merged."""
+    """Merge adjacent segments with the same value. Yield first offset, last offset and value of each resulting
+    segment.
+    """
     run: tuple[int, int, T] | None = None
     for first, last, value in segments:
         if run is not None and (run[1] + 1, run[2]) == (first, value):

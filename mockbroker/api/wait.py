@@ -16,7 +16,10 @@ STATES = [*GROUP_TYPES.states(), DEAD]
 
 
 class WaitTimeoutError(AssertionError):
-    """The error for a timeout of ``wait_group``. The message shows the state of the group and the last events."""
+    """The error for a wait for a group or for a fault rule that has timed out.
+
+    The message shows the state of the group or of the rule, and the last events.
+    """
 
 
 @dataclass(frozen=True, slots=True)

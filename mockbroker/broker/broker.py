@@ -242,7 +242,8 @@ class Broker:
         return self.features.get("streams.version", 0) > 0 and "streams" in protocols
 
     def client_attributes(self, client: Client, connection: int) -> Mapping[str, str]:
-        """Return the attributes of a client against which the patterns of client metrics subscriptions are matched.
+        """Return the attributes of a client, which are compared with the patterns in client metrics subscriptions
+        (KIP-714).
 
         Args:
             client: The client.

@@ -53,7 +53,7 @@ class BrokerConfig:
 
     @property
     def source(self) -> int:
-        """The source of the value, the ``ConfigSource`` in DescribeConfigs."""
+        """The number of the source of the value (``ConfigSource`` in DescribeConfigs)."""
         return self.sources[0].source if self.sources else DEFAULT
 
 

@@ -1,8 +1,8 @@
 """The log of the latest requests and their responses, in the order in which the cluster handled the requests.
 
-The log stores frames and decodes them when it is read, so that a request costs one append and no decoded message stays
-in memory. The number of requests and the total sizes of requests and of responses are limited, because a Produce and
-the response to a Fetch contain records.
+The log stores the bytes of requests and responses. They are decoded when a test reads the log, so that logging a
+request costs little. The number of requests and the total sizes of requests and of responses are limited, because a
+Produce and the response to a Fetch contain records.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A cache of responses that depend only on the cluster metadata, so that each is built and encoded only once."""
+"""A cache of responses that depend only on the cluster metadata. Each response is built and encoded only once."""
 
 from __future__ import annotations
 

@@ -124,7 +124,7 @@ def _identity(topic: Any) -> tuple[str, Any]:
 
 
 def chunks(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
-    """Return the parts of a sequence, with at most ``size`` elements each."""
+    """Divide a sequence into parts of at most ``size`` elements, and return the parts."""
     return [elements[start : start + size] for start in range(0, len(elements), size)]
 
 

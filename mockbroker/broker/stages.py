@@ -37,9 +37,9 @@ class Stage:
     def only_processes_answer(self, call: Call[Any]) -> bool:  # noqa: ARG002
         """Return True only if ``before`` would return ``call`` itself, so that the stage processes only the answer.
 
-        The router calls this method to save time for frequent requests, and only for the last stage of a request, if no
-        other stage processes the answer. If the result is True, ``before`` is not called. If the handler then answers
-        the request at once, ``process_response`` is called instead of ``after``.
+        This method saves time for frequent requests. The router calls it only for the last stage of a request, and only
+        if all stages before it passed the request on unchanged. If the result is True, ``before`` is not called. If the
+        handler then answers the request at once, ``process_response`` is called instead of ``after``.
         """
         return False
 

@@ -741,7 +741,7 @@ async def open_consumer(
         listener: Rebalance listener; None for no listener.
         interceptors: Interceptors, in the order in which records pass them.
         connect: Async function that returns a stream to a host and port.
-        settings: Fields of Settings.
+        settings: Settings by name, such as ``max_poll_records=100``; see ``ConsumerSettings``.
 
     At the end of the block the consumer commits if auto-commit is on, calls the listener's ``on_revoked`` and leaves
     the group. If the block raises an exception, nothing is committed, because the last records may not be processed.

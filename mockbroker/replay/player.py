@@ -60,7 +60,8 @@ class Player:
 
     A request gets the first unused response to an equal recorded request, preferably of the same client id. A Fetch
     gets the recorded records at its partitions and offsets. If clients send a request more often than in the recording,
-    the last response of some APIs is repeated, and a heartbeat of a recorded member succeeds.
+    the last response is repeated for the APIs in ``keys.REPEATED``. If the recording has no response for a heartbeat of
+    a recorded member, the heartbeat succeeds.
 
     Args:
         script: The recording.

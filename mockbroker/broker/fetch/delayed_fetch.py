@@ -359,8 +359,8 @@ class _Reader:
     def _add_error(self, key: Key, fetched: FetchPartition, response: PartitionResponse) -> None:
         """Add the response of a partition that has an error.
 
-        After an error, the broker responds to the fetch immediately, with one exception: the error does not end the
-        wait if the partition did not exist, or was denied to the client, already when the fetch arrived.
+        After an error, the broker responds to the fetch immediately. There is one exception: if the partition did not
+        exist, or was denied to the client, when the fetch arrived, its error does not end the wait.
 
         Args:
             key: Key of the partition.

@@ -15,7 +15,7 @@ WITH_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEAD
 
 
 class EndpointCollector:
-    """A collector of the current leaders' addresses, which a response must contain.
+    """A collector of the addresses of current leaders. The response to a share request must contain these addresses.
 
     Args:
         broker: The state of the cluster.

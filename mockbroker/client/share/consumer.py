@@ -291,7 +291,7 @@ async def open_share_consumer(
         on_acknowledged: Function that is called with the result of acknowledgements: the partition, the acknowledged
             offsets, and the error (None after a success). None for no function.
         connect: Async function that returns a stream to a host and port.
-        settings: Fields of ShareSettings.
+        settings: Settings by name, such as ``max_poll_records=100``; see ``ShareSettings``.
 
     At the end of the block the consumer sends the acknowledgements, and leaves the group. In implicit mode it accepts
     the records of the latest poll; if the block raises an exception, it releases them.

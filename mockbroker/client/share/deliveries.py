@@ -50,7 +50,7 @@ def delivery_of(
 def _read(
     partition: TopicPartition, first: int, data: Data, *, check_crcs: bool
 ) -> tuple[list[ConsumerRecord], CorruptRecord | None]:
-    """Return the records of a response, and the error of the first corrupt record (None without a corrupt record).
+    """Return the records before the first corrupt record, and the error of this record (None without a corrupt record).
 
     Args:
         partition: Topic and partition number.
