@@ -178,7 +178,8 @@ def generation_note(group: CoordinatedGroup, protocol: str, leader: str = "") ->
 
 
 def as_type(group: CoordinatedGroup | None, group_class: type[G]) -> G | None:
-    """Return the group if its class is exactly ``group_class``. Return None for a group of another class and for
-    None.
+    """Return the group if its class is exactly ``group_class``.
+
+    Return None for a group of another class and for None.
     """
     return group if type(group) is group_class else None

@@ -143,8 +143,9 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Rebalance:
-    """A rebalance that an administrator requests, in a group of any type. The request has no effect on a group without
-    members.
+    """A rebalance that an administrator requests, in a group of any type.
+
+    The request has no effect on a group without members.
 
     Attributes:
         reason: Text that the journal event of the rebalance contains.

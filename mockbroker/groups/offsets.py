@@ -143,8 +143,9 @@ class Offsets:
         return self.committed.get((topic, partition))
 
     def delete(self, topic: str, partition: int) -> None:
-        """Delete the committed offset of a partition, and its pending offsets in open transactions. Both may be
-        missing.
+        """Delete the committed offset of a partition, and its pending offsets in open transactions.
+
+        Both may be missing.
         """
         self.committed.pop((topic, partition), None)
         self._sequences.pop((topic, partition), None)

@@ -51,8 +51,9 @@ def by_known_name(partition_set: PartitionSet, names: Mapping[UUID, str]) -> dic
 
 
 def topic_metadata(names: Iterable[str], cluster: ClusterState) -> dict[str, tuple[UUID, int]]:
-    """Return the id and the number of partitions of each topic, by topic name. Topics that do not exist are left
-    out.
+    """Return the id and the number of partitions of each topic, by topic name.
+
+    Topics that do not exist are left out.
     """
     topics = ((name, cluster.topics.get(name)) for name in names)
     return {name: (topic.topic_id, len(topic.partitions)) for name, topic in topics if topic is not None}

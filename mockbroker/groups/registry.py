@@ -130,8 +130,9 @@ class Groups(dict[str, CoordinatedGroup]):
         return as_type(self.get(group_id), group_class)
 
     def create(self, group_id: str, now: float) -> CoordinatedGroup:
-        """Create a group without members, so that a client that is not a member can commit offsets. Return the
-        group.
+        """Create a group without members, so that a client that is not a member can commit offsets.
+
+        Return the group.
 
         Args:
             group_id: The group id.

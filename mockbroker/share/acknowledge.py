@@ -204,8 +204,9 @@ class _Acknowledgement:
             partition.count_complete(run)
 
     def roll_back(self) -> None:
-        """Undo the changes of all acknowledged records: a member has acquired them again. Renewed locks remain
-        renewed.
+        """Undo the changes of all acknowledged records: a member has acquired them again.
+
+        Renewed locks remain renewed.
         """
         for change in self.changes:
             for run in change.batch.runs_between(change.first, change.last):

@@ -13,8 +13,9 @@ from mockbroker.share.share_partition import SharePartition
 
 
 class AcquireMode(IntEnum):
-    """The acquire mode of a ShareFetch: whether ``max_records`` is a strict limit (KIP-1206). Source: Kafka's
-    ShareAcquireMode.
+    """The acquire mode of a ShareFetch: whether ``max_records`` is a strict limit (KIP-1206).
+
+    Source: Kafka's ShareAcquireMode.
     """
 
     BATCH_OPTIMIZED = 0  # whole record batches, so more records than the limit may be acquired

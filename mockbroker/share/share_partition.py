@@ -217,8 +217,9 @@ class SharePartition:
         return AVAILABLE
 
     def store(self, runs: Iterable[Run], now: float) -> ErrorCode:
-        """Write the states of changed records to the share coordinator. Return NONE, or the error of the share
-        coordinator.
+        """Write the states of changed records to the share coordinator.
+
+        Return NONE, or the error of the share coordinator.
 
         Args:
             runs: The changed records.
@@ -311,8 +312,9 @@ class SharePartition:
     # --- the start offset ---
 
     def move_start(self) -> bool:
-        """Advance the start offset past the records whose delivery is complete. Return whether the start offset
-        changed.
+        """Advance the start offset past the records whose delivery is complete.
+
+        Return whether the start offset changed.
         """
         if not self._can_move_start():
             return False

@@ -49,7 +49,10 @@ def renew_session(group: ClassicGroup, member: Member, now: float) -> None:
 
 
 def remove_pending_member(group: ClassicGroup, member_id: str) -> str:
-    """Remove a pending member id from a group. Return the ``client.id`` of the client that received the member id."""
+    """Remove a pending member id (a member id with which no JoinGroup has been sent yet) from a group.
+
+    Return the ``client.id`` of the client to which the member id was assigned.
+    """
     group.timers.forget(pending_member_timer(member_id))
     return group.pending_members.pop(member_id)
 

@@ -96,8 +96,9 @@ def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
 
 
 def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
-    """Return the error of a TxnOffsetCommit, or NONE if the request is valid. The request is valid in every group
-    state.
+    """Return the error of a TxnOffsetCommit, or NONE if the request is valid.
+
+    The state of the group is not checked.
     """
     return member_error(group, event) if event.has_member_identity else NONE
 

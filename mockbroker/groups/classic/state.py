@@ -302,8 +302,9 @@ class ClassicGroup(CoordinatedGroup):
         return self.supported_protocols[protocol] == len(self.members)
 
     def set_pending_join(self, member: Member, ticket: Ticket) -> None:
-        """Store the ticket of a member's pending JoinGroup. If the member has an older pending JoinGroup, it is never
-        answered.
+        """Store the ticket of a member's pending JoinGroup.
+
+        If the member has an older pending JoinGroup, it is never answered.
 
         Args:
             member: The member.

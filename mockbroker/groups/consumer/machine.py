@@ -64,8 +64,9 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 class RegexUpdate(Enum):
-    """The change that a heartbeat makes to the regular expression of a member. Source: Kafka's
-    UpdateRegularExpressionsResult.
+    """The change that a heartbeat makes to the regular expression of a member.
+
+    Source: Kafka's UpdateRegularExpressionsResult.
     """
 
     NO_CHANGE = 0
@@ -200,8 +201,7 @@ def member_of_instance(group: ConsumerGroup, instance_id: str) -> ConsumerMember
     """Return the static member with a given instance id.
 
     Raises:
-        Refused: The instance id is unknown, or the member that used it was removed. (A former instance id of a member
-            remains known until then.)
+        Refused: The instance id is unknown, or it is a former instance id of a member that was removed.
     """
     member_id = group.static_members.get(instance_id)
     if member_id is None:
@@ -340,8 +340,9 @@ def update_member(
 
 
 def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, member: ConsumerMember) -> Effects:
-    """Add or replace a member. Return the journal event if a new member has joined or a static member has returned,
-    else [].
+    """Add or replace a member.
+
+    Return the journal event if a new member has joined or a static member has returned, else [].
 
     Args:
         group: The group.

@@ -329,8 +329,9 @@ class ConsumerGroup(SubscribedGroup):
     # --- members ---
 
     def put_member(self, member: ConsumerMember) -> None:
-        """Add a member, or replace the member with the same id. If the member epoch changes, cancel the rebalance
-        timeout.
+        """Add a member, or replace the member with the same id.
+
+        If the member epoch changes, cancel the rebalance timeout.
         """
         old = self.members.get(member.member_id)
         if old is not None:
@@ -366,8 +367,9 @@ class ConsumerGroup(SubscribedGroup):
         self.homogeneous = self._is_homogeneous()
 
     def replace_static_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
-        """Replace a static member that returned with a new member id. The new member gets the target assignment of the
-        old one.
+        """Replace a static member that returned with a new member id.
+
+        The new member gets the target assignment of the old one.
 
         Args:
             old: The member to replace.

@@ -69,8 +69,9 @@ def groups_from_records(
 
 
 def _decode_records(stored: Mapping[bytes, StoredValue]) -> Iterator[tuple[object, object, int]]:
-    """Yield the decoded key, the decoded value and the log offset of each record. Records of unknown types are
-    skipped.
+    """Yield the decoded key, the decoded value and the log offset of each record.
+
+    Records of unknown types are skipped.
 
     ``stored``: encoded key -> encoded value and log offset.
     """

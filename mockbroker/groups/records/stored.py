@@ -28,10 +28,10 @@ class StoredRecords:
         return self._entries[kind][-1][1] if kind in self._entries else None
 
     def values(self, kind: type[V], field: str = "member_id") -> dict[str, V]:
-        """Return the values of all records of a class, by a field of their keys.
+        """Return the values of all records of a class: key field -> value.
 
         Args:
             kind: Class of the values.
-            field: Name of the field, such as the member id.
+            field: Name of the key field that identifies a record, such as the member id.
         """
         return {getattr(key, field): value for key, value in self._entries.get(kind, ())}

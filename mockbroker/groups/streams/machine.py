@@ -203,8 +203,9 @@ def _updated_member(member: StreamsMember, event: StreamsHeartbeat) -> StreamsMe
 
 
 def _updated_topology(group: StreamsGroup, event: StreamsHeartbeat) -> Topology:
-    """Return the topology of the group after a heartbeat. The topology of the first member becomes the group's
-    topology.
+    """Return the topology of the group after a heartbeat.
+
+    The topology of the first member becomes the group's topology.
 
     Raises: Refused if the topology in the heartbeat is not valid, or if it differs from the group's topology and its
     epoch is the same or newer.
@@ -345,8 +346,9 @@ def _epoch_bump_reason(group: StreamsGroup, update: _Update, settings: StreamsGr
 def _target(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, *, joins: bool
 ) -> tuple[int, Tasks, list[Response.Status], Effects]:
-    """Return the target assignment of the member that sent a heartbeat. Compute the target assignment first if it is
-    outdated.
+    """Return the target assignment of the member that sent a heartbeat.
+
+    Compute the target assignment first if it is outdated.
 
     During the initial rebalance delay, the member has no tasks.
 

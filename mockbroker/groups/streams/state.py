@@ -241,8 +241,9 @@ class StreamsGroup(EpochGroup):
     # --- topics ---
 
     def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether a topic is a source or repartition topic of the topology. The result is False if the group has
-        no members.
+        """Return whether a topic is a source or repartition topic of the topology.
+
+        The result is False if the group has no members.
         """
         return bool(self.members) and self.topology is not None and topic in self.topology.subtopology_of
 
@@ -253,8 +254,9 @@ class StreamsGroup(EpochGroup):
     # --- members ---
 
     def put_member(self, member: StreamsMember) -> None:
-        """Add a member, or replace the member with the same id. If the member epoch changes, cancel the rebalance
-        timeout.
+        """Add a member, or replace the member with the same id.
+
+        If the member epoch changes, cancel the rebalance timeout.
         """
         old = self.members.get(member.member_id)
         if old is not None:
@@ -270,8 +272,9 @@ class StreamsGroup(EpochGroup):
         self.peak_member_count = max(self.peak_member_count, len(self.members))
 
     def remove_member(self, member: StreamsMember) -> None:
-        """Remove a member and its target assignment. If no member remains, discard the request to shut down the
-        application.
+        """Remove a member and its target assignment.
+
+        If no member remains, discard the request to shut down the application.
         """
         self._remove_owner(self.members.pop(member.member_id))
         self.target.pop(member.member_id, None)

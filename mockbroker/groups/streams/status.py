@@ -6,8 +6,9 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """The status of a member: the reason why it has no tasks, or the action that it has to take. The values are
-    Kafka's numbers.
+    """The status of a member: the reason why it has no tasks, or the action that it has to take.
+
+    The values are Kafka's numbers.
     """
 
     STALE_TOPOLOGY = 0

@@ -55,8 +55,9 @@ class Asker:
 
 @asynccontextmanager
 async def open_asker(host: str, port: int) -> AsyncIterator[Asker]:
-    """Yield a connection to a broker for the duration of an ``async with`` block. Raises: OSError if the connection
-    fails.
+    """Yield a connection to a broker for the duration of an ``async with`` block.
+
+    Raises: OSError if the connection fails.
 
     Args:
         host: Host name or IP address.

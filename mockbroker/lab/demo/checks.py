@@ -72,8 +72,9 @@ def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
 
 
 def check_all(story: Story) -> list[Check]:
-    """Return the results of all checks of a demo run, in the order of the demo's steps. ``story``: the observations
-    of the run.
+    """Return the results of all checks of a demo run, in the order of the demo's steps.
+
+    ``story``: the observations of the run.
     """
     checks = [
         _all_kinds_together(story),

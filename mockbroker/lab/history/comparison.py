@@ -119,7 +119,9 @@ class Measured:
 
     @property
     def unsettled(self) -> int:
-        """The number of changes after which some partition did not have exactly one reader before the next change."""
+        """The number of changes that were not settled: the next change came before every partition had exactly one
+        reader.
+        """
         return sum(change.settled is None for change in self.changes)
 
     def line(self) -> dict[str, object]:

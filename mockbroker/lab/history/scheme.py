@@ -164,8 +164,9 @@ class Scheme(ABC):
         return sum(traffic.notifications for role, traffic in roles.items() if role != BROKER)
 
     def do(self, step: Step) -> None:
-        """Execute a step of the story, such as the start of a consumer. The caller has advanced the virtual time to the
-        step.
+        """Execute a step of the story, such as the start of a consumer.
+
+        The caller has advanced the virtual time to the step.
         """
         group = self.story.groups.get(step.name, "")
         if step.kind == JOIN:

@@ -300,8 +300,9 @@ class ZooKeeper:
         return self.traffic.setdefault(role, Traffic())
 
     def lag(self, server: int, seconds: float) -> None:
-        """Set the one-way delay of messages between a server and the leader of the ensemble. The leader itself never
-        lags.
+        """Set the one-way delay of messages between a server and the leader of the ensemble.
+
+        The leader itself never lags.
 
         Args:
             server: number of the server; for 0 (the leader) the delay remains 0.

@@ -120,8 +120,8 @@ class Read:
         start: position before the fetch.
         end: position after the fetch.
         records: offset and value of each record.
-        at: virtual time, seconds.
-        final: whether the client is one of the readers at the end of the run.
+        at: virtual time of the response, seconds.
+        final: whether the client is one of the clients that read all records at the end of the run.
     """
 
     client: tuple[str, int]

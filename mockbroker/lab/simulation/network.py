@@ -137,8 +137,9 @@ class Network:
         self._queue.at(to.here, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
-        """Close a connection on the client's side. Requests that were sent before still arrive; responses are
-        discarded.
+        """Close a connection on the client's side.
+
+        Requests that were sent before still arrive; responses are discarded.
         """
         if connection.open:
             connection.open = False

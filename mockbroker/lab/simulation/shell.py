@@ -665,8 +665,9 @@ class Shell:
     # --- time ---
 
     def keep_time(self) -> None:
-        """Schedule the timer for the earliest deadline. Do nothing if the timer is already scheduled for this time
-        or earlier.
+        """Schedule the timer for the earliest deadline.
+
+        Do nothing if the timer is already scheduled for this time or earlier.
         """
         if self.down:
             return
@@ -694,8 +695,9 @@ class Shell:
         self.keep_time()
 
     def stall(self, seconds: float) -> None:
-        """Block the event loop of the broker for some time. After that, received requests are handled before due
-        deadlines.
+        """Block the event loop of the broker for some time.
+
+        After that, received requests are handled before due deadlines.
 
         ``seconds``: duration, virtual time in seconds.
         """

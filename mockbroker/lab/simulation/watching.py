@@ -63,8 +63,9 @@ class Watcher:
         """Observe an event that the broker has added to its journal."""
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        """Observe a response that the broker has produced. The response may not be sent yet, because it waits for a
-        disk sync.
+        """Observe a response that the broker has produced.
+
+        The response may not be sent yet, because it waits for a disk sync.
 
         Args:
             broker: the cluster.
@@ -97,8 +98,9 @@ class Watcher:
         """
 
     def stored(self, broker: Broker, call: Call[Any], offsets: Offsets, now: float) -> None:
-        """Observe offsets that the broker has stored for a commit, as the journal reports. The response follows
-        later.
+        """Observe offsets that the broker has stored for a commit, as the journal reports.
+
+        The response follows later.
 
         The offsets may be only a part of the commit: the slice that is handled before other requests get a turn.
 
@@ -300,7 +302,7 @@ class GroupTypes:
         self._types: dict[str, tuple[str, bool]] = {}  # group -> type, and whether the group was empty
 
     def begin(self, broker: Broker, group_id: str) -> None:
-        """Store the type of a group before a request is handled.
+        """Store the type of a group, before a request is handled, for the next call of ``is_replaced``.
 
         Args:
             broker: the cluster.

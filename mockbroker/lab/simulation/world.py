@@ -473,8 +473,9 @@ class World:
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 
     def _wait_for_records(self) -> None:
-        """Set fetch.min.bytes of all running consumers to 1. Then the broker delays the response to a Fetch until
-        there are records.
+        """Set fetch.min.bytes of all running consumers to 1.
+
+        Then the broker delays the response to a Fetch until there are records.
 
         With fetch.min.bytes=0, a consumer sends hundreds of requests a second. The recovery phase would then exceed its
         maximum number of events.

@@ -38,8 +38,9 @@ class Torture:
         limits: Limits | None = None,
         security: Security | None = None,
     ) -> Result:
-        """Run a client against the case, and return the result. Its attribute ``survived`` is False if the client
-        failed.
+        """Run a client against the case, and return the result.
+
+        Its attribute ``survived`` is False if the client failed.
 
         First, the client is run against a correct broker, for comparison. Later calls with the same client and settings
         do not repeat this run. If the case cannot affect the client, the verdict is SKIPPED.

@@ -86,8 +86,9 @@ class Broker:
         return [action for one in self.elections.pop(subset).coordinators.values() for action in one.resign()]
 
     def lost(self) -> Actions:
-        """Stop all coordinators on this broker, because the broker process has failed. Return the coordinators'
-        actions.
+        """Stop all coordinators on this broker, because the broker process has failed.
+
+        Return the coordinators' actions.
         """
         elections = self.elections.values()
         return [action for election in elections for one in election.coordinators.values() for action in one.lost()]

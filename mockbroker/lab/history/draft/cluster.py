@@ -206,8 +206,9 @@ class DraftCluster:
             self.pause(consumer, seconds)
 
     def set_topic(self, topic: str, partitions: int) -> None:
-        """Create a topic, or set the number of partitions of an existing topic. Brokers with a watch on the topic are
-        notified.
+        """Create a topic, or set the number of partitions of an existing topic.
+
+        Brokers with a watch on the topic are notified.
 
         Args:
             topic: topic name.
@@ -366,8 +367,9 @@ class DraftCluster:
     # --- broker actions ---
 
     def _perform(self, node: int, broker: Broker, actions: Actions) -> None:
-        """Perform the actions of a broker in order. If the broker fails after an action, the remaining actions are
-        dropped.
+        """Perform the actions of a broker in order.
+
+        If the broker fails after an action, the remaining actions are dropped.
 
         Args:
             node: broker id.
@@ -436,8 +438,9 @@ class DraftCluster:
         return moment
 
     def _serve(self, connection: DraftConnection) -> None:
-        """Handle the next received request of a connection. Do nothing while an earlier request is pending or if none
-        waits.
+        """Handle the next received request of a connection.
+
+        Do nothing while an earlier request is pending or if none waits.
         """
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return

@@ -384,6 +384,7 @@ class Consumer:
 
     def _join_as_a_new_one(self, now: float) -> Effects:
         """Discard the consumer id, the partitions and the positions, and send JoinGroup without a consumer id.
+
         Return the effects.
 
         The coordinator has removed the consumer from the group before.

@@ -260,7 +260,7 @@ class Coordinator:
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
 
     def disconnected(self, connection: int, now: float) -> Actions:
-        """Remove the pending JoinGroup requests of a closed connection. Return the actions.
+        """Handle a closed connection: remove its pending JoinGroup requests. Return the actions.
 
         Args:
             connection: connection number.

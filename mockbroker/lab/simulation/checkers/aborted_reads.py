@@ -1,7 +1,7 @@
-"""The checker of invariant I29: a read_committed reader gets all records of a committed transaction, after the commit,
-and no other records.
+"""The checker of invariant I29, which is about the records of transactions that read_committed readers get.
 
-Records that were written outside a transaction are visible to every reader.
+If a transaction is committed, such a reader gets all its records, but not before the commit. If a transaction is not
+committed, such a reader gets none of its records. Records outside a transaction are visible to every reader.
 """
 
 from __future__ import annotations

@@ -55,8 +55,9 @@ class FinalLog:
         return self.committed if isolation == READ_COMMITTED else self.all
 
     def places(self, *, committed: bool) -> dict[bytes, tuple[Place, int]]:
-        """Return the partition and the offset of each value. If the log contains a value twice, its last offset is
-        returned.
+        """Return the partition and the offset of each value.
+
+        If the log contains a value twice, its last offset is returned.
 
         Args:
             committed: Whether to include only records that a read_committed reader receives.

@@ -299,8 +299,9 @@ class Client:
         then(response)
 
     def disconnected(self, connection: Wire) -> None:
-        """Handle a connection that was closed. If it is the connection to the coordinator, look up the coordinator
-        again.
+        """Handle a connection that was closed.
+
+        If it is the connection to the coordinator, look up the coordinator again.
         """
         if connection is self.bootstrap:
             self.bootstrap = None

@@ -75,8 +75,9 @@ class ConsumerClient(EpochMember[ConsumerGroupHeartbeatResponse, Share]):
         self.own(frozenset(places))
 
     def _lose(self) -> None:
-        """Give up all partitions, because the member was fenced or removed. The next heartbeat joins the group as a
-        new member.
+        """Give up all partitions, because the member was fenced or removed.
+
+        The next heartbeat joins the group as a new member.
         """
         self.epoch = JOINING
         self.target = frozenset()

@@ -79,8 +79,9 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
             self.later(BACKOFF * self.dice.random(), self._reconcile)
 
     def _reconcile(self) -> None:
-        """At the next poll, adopt the last received assignment. If this changes the partitions or tasks, send a
-        heartbeat.
+        """At the next poll, adopt the last received assignment.
+
+        If this changes the partitions or tasks, send a heartbeat.
         """
         if not self.polling:
             self.queue.at(self.polls_at, self._now, self.life, self._reconcile, ())

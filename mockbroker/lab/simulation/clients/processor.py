@@ -51,14 +51,16 @@ class Processor(RecordReader):
         return READ_COMMITTED
 
     def on_read(self, read: Read) -> None:
-        """Store the records that were read; the next transaction processes them. ``read``: records of one Fetch
-        response.
+        """Store the records that were read; the next transaction processes them.
+
+        ``read``: records of one Fetch response.
         """
         self._buffer += [(read.place, offset, value) for offset, value in read.records]
 
     def own(self, share: frozenset[Place]) -> None:
-        """Set the partitions to read from now on. If they differ from the current partitions, abandon the open
-        transaction.
+        """Set the partitions to read from now on.
+
+        If they differ from the current partitions, abandon the open transaction.
 
         ``share``: the partitions.
         """

@@ -89,8 +89,9 @@ class Sender:
         self._due = False
 
     def reset(self, producer: tuple[int, int] | None) -> None:
-        """Discard all batches, and set the producer id and epoch. If one of them changes, sequence numbers restart
-        at 0.
+        """Discard all batches, and set the producer id and epoch.
+
+        If one of them changes, sequence numbers restart at 0.
 
         ``producer``: new producer id and epoch; None for a producer that is not idempotent.
         """

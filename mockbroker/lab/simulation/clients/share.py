@@ -183,8 +183,9 @@ class ShareClient(Client):
         self._fetch_with(session, added, gone, session.epoch - repeats)
 
     def _fetch_with(self, session: NodeSession, added: Sequence[Place], gone: Sequence[Place], epoch: int) -> None:
-        """Send a ShareFetch with random limits. Unless the request creates the session, it contains the waiting
-        acknowledgements.
+        """Send a ShareFetch with random limits.
+
+        Unless the request creates the session, it contains the waiting acknowledgements.
 
         Args:
             session: the share session.

@@ -182,8 +182,9 @@ class BioSocket(SimulatedSocket):
 
 
 class SimulatedTlsSocket(TlsStream, BioSocket):  # type: ignore[misc]
-    """The broker's TLS socket of a simulated connection. The connection is not secure, because neither side is
-    authenticated.
+    """The broker's TLS socket of a simulated connection.
+
+    The connection is not secure, because neither side is authenticated.
     """
 
 

@@ -95,7 +95,7 @@ def challenge_again(response: Any, _request: Any, turn: Turn) -> None:
 
     Args:
         response: SaslAuthenticate response, which is changed in place.
-        turn: context, which keeps the first message until then.
+        turn: context; its attribute ``kept`` stores the server's first message until the final message is replaced.
     """
     if SERVER_FIRST.fullmatch(response.auth_bytes):
         turn.kept = response.auth_bytes
