@@ -30,7 +30,7 @@ class ServerSide:
         self._waiting: bytes | None = None
 
     def receive(self, data: bytes) -> None:
-        """Append bytes received from the client."""
+        """Append bytes that were received from the client to the buffer; ``next_frame`` returns the requests in it."""
         self._frames.feed(data)
 
     @property
@@ -118,7 +118,9 @@ class ClientSide:
         return pack(frame)
 
     def receive(self, data: bytes) -> None:
-        """Append bytes received from the broker."""
+        """Append bytes that were received from the broker to the buffer; ``next_response`` returns the responses in
+        it.
+        """
         self._frames.feed(data)
 
     def next_response(self) -> Response | None:

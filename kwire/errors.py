@@ -1,7 +1,7 @@
 """The exceptions that kwire raises, as one tree.
 
 An exception means that the bytes or the arguments are wrong. A Kafka error code inside a message is an ordinary value
-and never raises.
+and never causes an exception.
 """
 
 from __future__ import annotations

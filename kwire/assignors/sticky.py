@@ -77,8 +77,8 @@ def claim(member: Subscription) -> Claim:
 def cooperative_claim(member: Subscription) -> Claim:
     """Return the partitions that a member of ``cooperative-sticky`` reports as owned, with their generation.
 
-    The partitions are in the subscription. The generation is also there since subscription v2, and in the user data
-    before.
+    The partitions are in the subscription. The generation is in the subscription since v2; before v2, it is in the user
+    data.
     """
     if member.generation >= 0:
         return Claim(member.owned, member.generation)

@@ -340,7 +340,8 @@ def read(
         keylog: secrets of TLS connections, such as a ``KeyLogFile``; the secrets in pcapng files are added to it. None
             to use only the secrets in pcapng files.
         ring: packets of a network interface, which are read instead of ``paths``; None to read ``paths``.
-        progress: function that is called with the number of bytes read; for a gzip file or frame log, only at its end.
+        progress: function that is called with the number of bytes read; None for no function. For a gzip file or a
+            frame log, it is called only at the end of the file.
         as_json: True if the calls are only printed as JSON lines (``kwire.capture.rows.json_lines``). With the native
             engine, most bodies then stay encoded, because it writes their JSON from the encoded bytes.
 

@@ -248,7 +248,7 @@ class _ReadFunction:
         """Add a statement that reads an array of fixed-size elements, and the fixed-size fields after it.
 
         Args:
-            array: layout of the array, variable of its count, and its target.
+            array: layout of the array, variable of its count, and the variable or attribute to which it is assigned.
             codes: struct codes of the fields after the array.
             targets: variables or attributes to which these fields are assigned.
         """

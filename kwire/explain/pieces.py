@@ -200,7 +200,7 @@ class TreeBuilder:
         )
 
     def add(self, pieces: tuple[Piece, ...]) -> None:
-        """Add complete pieces, whose offsets count from the start of the frame."""
+        """Add complete pieces to the innermost open node. Their offsets count from the start of the frame."""
         self._open[-1].pieces.extend(pieces)
 
     def done(self) -> tuple[Piece, ...]:

@@ -54,7 +54,9 @@ def encoded_body(message: type, frame: bytes, at: int, version: int) -> Any:
 
 
 def decoded(call: Call, is_response: bool) -> Any:
-    """Return the decoded body of a frame; None if it was not decoded.
+    """Return the body of a frame, and decode it if the call contains the body in encoded form (see ``as_json``).
+
+    The result is None if the call contains no body.
 
     Args:
         call: call of the frame.

@@ -114,7 +114,7 @@ class PacketRing:
         return self._pending.pop(0)
 
     def stop(self) -> None:
-        """End the stream: ``read`` returns b"" from then on. It may be called from a signal handler."""
+        """End the stream: ``read`` returns b"" from then on. A signal handler may call this method."""
         self._stopped = True
 
     def close(self) -> None:
