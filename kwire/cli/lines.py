@@ -231,7 +231,7 @@ def member(line: Mapping[str, Any], key: str, default: dict[str, Any] | None = N
 
 
 def hexadecimal(line: Mapping[str, Any], key: str, default: str | None = None) -> bytes:
-    """Return the bytes that a key of an input line has in hex.
+    """Return the bytes for the hex text that is the value of a key in an input line.
 
     Args:
         line: JSON object of the input line.

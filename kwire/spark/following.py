@@ -136,7 +136,7 @@ class Payloads:
         self._until = 0
 
     def of(self, file: int, until: int = 0) -> Payloads:
-        """Select the file for the next reads, and return this object.
+        """Select the file for the next reads, and return this object. The file is opened if it is not open.
 
         Args:
             file: number of the file, which is its index in ``paths``.

@@ -61,18 +61,21 @@ BY_NAME = {kind.__name__: kind for kind in STANDARD}
 
 
 class PlainError(ValueError):
-    """The error for a value whose type cannot be encoded, or for bytes that ``dumps`` cannot have returned."""
+    """The error for a value whose type cannot be encoded, or for bytes that are not a result of ``dumps``."""
 
 
 def dumps(value: object) -> bytes:
-    """Encode a value as bytes. Raises: PlainError if its class is neither builtin nor in ``MODULES``."""
+    """Encode a value as bytes.
+
+    Raises: PlainError if the value contains an object whose class is neither a standard class nor in ``MODULES``.
+    """
     into = io.BytesIO()
     _Writer(into, PROTOCOL).dump(value)
     return into.getvalue()
 
 
 def loads(data: bytes) -> Any:
-    """Decode bytes that ``dumps`` returned. Raises: PlainError for any other bytes."""
+    """Decode bytes that ``dumps`` returned. Raises: PlainError for bytes that are not a result of ``dumps``."""
     try:
         return _Reader(io.BytesIO(data)).load()
     except DAMAGE as error:

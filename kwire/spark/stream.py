@@ -256,7 +256,7 @@ class Stream:
         return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=EVERY)).start()
 
     def connection_rows(self, spark: SparkSession) -> DataFrame:
-        """Return bundles of the rows of all connections as a streaming DataFrame, with the schema SAID."""
+        """Return a streaming DataFrame with the schema SAID: bundles of the rows of all connections."""
         if is_topic(self.inputs[0]):
             return self._followed(topic.references(spark, self.inputs[0], stream=True))
         source.register(spark)

@@ -140,7 +140,9 @@ class _Generations:
                     membership.joined_ts = join.done.ts
 
     def _end_memberships(self, before: Phase | None, phase: Phase, triggers: list[Trigger]) -> None:
-        """End the membership of members that are not in the new generation.
+        """End the membership of members that are not in the new generation, and store the reason.
+
+        For each member that expired, an inferred event ``member_silent`` is added.
 
         Args:
             before: previous generation; None for the first.

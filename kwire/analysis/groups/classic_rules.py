@@ -38,7 +38,9 @@ def report_gaps(life: ClassicLife) -> None:
 def report_commits(life: ClassicLife) -> None:
     """Add a row of ``violations`` for each invalid commit in one life of a classic group.
 
-    A commit is invalid if the member is fenced, the generation is old, or the partition belongs to another member.
+    A commit is invalid if the member is fenced, the generation is old, or the partition belongs to a different member.
+
+    ``life``: one life of a classic group; the violations are added to its rows.
     """
     moments = [phase.done_ts for phase in life.phases]
     for event in life.events:

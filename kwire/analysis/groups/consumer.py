@@ -39,7 +39,7 @@ class _Heartbeats:
         self.sent: dict[tuple[str | None, int], GroupEvent] = {}
 
     def fold(self, events: Sequence[GroupEvent], until: int | None) -> None:
-        """Add the rows of all events.
+        """Process all events of the life in order, and add the resulting rows to the ``Outcome``.
 
         Args:
             events: all events of the life, sorted.

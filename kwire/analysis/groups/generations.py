@@ -74,7 +74,7 @@ class Phase:
 
 
 def phases_of(events: Iterable[GroupEvent], joins: Iterable[Join]) -> list[Phase]:
-    """Return the generations that successful JoinGroup responses show, in order."""
+    """Return all generations with a successful JoinGroup response, in order."""
     phases: list[Phase] = []
     answered = [join for join in joins if join.done is not None and join.done.event == "join_done"]
     for join in sorted(answered, key=lambda join: join.done.key if join.done else (0, "", 0, 0)):

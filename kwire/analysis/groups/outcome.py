@@ -295,7 +295,8 @@ class Outcome:
             member: the member.
             partitions: partitions of the member, as ``topic-partition``.
             before: previous owner of each partition, by partition.
-            source: value of the column ``source``.
+            source: message with the assignment: ``told`` (response to the member) or ``planned`` (the leader's
+                SyncGroup request).
         """
         for name in partitions:
             topic, partition = split_partition(name)

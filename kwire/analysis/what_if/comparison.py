@@ -111,7 +111,7 @@ class _Group:
             self._move_to_returned(one)
 
     def _forget(self) -> None:
-        """Clear the owners of all partitions, because the group has become empty."""
+        """Reset the replay, because the group has become empty: no partition has an owner."""
         self.replay, self.shares, self.owners, self.free, self.instances, self.pending = None, {}, {}, {}, {}, False
 
     def _replay(self, one: Round) -> Replay:

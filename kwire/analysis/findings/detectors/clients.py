@@ -129,7 +129,7 @@ def detect_reconnects(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for a client that brokers throttled for long."""
+    """Yield a finding if the sum of the throttle times of a client is above the threshold."""
     throttled = [one for one in client.tallies if one.throttle_ms]
     total = sum(one.throttle_ms for one in throttled)
     if total < limits["throttle_ms"]:

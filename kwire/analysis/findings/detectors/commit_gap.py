@@ -21,7 +21,7 @@ _ALIVE = {"heartbeat", "heartbeat_error"}
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that sent no commit for long although its partitions had new records."""
+    """Yield a finding for each member that sent no commit for a long time although its partitions had new records."""
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in group.commits:
         if row["outcome"] == "committed" and row["member_id"]:

@@ -24,7 +24,7 @@ _COMMITS = {"commit", "commit_error"}
 
 
 def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that sent nothing for almost its session timeout, and was alive afterwards."""
+    """Yield a finding for each member that almost expired: it sent nothing for most of its session timeout."""
     for (_, member), row in sorted(group.memberships.items()):
         timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
         worst: tuple[int, Row, Row] | None = None

@@ -18,7 +18,10 @@ from kwire.analysis.findings.views import GroupView
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each generation whose leader took long between its JoinGroup response and its SyncGroup."""
+    """Yield a finding for each generation whose leader took long to assign partitions.
+
+    This is the time between the JoinGroup response to the leader and the SyncGroup request of the leader.
+    """
     received: dict[tuple[str, int], tuple[int, int]] = {}
     for event in group.events:
         about = event["member_id"], event["generation"]

@@ -41,7 +41,7 @@ def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each transaction that was open for long, or that its producer left open."""
+    """Yield a finding for each transaction that was open for a long time, or whose producer ended without ending it."""
     timeout = limits["timeout_ms"]
     opened: Step | None = None
     for step in view.steps:
