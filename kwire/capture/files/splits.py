@@ -57,7 +57,7 @@ class Guesses:
         return begin, None
 
     def all(self) -> list[Split]:
-        """Return all parts, in order; an empty list if the file is not a capture."""
+        """Return all parts, in order; an empty list if the file has no readable records."""
         numbers = range(-(-self._end // self.size)) if self._first is not None else ()
         return [found[0] for number in numbers if (found := self.part(number)) is not None]
 
