@@ -1,6 +1,6 @@
 """The pytest fixtures ``kafka_cluster``, ``kafka_cluster_factory`` and ``kafka_torture``, and their markers.
 
-Every run of pytest in the environment loads this module, so nothing but pytest is imported before a fixture is used.
+Every run of pytest in the environment loads this module. Therefore it imports only pytest before a fixture is used.
 """
 
 from __future__ import annotations

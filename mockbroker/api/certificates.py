@@ -36,7 +36,7 @@ class Certificates:
 
     @property
     def in_use(self) -> list[Tls]:
-        """The TLS contexts of all TLS listeners, each once."""
+        """The TLS contexts of the TLS listeners."""
         return list(self._listeners.values())
 
     def get(self, settings: Settings, listener: str, addresses: Addresses) -> Tls:

@@ -418,7 +418,8 @@ class FaultOperations(Handle, Generic[F]):
     def remove(self, name: str = "*") -> list[str]:
         """Remove rules, and release the requests that they hold; return the names of the removed rules.
 
-        The name of a preset removes all of its rules, and undoes its changes to the cluster.
+        If ``name`` is the name of a preset, all rules of the preset are removed, and its changes to the cluster are
+        undone.
 
         Args:
             name: Name of the rules or presets, which may have the wildcards ``*`` and ``?``.

@@ -306,13 +306,13 @@ def read(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> Fet
 
 
 class _Reader:
-    """The reader of a fetch's partitions, which reads them in order, up to the maximum size of the response.
+    """The reader of a fetch's partitions. It reads the partitions in order, up to the maximum size of the response.
 
     Args:
         broker: The broker.
         call: The Fetch request.
         context: The partitions and the session of the request.
-        result: The result, to which the records of each partition are added.
+        result: The result. The reader adds the records of each partition.
     """
 
     def __init__(self, broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> None:

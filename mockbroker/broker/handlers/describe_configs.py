@@ -33,7 +33,8 @@ WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # erro
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each resource in the request, duplicates included, as Kafka does.
+    """Respond with the configurations of each resource in the request. As in Kafka, a duplicate resource is described
+    twice.
 
     Args:
         broker: The state of the cluster.

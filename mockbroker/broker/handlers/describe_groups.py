@@ -14,7 +14,7 @@ MEMBER = 100  # approximate size in bytes of a member in a response, without met
 
 
 def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each group in the request, duplicates included, as Kafka does.
+    """Respond with a description of each group in the request. As in Kafka, a duplicate group is described twice.
 
     Args:
         broker: The state of the cluster.

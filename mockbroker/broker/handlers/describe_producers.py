@@ -16,7 +16,8 @@ PRODUCER = 40  # approximate bytes of a producer in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each partition in the request, duplicates included, as Kafka does.
+    """Respond with the producers of each partition in the request. As in Kafka, a duplicate partition is described
+    twice.
 
     Args:
         broker: The state of the cluster.

@@ -13,7 +13,8 @@ TRANSACTION = 50  # approximate bytes of a transaction in a response, without na
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Describe each transactional id in the request, duplicates included, as Kafka does.
+    """Respond with a description of each transactional id in the request. As in Kafka, a duplicate id is described
+    twice.
 
     Args:
         broker: The state of the cluster.

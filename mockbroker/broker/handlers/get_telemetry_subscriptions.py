@@ -1,6 +1,7 @@
 """The handler of GetTelemetrySubscriptions v0 (KIP-714).
 
-The response contains the metrics that the client has to push, taken from the subscriptions that match the client.
+The response contains the names of the metrics that the client has to push. They are the metrics in all subscriptions
+that match the client.
 
 Source: Kafka's ClientMetricsManager.processGetTelemetrySubscriptionRequest. The API is served only with
 ``mockbroker.client.telemetry.enable``, as Kafka serves it only with a plugin that receives the metrics.

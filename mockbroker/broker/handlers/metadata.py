@@ -31,7 +31,7 @@ TOP_LEVEL_ERROR_SINCE = 13  # first version with a top-level error code
 
 
 def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects:  # noqa: ARG001
-    """Return the metadata of the requested topics.
+    """Respond with the metadata of the requested topics. If the request allows it, create the topics that do not exist.
 
     The response is cached: an equal request gets the same response until the metadata changes.
 

@@ -335,7 +335,7 @@ def _complete(broker: Broker, fetch: PendingShareFetch, acquirable: Sequence[_Ac
 
 
 class _Reader:
-    """The reader of a ShareFetch's partitions, which reads them in order, up to the limits of the response.
+    """The reader of a ShareFetch's partitions. It reads the partitions in order, up to the limits of the response.
 
     Args:
         broker: The broker.

@@ -48,7 +48,7 @@ class Rebalance:
         self.backoff_until = 0.0
 
     def run(self) -> Steps:
-        """Run rebalances until the member has no more reason to rejoin.
+        """Run rebalances until the member has no reason to rejoin any more.
 
         The generator yields the condition under which it is resumed (see flow.py).
 
