@@ -88,8 +88,8 @@ def acquire(partition: SharePartition, request: Acquisition, fetch_offset: int, 
         partition: The share partition.
         request: The request of the member.
         fetch_offset: Offset from which the batches were read: ``partition.next_fetch_offset()``.
-        batches: Record batches of the log, in order. If compaction has not removed the fetch offset, the first batch
-            contains it.
+        batches: Record batches of the log, in order. The first batch contains the fetch offset, or is the first batch
+            after it if compaction has removed the record.
     """
     if request.max_records <= 0 or not batches or batches[-1].last_offset < partition.start:
         return
@@ -333,10 +333,10 @@ def _is_throttled(partition: SharePartition, batch: InFlightBatch, first: int, l
 def _acquire_offsets(
     partition: SharePartition, request: Acquisition, batch: InFlightBatch, first: int, last: int
 ) -> int:
-    """Acquire single available records of a batch; return their number.
+    """Acquire single available records of a batch, and return their number.
 
-    Records that were delivered often are acquired in decreasing numbers, and alone in their last delivery, so that one
-    bad record does not use up the deliveries of the records around it.
+    Of records that were delivered often, fewer are acquired at each further delivery. In its last possible delivery,
+    such a record is acquired alone. So a bad record does not use up the deliveries of the records around it.
 
     Args:
         partition: The share partition.

@@ -61,7 +61,7 @@ class SharePartition:
         end: Share-partition end offset: the last in-flight offset; the next offset to acquire if no record is in
             flight.
         batches: The in-flight batches.
-        complete_count: Number of records from ``start`` on whose delivery is complete.
+        complete_count: Number of records at or after ``start`` whose delivery is complete.
         may_have_available: Whether an in-flight record may be available.
         gap: The gap window; None without gaps.
         next_lock_end: Lower bound of the ends of the acquisition locks in seconds; inf if no record is acquired.

@@ -60,7 +60,8 @@ class ShareState:
         start_offset: Share-partition start offset; UNINITIALIZED until the first leader determines it.
         snapshot_epoch: Number of snapshots since the initialization.
         leader_epoch: Leader epoch of the last leader that read the state.
-        complete_count: Number of records from the start offset on whose delivery is complete; UNINITIALIZED if unknown.
+        complete_count: Number of records at or after the start offset whose delivery is complete; UNINITIALIZED if
+            unknown.
         created_ms: Time of the last change, in milliseconds since 1970.
         written_ms: Time of the last snapshot, in milliseconds since 1970.
         updates: Number of update records since the last snapshot; as in Kafka, it starts at -1 after the

@@ -29,7 +29,7 @@ class StateSummary:
         state_epoch: Epoch of the initialization.
         start_offset: Share-partition start offset; -1 if no leader has determined it.
         leader_epoch: Leader epoch of the last leader that read the state; 0 if no leader has read it.
-        complete_count: Number of records after the start offset on whose delivery is complete; -1 if unknown.
+        complete_count: Number of records after the start offset whose delivery is complete; -1 if unknown.
     """
 
     state_epoch: int
@@ -46,7 +46,7 @@ class StateChange:
         state_epoch: State epoch that the leader has read.
         leader_epoch: Leader epoch of the partition.
         start_offset: Share-partition start offset.
-        complete_count: Number of records from the start offset on whose delivery is complete.
+        complete_count: Number of records at or after the start offset whose delivery is complete.
         batches: The changed states of offsets.
     """
 

@@ -307,7 +307,8 @@ class Comparison:
     Args:
         bindings: ids and numbers of this run.
         api: name of the API.
-        only: list name -> function that selects the elements to compare; other lists are compared completely.
+        only: list name -> function that selects the elements to compare; lists that are not in ``only`` are compared
+            completely.
         exactly: True to compare error messages, authorized operations and features too; False for external brokers,
             where they may differ.
     """

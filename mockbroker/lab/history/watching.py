@@ -1,10 +1,12 @@
 """Scheme 1, until Kafka 0.8: consumers watch ZooKeeper, and each consumer computes its own assignment.
 
 A consumer registers an ephemeral node under ``/consumers/[group]/ids``. It watches this path, ``/brokers/ids`` and its
-topics. After every change the consumer stops reading and releases its partitions. Then it reads the list of members,
-computes its own range, and claims each partition in the range with a node under ``/consumers/[group]/owners``. A claim
-fails if another consumer has not released the partition yet. Then the consumer releases all partitions, waits and tries
-again. After four failed attempts, it reads nothing until the next change.
+topics. After every change, the consumer stops reading and releases its partitions. Then it reads the list of members,
+computes its own range of partitions, and claims each partition with a node under ``/consumers/[group]/owners``.
+
+A claim fails if another consumer has not released the partition yet. Then the consumer that failed releases all
+partitions, waits and tries again. After four failed attempts, the consumer reads nothing until the next change.
+
 Source: ZookeeperConsumerConnector of Kafka 0.8.
 """
 

@@ -422,14 +422,15 @@ class ZooKeeper:
     # --- reading ---
 
     def read_node(self, session: Session, path: str, then: Then, watch: Watch | None, *, children: bool) -> None:
-        """Read a node, or the names of its children, for a session.
+        """Read the data of a node, or the names of its children, for a session.
 
         Args:
             session: the session.
             path: path of the node.
             then: function that is called with the response.
-            watch: function that is called once when the node changes; None for no watch.
-            children: True to read the names of the children.
+            watch: function that is called once when the node (or, if ``children`` is True, the list of its children)
+                changes; None for no watch.
+            children: True to read the names of the children, False to read the data.
         """
         traffic = self.of(session.role)
         traffic.requests += 1

@@ -100,7 +100,7 @@ class Model:
                 self._store((call.request.group_id, (topic, index)), self._next(offset, now))
 
     def answered(self, call: Call[Any], response: Any, now: float) -> str:
-        """Apply the effects of a response.
+        """Check the response to a request, and apply its effects to the model.
 
         Args:
             call: the request.

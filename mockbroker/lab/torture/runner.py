@@ -261,7 +261,8 @@ def examine(client: Client, limits: Limits, stop: threading.Event | None = None)
 
 
 def applies(case: Case, health: Health) -> bool:
-    """Return whether a case can affect a client: the client sends requests of the API whose responses the case changes.
+    """Return whether a case can affect a client, because the client sends requests of the API whose responses the
+    case changes.
 
     Args:
         case: the case.
