@@ -51,7 +51,7 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
     """Return the error response to a heartbeat, without member id and epoch.
 
     Args:
-        ticket: Identity of the request.
+        ticket: Ticket of the request, with which its response is sent.
         refused: The error.
     """
     return Reply(ticket, Response(error_code=refused.error, error_message=refused.message))

@@ -22,12 +22,12 @@ SENTENCES = {"stop": "is stopped", "kill": "is killed"}  # for actions without d
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action of the demo's script, such as the start of a client.
+    """An action that the demo carries out, such as the start of a client.
 
     Attributes:
         time_ms: journal time, milliseconds.
         name: name of the action: start, produce, stop or kill.
-        client: client of the action; "" for an action on the cluster.
+        client: kind of the client of the action; "" for an action on the cluster.
         detail: description; "" for the text in SENTENCES.
     """
 
@@ -38,7 +38,9 @@ class Action:
 
 
 class Timeline(Protocol):
-    """The interface of timelines, which show the events, the actions of the script and the checks of the demo."""
+    """The interface of timelines, which show three things: events of the cluster, actions of the demo, and results
+    of the checks.
+    """
 
     def event(self, event: Event) -> None:
         """Show an event of the journal."""

@@ -1,8 +1,8 @@
 """The process of the brokers in the simulation: the pump of net/, with a simulated network, disk and timer.
 
-The pump, which also serves real sockets, decides the order of requests, holds responses until the disk has synced, and
-handles closed connections. This module adds the simulated connections, virtual time, and the calls of the invariant
-checkers.
+The pump is the loop that handles received requests and sends responses; it also serves real sockets. It decides the
+order of requests, holds responses until the disk has synced, and handles closed connections. This module adds the
+simulated connections, virtual time, and the calls of the invariant checkers.
 """
 
 from __future__ import annotations
@@ -123,10 +123,13 @@ class SimulatedConnection(Connection):
 
 
 class ObservedPump(Pump):
-    """The broker's pump, extended to call the invariant checkers. An exception in a handler ends the run.
+    """The pump of the broker (the loop that handles requests and sends responses), extended to call the invariant
+    checkers.
+
+    An exception in a handler ends the run.
 
     Args:
-        shell: the shell of the broker, which connects it to the simulation.
+        shell: the shell of the broker, which connects the pump to the simulation.
     """
 
     def __init__(self, shell: Shell) -> None:
@@ -193,7 +196,7 @@ class ObservedRouter(Router):
         return outcomes
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects.
+        """Return the outcomes of effects: what the pump has to do, such as sending a response.
 
         Responses that a fault rule delays, holds or encodes in parts are reported to the invariant checkers.
 
@@ -469,7 +472,9 @@ class Shell:
             before(broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
-        """Notify the invariant checkers that a request has a response, which may still wait for the disk.
+        """Notify the invariant checkers that the broker has produced the response to a request.
+
+        The response may not be sent yet, because it waits for a disk sync.
 
         Args:
             call: the request.

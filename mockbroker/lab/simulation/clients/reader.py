@@ -130,7 +130,7 @@ class Reader(Client):
                     return
 
     def offsets_refused(self, error: int) -> None:
-        """Handle the error code of an OffsetCommit or OffsetFetch response."""
+        """Handle the error code in a response to OffsetCommit or OffsetFetch."""
         if error == NOT_YET:
             self.later(BACKOFF, self.fetch_positions)
         else:

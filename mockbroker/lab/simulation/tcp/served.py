@@ -143,11 +143,12 @@ class ServedConnection(SocketConnection):
 
 
 class Watch:
-    """The watcher of simulated sockets: it reports a readable socket until the socket has been read.
+    """The watcher of simulated sockets, as the broker uses one for real sockets. It reports a socket as long as
+    unread data is in the socket.
 
     Args:
         shell: the process of the brokers.
-        ready: function that reads connections and serves them.
+        ready: function that reads connections and handles their requests.
     """
 
     def __init__(self, shell: Process, ready: Callable[[list[SocketConnection]], bool]) -> None:
