@@ -96,7 +96,7 @@ class Link:
             self.close(f"{self.host}:{self.port} sent an invalid response: {error}")
 
     def closed(self) -> None:
-        """Fail all requests without a response, because the broker closed the connection."""
+        """End all requests without a response with a failure, because the broker has closed the connection."""
         self.close(f"{self.host}:{self.port} closed the connection")
 
     def close(self, reason: str) -> None:

@@ -156,7 +156,7 @@ class RecordReader:
         return ConsumerRecord(offset=old.offset, timestamp=old.timestamp, key=old.key, value=old.value)
 
     def _check(self, batch: RecordSet) -> None:
-        """Check the CRC of a batch.
+        """Check the CRC of a batch, unless ``check_crcs`` is False.
 
         The CRC of a skipped batch is checked too, because the last offset of the batch determines the next offset.
         """

@@ -65,7 +65,7 @@ class SubscriptionState:
             self.set_topics(topics)
 
     def assign(self) -> None:
-        """Record that the user assigns partitions manually, which excludes ``subscribe``.
+        """Record that the user assigns partitions manually. Afterwards, ``subscribe`` raises IllegalUse.
 
         Raises: IllegalUse after ``subscribe``.
         """

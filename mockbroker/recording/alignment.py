@@ -61,6 +61,6 @@ class FrameAligner:
         return pieces
 
     def forget(self, connection: int) -> None:
-        """Drop the incomplete frames of a connection that has ended. ``connection``: its number."""
+        """Discard the incomplete frames of a connection that has ended. ``connection``: number of the connection."""
         for to_broker in (True, False):
             self._incomplete.pop((connection, to_broker), None)

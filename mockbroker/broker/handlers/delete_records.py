@@ -1,4 +1,6 @@
-"""The handler of DeleteRecords v0-2, which advances the log start offset and deletes the batches that end before it."""
+"""The handler of DeleteRecords v0-2, which advances the log start offset and deletes the batches that end before this
+offset.
+"""
 
 from __future__ import annotations
 

@@ -110,7 +110,7 @@ def _initialized(broker: Broker, group_id: str) -> Iterator[tuple[UUID, Sequence
 def _describe(broker: Broker, group_id: str, topic: Topic | None, index: int) -> Partition:
     """Return the start offset and the lag of a share partition.
 
-    The lag is unknown if the number of completed deliveries is unknown.
+    The lag is UNKNOWN_LAG if the number of completed deliveries is unknown.
 
     Args:
         broker: The state of the cluster.

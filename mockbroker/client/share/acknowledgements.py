@@ -94,7 +94,7 @@ class Delivery:
     open: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        """Mark all records as not acknowledged yet, and acknowledge the gaps."""
+        """Mark all records as not acknowledged yet, and the gaps as acknowledged."""
         self.open = {record.offset for record in self.records}
         self.types = dict.fromkeys(self.gaps, AcknowledgeType.GAP)
 
