@@ -108,8 +108,8 @@ class NothingLeft(Watcher):
             unused = group.pending_member_count
             if len(group.timers) or unused or group.members:
                 raise self.broken(
-                    f"group {group.group_id} still has {len(group.timers)} deadlines and {unused} unused member ids "
-                    "after all clients have left"
+                    f"group {group.group_id} is not empty after all clients have left: {len(group.members)} members, "
+                    f"{len(group.timers)} deadlines, {unused} pending member ids"
                 )
             if group.offsets.pending_transactional:
                 raise self.broken(
