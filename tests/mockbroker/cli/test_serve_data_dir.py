@@ -231,7 +231,13 @@ mockbroker.cli.main()
 @pytest.mark.parametrize("number", ENDS)
 def test_the_second_signal_ends_it_at_once(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-c", STUCK, "serve", "--port", "0", "--data-dir", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         assert process.stdout.readline().startswith("ready ")
