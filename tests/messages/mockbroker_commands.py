@@ -404,7 +404,7 @@ ROWS = [
     Row("rule that the server refuses", ctl("faults", "add", "--api", "Fetsh", "--hold", answer={"detail": "match.api: unknown API 'Fetsh'", "errors": [{"path": "match.api", "detail": "unknown API 'Fetsh'", "possible": ["Fetch"]}]}, status="422 Unprocessable Content"), "Error: the server refused the request:\n  match.api: unknown API 'Fetsh' (possible: Fetch)"),
     Row("rule with a warning", ctl("faults", "add", "--api", "Produce", "--hold", answer={"name": "r", "warnings": [{"path": "action", "detail": "acks=0"}]}), "warning: action: acks=0"),
     Row("duration without a unit", ctl_alone("clock", "advance", "45"), "Error: 45 is not a valid duration: expected one such as 500ms, 45s, 5m or 2h"),
-    Row("neither options nor a rule", ctl_alone("faults", "add"), "Error: expected a rule in exactly one form: RULE, --file FILE, or options such as --api and --error"),
+    Row("neither options nor a rule", ctl_alone("faults", "add"), "Error: expected exactly one of these: RULE, --file FILE, options such as --api and --error"),
     Row("rule without a name to replace", ctl_alone("faults", "add", "--replace", "--api", "Fetch", "--hold"), "Error: --replace needs the name of the rule: use --name, or the key name in the rule"),
     Row("neither names nor all rules", ctl_alone("faults", "remove"), "Error: expected either the names of the rules to remove, or --all"),
     Row("file of rules for a running broker", ctl_alone("faults", "add", "--file", "r.json", files={"r.json": "7"}), "Error: --file r.json: the file has no rules: expected a list with the key fault (in TOML [[fault]])"),

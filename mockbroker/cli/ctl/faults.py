@@ -50,7 +50,7 @@ def add(session: Session, rule: str | None, file: Path | None, replace: bool, op
     conditions, occurrence and action of a rule, as in docs/faults.md.
     """
     if sum([rule is not None, file is not None, bool(options)]) != 1:
-        raise click.UsageError("expected a rule in exactly one form: RULE, --file FILE, or options such as --api and --error")
+        raise click.UsageError("expected exactly one of these: RULE, --file FILE, options such as --api and --error")
     for form in _forms(rule, file, options):
         name = form.get("name") if isinstance(form, dict) else None
         if replace and not isinstance(name, str):
