@@ -198,8 +198,9 @@ def _node(field: Field, version: int, flexible: bool, depth: int) -> Node:
             assert field.of is not None
             element = _node(field.of, version, flexible, depth)
             if smallest(element) == 0:
+                kind = getattr(field.of.struct, "__name__", field.of.kind)
                 raise SchemaError(
-                    f"array elements of type {field.of.struct} have size 0: an array needs elements of at least 1 byte"
+                    f"array elements of type {kind} have size 0: an array needs elements of at least 1 byte"
                 )
             return List(element, compact, null)
         case "struct":

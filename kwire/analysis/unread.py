@@ -61,9 +61,14 @@ class Watch:
     waiting: list[tuple[str | None, int, int]] = field(default_factory=list)
 
     def note(self, call: Call, events: Iterable[GroupEvent]) -> None:
-        """Record the groups in the events of a call. If the call was not decoded, record a period at its time.
+        """Process one call of the connection: add the groups of its events to ``groups``.
 
-        Calls of APIs that are not about members of one group are ignored.
+        If the call was not decoded, also add the time from its request to its response as a period in which calls of
+        the group may be missing. Calls of APIs that are not about members of one group are ignored.
+
+        Args:
+            call: the call.
+            events: group events of the call.
         """
         if call.api_key not in GROUP_APIS:
             return

@@ -44,10 +44,15 @@ class Ownership:
 def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claims: Mapping[str, Claim]) -> Ownership:
     """Decide which claims to partitions are accepted; return the resulting owners.
 
-    A claim of a partition that does not exist is not accepted. If two members claim a partition, the claim with the
-    higher generation is accepted. If both generations are equal, the partition has no owner. As in Java, the claim that
-    was processed first counts with the generation of the subscription, not with the generation of the claim. Unlike in
-    Java, a partition that no longer exists has no owner.
+    Members are processed in order. A claim to a partition that does not exist is not accepted; Java accepts it. If two
+    members claim a partition, the member with the higher generation owns it. If both generations are equal, the
+    partition is disputed and has no owner. In this comparison, the later member has the generation of its claim, and
+    the earlier member has the generation in its subscription, as in Java.
+
+    Args:
+        topics: racks of the partitions of each existing topic.
+        members: member ids with their subscriptions, in the order of processing.
+        claims: claimed partitions and generation of each member, by member id.
     """
     ownership = Ownership()
     owners: dict[TopicPartition, str] = {}

@@ -59,7 +59,7 @@ def convert(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
         return _decode(blob, lines.hexadecimal(line, "hex_body"), 0, lines.integer(line, "version"))
     if "fields" in line:
         return _encode(blob, line)
-    raise lines.LineError("the line has no content: expected one of the keys hex_as_stored, hex_body and fields")
+    raise lines.LineError("the line has no content: expected one of the keys hex_as_stored, hex_body or fields")
 
 
 def _decode(blob: type, data: bytes, offset: int, version: int) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def convert_user_data(line: Mapping[str, Any]) -> dict[str, Any]:
         value: object = from_json(ASSIGNORS[assignor], lines.member(line, "fields"), version)
         body = codec.encode(value, version) + lines.hexadecimal(line, "trailing", "")
         return {"type": "StickyUserData", "assignor": assignor, "version": version, "user_data_hex": body.hex()}
-    raise lines.LineError("the line has no content: expected one of the keys user_data_hex and fields")
+    raise lines.LineError("the line has no content: expected one of the keys user_data_hex or fields")
 
 
 def _decode_user_data(assignor: str | None, data: bytes) -> dict[str, Any]:

@@ -211,7 +211,8 @@ class Cluster(ClusterOperations):
             self._server.restart_broker(node)
         except OSError as error:
             raise PortInUseError(
-                f"broker {node} cannot restart: {error.strerror}; free its port, or leave the broker stopped"
+                f"broker {node} cannot restart: {error.strerror}: stop the process that uses a port of this broker, "
+                "or leave the broker stopped"
             ) from error
 
     def _restart(self) -> None:

@@ -43,8 +43,8 @@ def open_listeners(
             for listener in plan.listeners:
                 if listener.host not in ("", host):
                     raise SettingsError(
-                        f"listeners: host {listener.host} is not supported; "
-                        f"every listener binds to {host} (--host or host=)"
+                        f"listeners: host {listener.host} differs from {host}, to which all listeners bind: "
+                        f"remove it from listeners, or use --host {listener.host} (in Python host=)"
                     )
                 context = tls.get(settings, listener.name, addresses).context if listener.tls else None
                 listener_port = port_for(plan.listeners, listener.name, port, plan.brokers, number)

@@ -141,8 +141,8 @@ class BrokerThread:
         check_process(self._process)  # a forked process has no broker thread: the call would never return
         if threading.get_ident() == self._thread.ident:
             raise RuntimeError(
-                "a call in the broker's thread would wait for itself: a listener of the journal must not call the "
-                "handle; put the event into a queue, and call the handle in the thread of the test"
+                "a call of ThreadCluster in the broker's thread, such as from a callback of the journal, would wait "
+                "for itself: put the event into a queue, and call the method in the thread of the test"
             )
         self._open.add(future)
         future.add_done_callback(self._open.discard)

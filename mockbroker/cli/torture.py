@@ -109,10 +109,10 @@ def command(
 ) -> None:
     """Run a client against hostile brokers, and print whether it survives.
 
-    COMMAND is started once for each case, with the address of a broker in the environment variable
-    MOCKBROKER_BOOTSTRAP_SERVERS. It must consume or produce in a loop, with the topic MOCKBROKER_TOPIC, to which
-    records are appended continuously, and the group id MOCKBROKER_GROUP. The broker misbehaves at one step of the
-    session, and is correct again after a few seconds. Each case has one of these results:
+    COMMAND is started once for each case. Environment variables contain the address of a broker
+    (MOCKBROKER_BOOTSTRAP_SERVERS), a topic to which records are appended continuously (MOCKBROKER_TOPIC) and a group id
+    (MOCKBROKER_GROUP). COMMAND must consume from the topic, or produce to it, in a loop. The broker misbehaves at one
+    step of the session, and is correct again after a few seconds. Each case has one of these results:
 
     \b
     survived  the client works again, or exits with code 0

@@ -261,7 +261,7 @@ class FaultStage(Stage):
         return len(self._affected.held_by(name))
 
     def is_silent(self, number: int) -> bool:
-        """Return whether a rule with the action ``no_response`` has ended all responses on a connection.
+        """Return whether a rule with the action ``no_response`` suppresses all further responses on a connection.
 
         ``number``: number of the connection.
         """

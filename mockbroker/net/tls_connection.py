@@ -56,5 +56,7 @@ class TlsRequests(ClientRequests):
         principal = principal_of(certificate, parse_rules(rules))
         if principal is None:
             name = distinguished_name(certificate)
-            raise RemoteProtocolError(f"no rule of {SETTING} matches {name!r}: add a rule that does, or DEFAULT")
+            raise RemoteProtocolError(
+                f"no rule of {SETTING} matches {name!r}: add a rule that matches it, or the rule DEFAULT"
+            )
         return principal

@@ -46,15 +46,15 @@ def reported_error(error: ErrorCode) -> ErrorCode:
 
 @dataclass(slots=True)
 class SharePartitions:
-    """The share partitions that leaders have loaded.
+    """The share partitions that the leaders of partitions have loaded.
 
     Attributes:
         settings: The settings of the brokers.
-        states: The share coordinator.
-        deadlines: The deadlines of the cluster, in which the ends of acquisition locks are set.
+        states: The share coordinator, which stores the state of share partitions.
+        deadlines: The timers of the cluster. The expiry of each acquisition lock is one of them.
         group_settings: Function that returns the settings of a group.
         wall_ms: Function that converts a time of the broker's clock in seconds to milliseconds since 1970.
-        loaded: The loaded share partitions by key.
+        loaded: The loaded share partitions, by group id, topic id and partition number.
     """
 
     settings: Settings

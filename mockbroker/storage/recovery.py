@@ -219,7 +219,7 @@ def _read_segments(disk: Disk, folder: str, segments: dict[int, str]) -> tuple[l
         path = f"{folder}/{name}"
         if damaged or base < end:
             log.warning(
-                "%s: the segment follows a damaged segment and was renamed to %s",
+                "%s: the segment overlaps the previous segment, or follows a damaged one, and was renamed to %s",
                 path,
                 _rename_damaged(disk, folder, name),
             )

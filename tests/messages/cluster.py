@@ -284,7 +284,7 @@ def mark(*arguments: Any, **keywords: Any) -> Callable[[], object]:
 
 ROWS = [
     # open_cluster, run_cluster
-    Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules matches 'CN=client,$REST': add a rule that does, or DEFAULT"),
+    Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules matches 'CN=client,$REST': add a rule that matches it, or the rule DEFAULT"),
     Row("cluster without brokers", opened(brokers=0), "SettingsError: brokers is 0: a cluster needs at least 1"),
     Row("replication factor", opened(config={"default.replication.factor": 3}), "SettingsError: default.replication.factor is 3, but the cluster has only 1 broker: start with 3 brokers"),
     Row("segment size", opened(config={"log.segment.bytes": 65_536}), "SettingsError: log.segment.bytes: 65536 is not between 1048576 and 2147483647 in Kafka 4.2"),
@@ -300,7 +300,7 @@ ROWS = [
     Row("unknown setting", opened(config={"nope": 2}), "SettingsError: unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
     Row("value of a setting", opened(config={"group.max.size": "two"}), "SettingsError: group.max.size: expected a whole number, got 'two'"),
     Row("limit of an address", opened(config={"max.connections.per.ip.overrides": "10.0.0.1"}), "SettingsError: max.connections.per.ip.overrides: expected HOST:NUMBER, got '10.0.0.1'"),
-    Row("host of a listener", opened(listeners=["PLAINTEXT://10.0.0.1:0"]), "SettingsError: listeners: host 10.0.0.1 is not supported; every listener binds to 127.0.0.1 (--host or host=)"),
+    Row("host of a listener", opened(listeners=["PLAINTEXT://10.0.0.1:0"]), "SettingsError: listeners: host 10.0.0.1 differs from 127.0.0.1, to which all listeners bind: remove it from listeners, or use --host 10.0.0.1 (in Python host=)"),
     Row("listener that is given twice", opened(listeners=["SSL", "SSL"]), "SettingsError: listeners: duplicate listener name in SSL,SSL: give each listener its own name"),
     Row("listener with a colon", opened(listeners=["SSL:9093"]), "SettingsError: listeners: expected NAME or NAME://:PORT, got 'SSL:9093'"),
     Row("unknown security protocol", opened(listeners=["TLS"]), "SettingsError: listeners: TLS has no security protocol: add it to listener.security.protocol.map, or use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
@@ -372,7 +372,7 @@ ROWS = [
     Row("started broker that does not exist", on_shared(lambda cluster: cluster.start_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("leader without a replica", on_shared(lambda cluster: cluster.move_leader("orders", 0, 0), brokers=2), "FailoverError: broker 0 is not an in-sync replica of orders-0 (in-sync: [1])"),
     Row("coordinator that does not exist", on_shared(lambda cluster: cluster.move_coordinator("g", 7)), "FailoverError: broker 7 is not an in-sync replica of __consumer_offsets-3 (in-sync: [0])"),
-    Row("restart at a busy port", restart_at_a_busy_port, "PortInUseError: broker 1 cannot restart: Address already in use; free its port, or leave the broker stopped"),
+    Row("restart at a busy port", restart_at_a_busy_port, "PortInUseError: broker 1 cannot restart: Address already in use: stop the process that uses a port of this broker, or leave the broker stopped"),
     # handles of a thread, pytest plugin
     Row("closed cluster", closed_cluster, "ClusterClosedError: the cluster is closed"),
     Row("handle of a finished test", finished_test, "ClusterClosedError: this handle belongs to a test that has finished: use the handle of the current test"),
@@ -380,7 +380,7 @@ ROWS = [
     Row("forked process", forked, "ClusterClosedError: the cluster runs in process $PID, and this is process 0, forked from it: call the handle in the parent process; clients can connect to bootstrap_servers from any process"),
     Row("handle of trio in another thread", in_trio(other_thread), "RuntimeError: this handle belongs to thread MainThread, and this is thread worker_0: call it through trio.from_thread.run_sync, or open the cluster with run_cluster, whose handle can be used in any thread"),
     Row("handle of trio in asyncio", in_trio(without_trio), "RuntimeError: this handle waits only in the trio run that has opened the cluster: in asyncio, open the cluster with run_cluster, and await the methods of its handle that end in _async"),
-    Row("call in the broker's thread", own_thread, "RuntimeError: a call in the broker's thread would wait for itself: a listener of the journal must not call the handle; put the event into a queue, and call the handle in the thread of the test"),
+    Row("call in the broker's thread", own_thread, "RuntimeError: a call of ThreadCluster in the broker's thread, such as from a callback of the journal, would wait for itself: put the event into a queue, and call the method in the thread of the test"),
     Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments: as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
     Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments: as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
     Row("unknown name", lambda: mockbroker.open, "AttributeError: module 'mockbroker' has no attribute 'open'"),

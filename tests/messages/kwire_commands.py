@@ -193,8 +193,8 @@ ROWS = [
     Row("element that is a string", encode(api_key=3, api_version=1, body={"topics": ["orders"]}), "<stdin>:1: MetadataRequest v1, topics[0]: expected an object, got 'orders'"),
     Row("uuid of 3 characters", encode(api_key=3, api_version=12, body={"topics": [{"topic_id": "abc"}]}), "<stdin>:1: MetadataRequest v12, topics[0].topic_id: expected a uuid of 22 characters, got 'abc'"),
     # kwire blob
-    Row("blob line without a value", blob("ConsumerProtocolSubscription"), "<stdin>:1: the line has no content: expected one of the keys hex_as_stored, hex_body and fields"),
-    Row("user data without a value", blob("StickyUserData"), "<stdin>:1: the line has no content: expected one of the keys user_data_hex and fields"),
+    Row("blob line without a value", blob("ConsumerProtocolSubscription"), "<stdin>:1: the line has no content: expected one of the keys hex_as_stored, hex_body or fields"),
+    Row("user data without a value", blob("StickyUserData"), "<stdin>:1: the line has no content: expected one of the keys user_data_hex or fields"),
     Row("unknown assignor of user data", blob("StickyUserData", assignor="range", user_data_hex=""), "<stdin>:1: assignor: unknown assignor 'range': expected one of sticky, cooperative-sticky"),
     Row("key of another record type", blob("OffsetCommitKey", hex_as_stored="0002"), "<stdin>:1: OffsetCommitKey at byte 0: the record type is 2, but OffsetCommitKey has record type 1"),
     Row("version of a stored message", blob("OffsetCommitValue", hex_as_stored="0063"), "<stdin>:1: OffsetCommitValue at byte 0: OffsetCommitValue has no version 99: its versions are 0-4"),

@@ -1,4 +1,4 @@
-"""One life of a classic group: its events, and the state of its members while its rows are computed.
+"""One life of a classic group: its events, and the state of its members while the rows of all tables are computed.
 
 A life of a group id ends when the group is deleted, expires or loses its state.
 """

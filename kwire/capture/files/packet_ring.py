@@ -56,7 +56,7 @@ class PacketRing:
 
     Args:
         name: name of the interface, such as ``lo``, or ANY.
-        block: bytes of a block, a multiple of the page size.
+        block: size of a block in bytes, a multiple of the page size.
         blocks: number of blocks.
 
     Attributes:

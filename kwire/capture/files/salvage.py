@@ -53,10 +53,12 @@ def is_packet(data: bytes, at: int, link: int) -> bool:
 
 
 class Records:
-    """A search for the next valid records in a pcap file.
+    """A search for the next valid records in a pcap file, after damaged bytes.
 
-    Attributes:
-        near: times of records before the damage, in seconds; the next record must have a similar time.
+    Args:
+        order: byte order of the file, ``<`` or ``>``.
+        link: link type of the capture.
+        near: times of records before the damage, in seconds; the next record must have a time close to one of them.
         most: maximum size of a packet, in bytes.
     """
 

@@ -54,7 +54,9 @@ def add(session: Session, rule: str | None, file: Path | None, replace: bool, op
     for form in _forms(rule, file, options):
         name = form.get("name") if isinstance(form, dict) else None
         if replace and not isinstance(name, str):
-            raise click.UsageError("--replace needs the name of the rule: use --name, or the key name in the rule")
+            raise click.UsageError(
+                "--replace needs the name of the rule: use --name NAME, or the key 'name' in the rule"
+            )
         path = f"/v1/faults/{segment(name)}" if replace else "/v1/faults"
         answer = session.client.ask("PUT" if replace else "POST", path, body=form)
         session.show(answer, escape(answer["name"]))

@@ -131,7 +131,7 @@ async def wait(control: Control, call: CheckedRequest) -> Answer:
     raise Refused(
         504,
         f"timed out after {query['timeout_ms']} ms waiting for group {group_id} to have {' and '.join(wanted)}: "
-        f"it has state {content['state']} and members {len(content['members'])}",
+        f"it has state {content['state']}, members {len(content['members'])} and generation {content['generation']}",
         more={"group": content, "events": control.feed.latest(EVENTS_SHOWN, group_id)},
     )
 

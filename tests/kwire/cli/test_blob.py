@@ -38,7 +38,7 @@ def test_newer_version_keeps_unknown_bytes() -> None:
 
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    ({}, "the line has no content: expected one of the keys hex_as_stored, hex_body and fields"),
+    ({}, "the line has no content: expected one of the keys hex_as_stored, hex_body or fields"),
     ({"hex_body": "00"}, "version: missing"),
     ({"hex_body": "zz", "version": 0}, "hex_body: invalid hex digit 'z' at position 0"),
     ({"hex_as_stored": "00"}, "ConsumerProtocolAssignment at byte 0: expected 2 bytes of version, found 1"),
@@ -92,7 +92,7 @@ def test_four_bytes_that_are_no_array() -> None:
 
 
 NO_USER_DATA: list[tuple[dict[str, Any], str]] = [
-    ({}, "the line has no content: expected one of the keys user_data_hex and fields"),
+    ({}, "the line has no content: expected one of the keys user_data_hex or fields"),
     ({"user_data_hex": None}, "user_data_hex: missing"),
     ({"user_data_hex": ""}, "StickyUserData v0 at byte 0, previous_assignment: expected 4 bytes, found 0"),
     ({"user_data_hex": "00", "assignor": "range"}, "assignor: unknown assignor 'range': expected one of sticky, cooperative-sticky"),

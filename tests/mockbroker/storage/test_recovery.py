@@ -245,7 +245,7 @@ def test_segment_that_overlaps_the_one_before_is_renamed(disk: SimulatedDisk, ca
     disk.write(f"a-0/{1:020}.log", a_batch("record 1", base_offset=1))
     assert [read_batch(data).base_offset for data in content(reopened(disk))] == list(range(9))
     assert caplog.messages == [
-        f"a-0/{1:020}.log: the segment follows a damaged segment and was renamed to {1:020}.log.damaged"
+        f"a-0/{1:020}.log: the segment overlaps the previous segment, or follows a damaged one, and was renamed to {1:020}.log.damaged"
     ]
 
 

@@ -31,9 +31,9 @@ class OneOwner(Watcher):
     Consumer group (KIP-848), including its classic members: a member owns a partition from its assignment until it
     reports the partition as revoked or is removed.
 
-    As in Kafka, two clients may still read the same partition, and this is no violation. A removed member reads until
-    it receives an error. A member that sends a full heartbeat during reconciliation reports its new partitions as not
-    owned.
+    As in Kafka, two clients may still read the same partition for a time, which is no violation. There are two cases:
+    a removed member reads until it receives an error, and a member that sends a full heartbeat during reconciliation
+    reports its new partitions as not owned.
     """
 
     name = "I1"
