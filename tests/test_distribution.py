@@ -97,6 +97,7 @@ NEEDING = (  # modules that import what an extra has
     "kwire.fuzz.strategies",
     *(f"kwire.cli.{verb}" for verb in EXTRAS),
     "kwire.cli.analysed",
+    "kwire.cli.interface",
     "kwire.cli.keylog",
     "mockbroker.control",
     "mockbroker.lab.demo",

@@ -84,9 +84,13 @@ def test_second_signal_has_its_usual_effect() -> None:
         while not stops:
             pass
 
-    with stopped_by_signals(lambda: stops.append(1), [signal.SIGINT]):
-        interrupt()
-        with pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pyspark leaves a handler of its own
+    try:
+        with stopped_by_signals(lambda: stops.append(1), [signal.SIGINT]):
             interrupt()
-    assert stops == [1]
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+            with pytest.raises(KeyboardInterrupt):
+                interrupt()
+        assert stops == [1]
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
