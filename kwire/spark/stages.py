@@ -343,7 +343,7 @@ class CaptureSummary:
 
     @property
     def skipped(self) -> list[Skipped]:
-        """The numbers of skipped packets, ordered by file and reason."""
+        """How many packets were skipped: an entry for each file and reason, in this order."""
         return [Skipped(file, packets, reason) for (file, reason), packets in sorted(self.packets.items())]
 
     @property

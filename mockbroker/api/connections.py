@@ -132,4 +132,7 @@ def selected(existing: Mapping[int, ConnectionSnapshot], connection_id: int | No
             matches = compile_glob(client_id)
             return [number for number, each in existing.items() if matches(each.client_id)]
         case _:
-            raise ValueError("disconnect() needs exactly one of connection_id and client_id=, a glob of client ids")
+            raise ValueError(
+                f"disconnect() got connection_id={connection_id!r} and client_id={client_id!r}: pass one of them; "
+                "client_id may be a glob"
+            )

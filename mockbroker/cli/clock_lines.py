@@ -70,10 +70,11 @@ async def run_commands(clock: CommandedClock, stdin: int = STDIN) -> None:
 
 
 async def run_command(clock: CommandedClock, line: str) -> dict[str, Any]:
-    """Run one clock command, such as "advance 5"; return the response as a JSON object.
+    """Run one clock command: ``advance SECONDS``, ``stop``, ``resume`` or ``now``; return its response for JSON.
 
-    The response contains ``now`` (seconds), ``time``, ``running`` and ``events``; for an invalid command, only
-    ``error``.
+    The keys of the response are ``now`` (the clock's time in seconds), ``time`` (the wall-clock time in ISO 8601, UTC),
+    ``running`` (False if the clock is stopped) and ``events`` (the journal events of the deadlines that became due).
+    For an invalid command, the only key is ``error``.
     """
     events: list[Event] = []
     match line.split():

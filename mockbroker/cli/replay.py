@@ -91,9 +91,8 @@ def command(
     try:
         replay = Replay(script, options, host, port, reachable(host))
     except OSError as error:
-        raise click.ClickException(
-            f"cannot listen on {Address(host, port)}: {os.strerror(error.errno or 0)}"
-        ) from error
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise click.ClickException(f"cannot listen on {Address(host, port)}: {reason}") from error
     with nullcontext() if journal is None else open_journal(journal) as file:
         trio.run(_serve, replay, clock == MANUAL, file, ready_file)
 

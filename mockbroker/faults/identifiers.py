@@ -44,16 +44,15 @@ NOT_REQUESTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Identifier:
-    """A field of a struct, or an element of an array, that contains a name, such as a group id or a partition index.
+    """A field of a struct, or an array of plain values, that identifies a thing, such as a group or a partition.
 
     Attributes:
-        term: Kind of the name, such as "group" or "topic": one of TERMS.
-        field: The field, or the array.
-        kind: Wire kind: "string", "int32", or "uuid" for a topic id.
-        type_field: Name of a second field, such as ``key_type`` in FindCoordinator. ``field`` contains a name of the
-            kind ``term`` only if the second field has the value ``type_number``. "" if ``field`` always does. Both
-            fields are in the same struct.
-        type_number: The required value of the second field.
+        term: The identified thing, such as "group" or "topic": one of TERMS.
+        field: Name of the field, or of the array.
+        kind: Wire type: "string", "int32", or "uuid" for a topic id.
+        type_field: Name of the field of the same struct that selects what ``field`` identifies, such as ``key_type`` in
+            FindCoordinator; "" if ``field`` always identifies a ``term``.
+        type_number: Value of ``type_field`` for which ``field`` identifies a ``term``.
     """
 
     term: str

@@ -33,7 +33,12 @@ def connection_limits(settings: Settings) -> ConnectionLimits:
 
 
 def _of_listeners(others: Mapping[str, str]) -> dict[str, tuple[int, int]]:
-    """Return the limits of each listener by listener name, from settings with the prefix ``listener.name.NAME.``."""
+    """Return ``max.connections`` and ``max.connection.creation.rate`` of each listener, by listener name.
+
+    A listener without such settings has no entry; a limit that is not set is UNLIMITED.
+
+    ``others``: settings by name, of which those with the prefix ``listener.name.NAME.`` are used.
+    """
     limits: dict[str, dict[str, int]] = {}
     for name, value in others.items():
         for setting in LIMITS_OF_LISTENER:

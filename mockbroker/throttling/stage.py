@@ -353,8 +353,9 @@ class QuotaStage(Stage):
 
 
 def _encoded(call: Call[Any], reply: Reply) -> tuple[Reply, int]:
-    """Return a copy of a response that contains its encoded form, so that it is not encoded again, and its size in
-    bytes.
+    """Encode a response. Return a copy that contains the encoded form, and the size of this form in bytes.
+
+    The size includes LENGTH for the length prefix. The copy is not encoded again when it is sent.
 
     Args:
         call: The request.

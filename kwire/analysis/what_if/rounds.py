@@ -162,7 +162,12 @@ def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round
 
 
 class _Life:
-    """A builder of the generations in one life of a group, from the rows of tables."""
+    """A builder of the Rounds (generations) of one life of a group, see ``lives_of``.
+
+    Args:
+        tables: rows of this life, by table name.
+        evidence: subscriptions and partitions of topics.
+    """
 
     def __init__(self, tables: Mapping[str, list[Row]], evidence: Evidence) -> None:
         self.events = tables["group_events"]

@@ -69,9 +69,10 @@ class RequestStream(Stream):
         return b"".join([*await self._answered(), self._gap(), *await self._new()])
 
     async def _answered(self) -> list[bytes]:
-        """Return the rows of the requests that were sent without a response and now have one.
+        """Return the rows of the pending requests that now have a response.
 
-        Requests that the request log no longer contains are dropped.
+        A request is pending if the stream has sent its row before there was a response. Requests that the request log
+        no longer contains are removed from the pending requests.
         """
         rows, removed = list[bytes](), self._control.request_log.removed
         for number, entry in list(self._pending.items()):

@@ -44,3 +44,10 @@ def test_departures_are_in_the_journal_and_time_is_manual(tmp_path: Path) -> Non
         "time_ms": 0, "event": "departure", "group": "unknown", "client": "plain", "member_id": "m", "generation": -1,
         "reason": "Heartbeat v4 is not in the recording",
     }  # fmt: skip
+
+
+def test_host_that_cannot_be_resolved_is_an_error() -> None:
+    done = subprocess.run([*COMMAND, "--host", "nohost.invalid"], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "Error: cannot listen on nohost.invalid:0: " in done.stderr
+    assert "Unknown error" not in done.stderr

@@ -180,7 +180,7 @@ USAGE = [  # arguments, what stderr must say
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "is too high for 2 brokers"),
     (["--listener", "TLS"], "Error: --listener: TLS has no security protocol: add it"),
-    (["--listener", "SSL://10.0.0.1:0"], "every listener binds to 127.0.0.1 (--host or host=)"),
+    (["--listener", "SSL://10.0.0.1:0"], "differs from 127.0.0.1, to which all listeners bind"),
     (["--tls", "auto", "--listener", "PLAINTEXT"], "--tls: no listener uses TLS"),
     (["--tls", "auto", "--set", "ssl.keystore.location=x"], "ssl.keystore.location, which already names certificates"),
     (
