@@ -116,5 +116,5 @@ async def test_pending_join_of_a_disconnected_client_stays() -> None:
 @pytest.mark.parametrize(("number", "client_id"), [(None, None), (1, "x")])
 async def test_disconnect_needs_one_choice(number: int | None, client_id: str | None) -> None:
     async with open_cluster() as cluster:
-        with pytest.raises(ValueError, match="exactly one of connection_id and client_id="):
+        with pytest.raises(ValueError, match="pass one of them"):
             cluster.disconnect(number, client_id=client_id)
