@@ -3,7 +3,7 @@
 An input begins with the number of a handshake: 0 for none, because the input contains its own. Pieces of one direction
 follow, each with two bytes before it: the direction in the highest bit, SEALED in the next one, and the length. A
 length of 0 means bytes that were not captured. A sealed piece is a content type and a plaintext, which the target
-encrypts with the next keys of its direction, so that most inputs reach the code behind the decryption.
+encrypts with the next keys of its direction, so that most inputs reach the code after the decryption.
 """
 
 from __future__ import annotations

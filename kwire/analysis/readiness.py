@@ -15,7 +15,7 @@ from kwire.analysis.columns import Row, Tables
 from kwire.analysis.events import CLASSIC, CONSUMER
 from kwire.apikeys import ApiKey
 
-NEEDED = ("api_usage", "group_events", "rebalances", "members")  # names of the tables that the report is made of
+NEEDED = ("api_usage", "group_events", "rebalances", "members")  # names of the tables that the report needs
 TARGETS = ("4.0", "4.1", "4.2")  # all serve the same versions of the APIs of clients
 JAVA_WITH_KIP_848 = 4, 0  # the first release in which it is generally available
 RDKAFKA_WITH_KIP_848 = 2, 12
@@ -25,7 +25,7 @@ CAN_MOVE = "can move to KIP-848"
 TV1, TV2 = "TV1", "TV2"  # transaction.version 1 and 2
 
 
-# Columns by which rows differ for the report.
+# Columns in which the rows of the report differ; the report ignores all others.
 _ABOUT = {
     "api_usage": ("client_id", "software_name", "software_version", "api_key", "api_version"),
     "group_events": ("group_id", "cluster", "protocol"),
@@ -63,7 +63,7 @@ class Statement:
 class Summary:
     """A collector of the rows that the report needs, from all parts of a stream.
 
-    Rows that say the same are stored once, so that memory stays bounded.
+    Rows that are equal in the columns of ``_ABOUT`` are stored once, so that memory stays bounded.
 
     Attributes:
         tables: rows by table name, of the tables NEEDED.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -34,7 +33,7 @@ from mockbroker.net.addresses import is_loopback, reachable
 from mockbroker.net.clock import BrokerTime
 from mockbroker.net.open_files import raise_open_files_limit
 from mockbroker.net.tls import Tls
-from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.addresses import Address, error_reason
 from mockbroker.proxy.login import Credentials, LoginError
 from mockbroker.proxy.relay import Proxy
 from mockbroker.proxy.upstream import Upstream
@@ -144,8 +143,7 @@ def command(
             open_files=raise_open_files_limit(),
         )
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise click.ClickException(f"cannot listen on {Address(host, port)}: {reason}") from error
+        raise click.ClickException(f"cannot listen on {Address(host, port)}: {error_reason(error)}") from error
     limit_garbage_collection()
     try:
         trio.run(_serve, proxy, upstream, recording, ready_file, faults, address, certificates)

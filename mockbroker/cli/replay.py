@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,7 +18,7 @@ from mockbroker.cli.journal_file import open_journal, write_journal
 from mockbroker.cli.ready_file import check_ready_file, write_ready_file
 from mockbroker.cli.server_options import EVENTS_IN_MEMORY, ready_file_option
 from mockbroker.net.addresses import reachable
-from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.addresses import Address, error_reason
 from mockbroker.replay.clock import ReplayClock
 from mockbroker.replay.script import Script
 from mockbroker.replay.server import Options, Otherwise, Replay, speed_of
@@ -91,8 +90,7 @@ def command(
     try:
         replay = Replay(script, options, host, port, reachable(host))
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
-        raise click.ClickException(f"cannot listen on {Address(host, port)}: {reason}") from error
+        raise click.ClickException(f"cannot listen on {Address(host, port)}: {error_reason(error)}") from error
     with nullcontext() if journal is None else open_journal(journal) as file:
         trio.run(_serve, replay, clock == MANUAL, file, ready_file)
 

@@ -6,6 +6,7 @@ Produce, Fetch, ShareFetch and ShareAcknowledge contain addresses too.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple, TypeAlias
@@ -110,3 +111,11 @@ def replace_addresses(api_key: int, response: Any, own: Mapping[int, Address]) -
         address = own.get(getattr(entry, node))
         if address is not None and entry.host:
             entry.host, entry.port = address
+
+
+def error_reason(error: OSError) -> str:
+    """Return the reason for which an address cannot be used, as the operating system describes it.
+
+    An error of name resolution has a negative number, which only its own text explains.
+    """
+    return os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror or str(error)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ import trio
 from kwire.errors import FrameError
 from kwire.frames import FrameBuffer, pack
 from kwire.lazy_dataclass import dataclass
-from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.addresses import Address, error_reason
 from mockbroker.proxy.login import Credentials, LoginError, login
 
 log = logging.getLogger("mockbroker")
@@ -160,4 +159,4 @@ def _reason(error: BaseException) -> str:
         error = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
     if isinstance(error, ssl.SSLError):
         return "TLS: " + (getattr(error, "verify_message", "") or error.reason or str(error)).replace("_", " ").lower()
-    return os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return error_reason(error) if isinstance(error, OSError) else str(error)

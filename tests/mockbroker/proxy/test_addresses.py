@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import socket
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +14,14 @@ from kwire import APIS, decode, encode
 from kwire.apikeys import ApiKey
 from kwire.fuzz.values import full
 from kwire.layout import versions_of
-from mockbroker.proxy.addresses import ENTRIES, Address, addresses_of, may_have_addresses, replace_addresses
+from mockbroker.proxy.addresses import (
+    ENTRIES,
+    Address,
+    addresses_of,
+    error_reason,
+    may_have_addresses,
+    replace_addresses,
+)
 
 CASES = [(key, version) for key in ENTRIES for version in versions_of(APIS[key].versions)]
 ENDPOINTS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE}
@@ -69,3 +79,15 @@ def test_a_coordinator_that_is_not_available_has_no_address() -> None:
 @pytest.mark.parametrize(("address", "text"), [(Address("h", 1), "h:1"), (Address("::1", 9092), "[::1]:9092")])
 def test_addresses_as_text(address: Address, text: str) -> None:
     assert str(address) == text
+
+
+REASONS = [
+    (OSError(errno.EADDRINUSE, "in use"), os.strerror(errno.EADDRINUSE)),
+    (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+    (OSError("no number"), "no number"),
+]
+
+
+@pytest.mark.parametrize(("error", "reason"), REASONS, ids=["number", "name resolution", "text"])
+def test_reason_is_that_of_the_operating_system(error: OSError, reason: str) -> None:
+    assert error_reason(error) == reason
