@@ -73,9 +73,7 @@ def about_slice(about: str, number: int) -> str:
 
 
 def group_of_slice(about: str) -> tuple[str, bool]:
-    """Return the key of the consumer group to which a slice of events belongs.
-
-    The second value is True if the slice is the first of the group. It is False for all later slices.
+    """Return the key of the consumer group to which a slice of events belongs, and whether it is the first slice.
 
     ``about``: key of the slice, from ``about_slice``.
     """
@@ -86,7 +84,7 @@ def group_of_slice(about: str) -> tuple[str, bool]:
 def about_calls(conn_id: str, number: int) -> str:
     """Return the key by which Spark groups the calls of one slice of a connection.
 
-    A slice is a number of consecutive calls that one task decodes. Only connections with very many calls are divided.
+    A slice consists of consecutive calls that one task decodes. Only connections with very many calls are divided.
 
     Args:
         conn_id: id of the connection.
@@ -106,7 +104,7 @@ def about_client(client_id: str | None, host: str) -> str:
 
 
 def about_transactions(transactional_id: str) -> str:
-    """Return the key by which Spark groups the calls of transactional producers (``Step``), by transactional id."""
+    """Return the key by which Spark groups the calls of the transactional producers with a transactional id."""
     return str(printable(f"transactions {transactional_id}"))
 
 
@@ -128,13 +126,16 @@ def about_share(name: str, *key: Any) -> str:
 
     Args:
         name: name of the count table, such as ``api_usage``.
-        key: values that select the part. Rows that are summed must have the same values here.
+        key: values of a row that select the part. Rows that are added to the same sum must have the same values.
     """
     return f"{name} {zlib.crc32(repr(key).encode()) % SHARES}"
 
 
 def about_error_row(row: Row) -> str:
-    """Return the key by which Spark groups a row of the table ``errors``. The key does not depend on the topic."""
+    """Return the key by which Spark groups a row of the table ``errors``.
+
+    The key does not depend on the topic, because the name of a topic id may not be known yet.
+    """
     return about_share("errors", *map(row.get, _OF_ERROR))
 
 
@@ -165,7 +166,7 @@ class Bundle(NamedTuple):
     """Rows of one kind that a stage of the pipeline sends to the next stage.
 
     Attributes:
-        kind: kind of the rows: the name of a table, or a name that ``Bundler`` assigns, such as ``events``.
+        kind: kind of the rows: the name of a table, or a name for rows that are not in a table, such as ``events``.
         about: key by which Spark groups the bundles.
         rows: list of rows, encoded by ``plain``.
     """
@@ -193,7 +194,10 @@ def bundle(kind: str, about: str, rows: Sequence[Any]) -> Bundle:
 
 
 def unbundle(data: bytes) -> list[Any]:
-    """Decode the rows of a bundle. ``data``: the field ``rows`` of the bundle. Raises: plain.PlainError."""
+    """Decode the rows of a bundle. ``data``: the field ``rows`` of the bundle.
+
+    Raises: plain.PlainError for bytes that are not a result of ``bundle``.
+    """
     rows: list[Any] = plain.loads(data)
     return rows
 
@@ -248,9 +252,9 @@ class Bundler:
     def finish(self) -> Iterator[Bundle]:
         """Yield the remaining bundles: the sums of the count tables, and the sizes of the earlier bundles.
 
-        The bundle of the kind ``size`` has the number of bytes in the bundles that ``add`` has yielded. The bundle of
-        the kind ``large`` has the number of bytes of the events of each consumer group that may be large. It is left
-        out if there is no such group.
+        The bundle of the kind ``size`` has the number of bytes in the bundles that ``add`` has yielded, without bundles
+        of the kinds ``calls`` and ``folds``. The bundle of the kind ``large`` has the number of bytes of the events of
+        each consumer group that may be large. Without such a group, no bundle of the kind ``large`` is yielded.
         """
         for name, counts in self.counts.items():
             if counts:
@@ -342,6 +346,9 @@ class Counts:
 
     The key of a row consists of all columns except the count and the two times. Rows with the same key are combined
     into one row. This row has the sum of their counts, the earliest first time and the latest last time.
+
+    Args:
+        name: name of the count table.
     """
 
     def __init__(self, name: str) -> None:

@@ -1,8 +1,8 @@
 """Conversion of decoded calls to rows, for one connection or for a slice of its calls.
 
-A slice is a number of consecutive calls of a connection with very many calls. Different tasks decode and convert the
-slices. Each task also returns a ``CallFold`` for its slice: counts and states that need the rest of the connection. One
-task merges the folds of a connection, in order of the slices. This module does not depend on Spark.
+The calls of a connection with very many calls are divided into slices of consecutive calls. Different tasks decode and
+convert the slices. Each task also returns a ``CallFold`` for its slice: counts and states that need the rest of the
+connection. One task merges the folds of a connection, in order of the slices. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _values = attrgetter(*Call.__slots__)
 class CallFold:
     """A converter of calls to rows, which keeps all results that are incomplete before the last call.
 
-    It processes the calls of one connection, or of one slice of a connection: a number of consecutive calls.
+    It processes the calls of one connection, or of one slice of a connection. A slice consists of consecutive calls.
 
     Attributes:
         capture_id: name of the capture.
@@ -54,7 +54,12 @@ class CallFold:
         self.observer = Observer(is_first=self.is_first)
 
     def add(self, call: Call, rows: Rows) -> Sequence[GroupEvent]:
-        """Add the rows of the next call to ``rows``; return its group events."""
+        """Add the rows of the next call to ``rows``; return the group events of the call.
+
+        Args:
+            call: complete call.
+            rows: lists of rows by kind, as a ``defaultdict(list)``.
+        """
         refused = usage.refusals(call)
         rows["frames"].append(frame_row(call, self.capture_id, refused))
         rows["names"] += topics.topic_names(call).items()
@@ -73,7 +78,7 @@ class CallFold:
         return events
 
     def drain(self, rows: Rows) -> None:
-        """Move latencies and call counts to ``rows``, from the calls since the previous ``drain``."""
+        """Move the latencies and call counts of all calls since the previous ``drain`` to ``rows``."""
         rows["waits"] += self.counts.drain_waits()
         rows["tallies"] += self.observer.drain()
 
@@ -83,7 +88,7 @@ class CallFold:
         Rows that depend on both slices are added to ``rows``.
 
         Args:
-            later: results of the next slice, after its ``drain``. The object must not be used again.
+            later: results of the next slice, after ``later.drain``. The caller must not use ``later`` again.
             rows: lists of rows by kind.
         """
         self.counts.merge(later.counts)
@@ -121,8 +126,8 @@ class Slicer:
         number: number of the current slice, from 1.
         calls: number of calls in the current slice so far.
         count: number of calls in all slices so far.
-        held: bytes of the frames in the current slice.
-        bytes: bytes of the frames in all slices.
+        held: bytes of the frames in the current slice so far.
+        bytes: bytes of the frames in all slices so far.
     """
 
     size: int

@@ -59,6 +59,10 @@ class Spool:
 
     It writes a temporary file, and ``close`` renames this file. So several tasks can decompress the same gzip file at
     the same time.
+
+    Args:
+        folder: folder of decompressed files.
+        path: path of the gzip file.
     """
 
     def __init__(self, folder: str, path: str) -> None:
@@ -88,10 +92,10 @@ class Spool:
 
 
 def reaches(files: Sequence[int], positions: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Return a file position for each segment of a connection: the end of the range that is read at once.
+    """Return for each segment of a connection the end of the file range in which the segment is read.
 
-    Segments that are close together in the file are read as one range. A range ends where a segment ends. A range may
-    include headers, and a few packets of other connections. So some bytes are read for several connections: at most
+    Segments that are close together in the file are read as one range, of at most AT_ONCE bytes if it has several
+    segments. A range ends where a segment ends. It may include headers, and a few packets of other connections: at most
     1/FOREIGN of a range belongs to no segment of this connection.
 
     Args:
@@ -140,7 +144,8 @@ class Payloads:
 
         Args:
             file: number of the file, which is its index in ``paths``.
-            until: file position up to which the next read may read ahead, from ``reaches``.
+            until: file position up to which the next read may read ahead, from ``reaches``. 0 to read only the
+                requested bytes.
         """
         self._until = until
         if file != self._file:
@@ -208,7 +213,8 @@ class ConnectionFollower:
     def segments(self, segments: Sequence[Parts], source: Sliced, base: int, path: str, rows: Rows) -> None:
         """Process the next TCP segments between the two endpoints.
 
-        If a segment opens a new connection, the current connection is finished first.
+        If a segment opens a new connection, the current connection is finished first. ``collect`` adds the rows of the
+        calls.
 
         Args:
             segments: TCP segments, as tuples with the values of a ``Row``.
@@ -235,7 +241,8 @@ class ConnectionFollower:
     def collect(self, rows: Rows) -> None:
         """Add the rows of all calls that have become complete since the previous ``collect`` to ``rows``.
 
-        A call is a request with its response.
+        A call is a request with its response. After the first ``slice_calls`` calls of a connection, the rows are of
+        the kind ``calls``: undecoded calls.
         """
         if self.conversation is None:
             return
@@ -277,10 +284,13 @@ class ConnectionFollower:
 
 @dataclass(slots=True)
 class ReplayFollower(ConnectionFollower):
-    """A converter of TCP segments to rows that also collects what a replay of consumer groups needs.
+    """A converter of TCP segments to rows that also adds the rows for a replay of consumer groups.
 
     The additional rows are subscriptions of members (kind ``subscribed``), partitions of topics in Metadata responses
     (kind ``sizes``), and pairs of a group and a subscribed topic (kind ``wanted``).
+
+    Attributes:
+        fresh: filter of the partitions of topics that are the same as in the previous Metadata response.
     """
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)

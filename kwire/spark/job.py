@@ -73,7 +73,8 @@ class Job:
     ) -> tuple[stages.CaptureSummary, list[str]]:
         """Write the tables to the staging folder; return the summary and the paths of the written files.
 
-        The list of paths is empty, and the tables are incomplete, if a task has reported a wrong guess.
+        The paths are relative to the staging folder. If a task has reported a wrong guess, the list of paths is empty,
+        and the tables are incomplete.
 
         Args:
             spark: session that runs the stages.
@@ -124,8 +125,9 @@ def ordered_references(
 
     Args:
         spark: session that runs the query.
-        paths: paths of the files.
-        split_size: bytes of a file per task; None for the default.
+        paths: paths of the files, in the order of their file numbers; or only the address of a topic with frames. The
+            arguments after ``paths`` are ignored for a topic.
+        split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
         unpacked: folder to which gzip files are decompressed; None to put their payload into the rows.
         wrong: folder in which tasks report wrong guesses, see the option ``wrong`` of ``CaptureSource``; None to report
             none.
@@ -164,7 +166,11 @@ def read_frames(
 
 
 def name_of(inputs: Sequence[str]) -> str:
-    """Return the default capture id: the name of the input file or folder."""
+    """Return the default capture id: the name of the input file, or of the folder that contains all inputs.
+
+    ``inputs``: paths, glob patterns or addresses. A part of a path with a wildcard is never the name. Without a name,
+    the result is ``capture``.
+    """
     plain = [path.partition("://")[2].partition("?")[0] if is_address(path) else path for path in inputs]
     common = os.path.commonpath([os.path.abspath(path) for path in plain])
     while re.search(r"[*?\[]", common):

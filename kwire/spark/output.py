@@ -72,7 +72,7 @@ class Output:
             spark: session that converts the files if ``form`` is not Parquet.
             staging: folder with the written files.
             capture_id: name of the capture.
-            written: paths of the files in ``staging``.
+            written: paths of the files, relative to ``staging``.
             stale: file marks, which are texts in file names, such as ``k07``: only old files with one of these marks
                 are deleted. None to delete all old files.
             kept: folder in which the Parquet files stay if ``form`` is not Parquet. All files of this folder are

@@ -59,7 +59,14 @@ def folder_of(capture_id: str) -> str:
 
 @dataclass(slots=True)
 class _Part:
-    """A Parquet file that is being written, and the rows that are still to be written to it."""
+    """A Parquet file that is being written.
+
+    Attributes:
+        writer: writer of the file.
+        buffered: Arrow tables whose rows are not written yet. ``flush`` writes them as one row group.
+        rows: number of buffered rows.
+        size: bytes of the buffered tables.
+    """
 
     writer: Any
     buffered: list[Any] = field(default_factory=list)
@@ -157,7 +164,7 @@ def put(
         staging: folder with the written files.
         folder: output folder.
         capture_id: name of the capture.
-        written: paths of the files in ``staging``.
+        written: paths of the files, relative to ``staging``.
         stale: file marks, which are texts in file names, such as ``k07``: only old files with one of these marks are
             deleted. None to delete all old files.
         names: names of the tables. A table that has no file afterwards gets a file with columns and no rows.
@@ -180,10 +187,10 @@ def put(
 
 
 def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int:
-    """Delete files of a capture; return the number of the remaining files.
+    """Delete files of a capture in one table; return the number of the remaining files.
 
     Args:
-        files: file system.
+        files: file system that contains ``folder``.
         folder: folder of the capture in a table.
         stale: file marks, which are texts in file names. Files with one of these marks, and files without rows, are
             deleted. None to delete all files.
@@ -205,11 +212,11 @@ def _no_rows(files: Any, begin: str, table: Table) -> str:
     """Write a file with columns but no rows, so that an empty table still has its columns.
 
     Args:
-        files: file system.
+        files: file system of the staging folder.
         begin: path of the staging folder in the file system.
         table: table whose columns the file has.
 
-    Returns: the path of the file in the staging folder.
+    Returns: the path of the file, relative to the staging folder.
     """
     place = posixpath.join(table.name, f"{DATE}={NO_DAY}" if day_of(table) else "", f"part-{NONE}-.parquet")
     path = posixpath.join(begin, place)

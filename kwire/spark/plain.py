@@ -2,8 +2,9 @@
 
 The streaming job encodes the state of connections this way, because other users may be able to write to the work folder
 of the job. The bytes are a pickle in which ``MADE`` is the only allowed name of a function or class. ``MADE`` is called
-with the name of a class in ``MODULES`` and the values of the fields. ``MADE`` creates the object without running code
-of the class. A value of an unknown type is not encoded.
+with the name of a class and the values of the fields, and creates the object without running code of the class. The
+known classes are those of ``STANDARD``, of the modules in ``MODULES``, and of the modules with messages. A value of an
+unknown class is not encoded.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ class PlainError(ValueError):
 def dumps(value: object) -> bytes:
     """Encode a value as bytes.
 
-    Raises: PlainError if the value contains an object whose class is neither a standard class nor in ``MODULES``.
+    Raises: PlainError if the value contains an object of an unknown class, see the module.
     """
     into = io.BytesIO()
     _Writer(into, PROTOCOL).dump(value)
@@ -123,9 +124,9 @@ class _Writer(pickle.Pickler):
     """The pickler that encodes known classes as calls of ``MADE``."""
 
     def reducer_override(self, value: Any) -> Any:
-        """Return how pickle encodes an instance of a class in ``MODULES``: as a call of ``MADE``.
+        """Return how pickle encodes an instance of a known class: as ``MADE`` and the arguments of the call.
 
-        The arguments of the call are the class name and the values of the fields.
+        The arguments are the class name and the values of the fields. For ``MADE``, return the name ``"MADE"``.
 
         Raises: PlainError for an instance of an unknown class.
         """
@@ -160,8 +161,9 @@ class _Reader(pickle.Unpickler):
 
 
 def _name(kind: Any) -> str:
-    """Return the name ``module:name`` that the encoded bytes contain for a class. Raises: PlainError for an unknown
-    class.
+    """Return the name ``module:name`` that the encoded bytes contain for a class.
+
+    Raises: PlainError for an unknown class.
     """
     name = f"{kind.__module__}:{kind.__qualname__}"
     if _class(name) is not kind:
@@ -173,7 +175,8 @@ def _name(kind: Any) -> str:
 def _class(name: str) -> type:
     """Return the class with the name ``module:name``.
 
-    Raises: PlainError if the class is unknown or its module is not in ``MODULES``.
+    Raises: PlainError if the class does not exist, is an exception, or if its module is neither in ``MODULES`` nor a
+        module with messages.
     """
     module, _, path = name.partition(":")
     if module not in MODULES and not module.startswith(MESSAGES):

@@ -23,7 +23,8 @@ ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvide
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     """Return the active Spark session, or start one.
 
-    A local session listens only on the loopback interface and has no web UI.
+    An active session is returned unchanged, whatever the arguments are. A new local session listens only on the
+    loopback interface and has no web UI.
 
     Args:
         master: Spark's master URL. None for the master that spark-submit has set; without spark-submit, all cores of

@@ -131,7 +131,11 @@ class Range:
 
 @dataclass
 class Ranges(InputPartition):
-    """The input of one task: one byte range of a large file, or several small files."""
+    """The input of one task.
+
+    Attributes:
+        ranges: one byte range of a large file, or one range with all bytes for each of several small files.
+    """
 
     ranges: tuple[Range, ...]
 
@@ -210,7 +214,16 @@ class CaptureSource(DataSource):
 
 
 class CaptureReader(DataSourceReader):
-    """The reader for a batch query of the data source ``kafka_pcap``."""
+    """The reader for a batch query of the data source ``kafka_pcap``.
+
+    Args:
+        paths: paths of the files, in reading order.
+        size: bytes of a part of a file, which one task reads.
+        unpacked: the option ``unpacked`` of ``CaptureSource``.
+        guess: files that several tasks may read, each from a guessed position. None to divide all files at exact
+            positions.
+        wrong: the option ``wrong`` of ``CaptureSource``.
+    """
 
     def __init__(
         self,
@@ -271,6 +284,14 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     without ``.gz``, and ``calls``. The counter ``calls`` is increased when no file has arrived for ``idle`` seconds,
     because Spark runs a micro-batch only for a new offset. A file that is compressed later (``tcpdump -z gzip``) is not
     read again.
+
+    Args:
+        inputs: files, folders and glob patterns.
+        size: bytes of a part of a file, which one task reads.
+        settle: seconds without change after which the newest file is complete.
+        most: maximum number of files per micro-batch; 0 for no limit.
+        idle: seconds without a new file after which an empty micro-batch is run.
+        unpacked: the option ``unpacked`` of ``CaptureSource``.
     """
 
     def __init__(
@@ -386,7 +407,9 @@ def _whole_file(path: str) -> Split:
 
 
 def references(part: Part, wrong: str | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield references to the TCP segments in a part of a file, one Arrow batch for each block of the file.
+    """Yield Arrow batches with the columns REFERENCES: references to the TCP segments in a part of a file.
+
+    Damage and skipped packets are batches of one row. For a frame log, the batches contain the frames themselves.
 
     Args:
         part: part of a capture file, or a whole frame log.
@@ -420,9 +443,9 @@ def _write_empty(folder: str, name: str) -> None:
 
 
 def wrongly_guessed(folder: str) -> list[int]:
-    """Return the numbers of the files for which tasks have reported a wrong guess.
+    """Return the numbers of the files for which tasks have reported a wrong guess, in ascending order.
 
-    ``folder``: the option ``wrong`` of the data source.
+    ``folder``: the option ``wrong`` of the data source. If the folder does not exist, the list is empty.
     """
     files, inside = file_system(folder)
     found = files.get_file_info(fs.FileSelector(inside, allow_not_found=True))
@@ -498,7 +521,7 @@ def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
 
 
 def _remark(part: Part, remark: Problem | Skipped) -> pa.RecordBatch:
-    """Return a batch with one row that describes damage of the file or skipped packets."""
+    """Return a batch with one row, which reports a damaged position of a file or the number of skipped packets."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
     row |= {"connection": b"", "path": remark.file, "file": part.file, "position": 0, "number": 0}
     if isinstance(remark, Skipped):

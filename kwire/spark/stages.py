@@ -54,7 +54,7 @@ A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 
 
 def by_connection(references: DataFrame, partitions: int | None) -> DataFrame:
-    """Return the references to TCP segments, ordered by connection. The payload stays in the files.
+    """Return the references to TCP segments, ordered by connection and without the column ``path``.
 
     All segments of a connection are in one Spark partition.
 
@@ -250,25 +250,41 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
 
 @dataclass(slots=True)
 class CaptureSummary:
-    """The results of the first stage that the Spark driver needs: names of topics and groups, file problems, sizes."""
+    """The results of the first stage that the Spark driver needs.
 
-    names: dict[str, str] = field(default_factory=dict)  # topic names by id
-    commits: set[tuple[str, str, int]] = field(default_factory=set)  # group, topic and partition
-    producers: set[tuple[str, str]] = field(
-        default_factory=set
-    )  # group, and a transactional id that commits offsets to it
-    wanted: set[tuple[str, str]] = field(default_factory=set)  # group and topic, of groups that are replayed
+    Attributes:
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        commits: consumer group ids, each with a topic and a partition for which the group commits offsets.
+        producers: consumer group ids, each with the transactional id of a producer that commits offsets for the group.
+        wanted: ids of replayed groups, each with a topic to which the group subscribes.
+        statements: cluster ids and broker addresses in responses.
+        damage: damaged positions in files.
+        packets: numbers of skipped packets, by file and reason.
+        remarks: numbers of connections that were not decoded completely, by reason.
+        unread: periods of connections in which calls may be missing.
+        written: paths of the written files, relative to the staging folder.
+        size: bytes of the bundles.
+        large: bytes of the events of consumer groups that may be large, by the key of the group.
+        ids: topic ids, each with the number of a bucket that contains rows with the id; empty except in a stream.
+        sliced: number of slices: groups of consecutive calls of a connection, which the first stage does not decode.
+        sliced_size: bytes of the frames in all slices.
+    """
+
+    names: dict[str, str] = field(default_factory=dict)
+    commits: set[tuple[str, str, int]] = field(default_factory=set)
+    producers: set[tuple[str, str]] = field(default_factory=set)
+    wanted: set[tuple[str, str]] = field(default_factory=set)
     statements: set[ClusterStatement] = field(default_factory=set)
     damage: set[Problem] = field(default_factory=set)
-    packets: Counter[tuple[str, str]] = field(default_factory=Counter)  # skipped packets by file and reason
-    remarks: Counter[str] = field(default_factory=Counter)  # connections not decoded completely, by reason
+    packets: Counter[tuple[str, str]] = field(default_factory=Counter)
+    remarks: Counter[str] = field(default_factory=Counter)
     unread: set[Unread] = field(default_factory=set)
-    written: list[str] = field(default_factory=list)  # part files of tables
-    size: int = 0  # bytes of bundles
-    large: Counter[str] = field(default_factory=Counter)  # bytes of events, by key of a large group
-    ids: set[tuple[str, int]] = field(default_factory=set)  # only of streams: topic ids, and buckets of their rows
-    sliced: int = 0  # slices of connections, whose calls the first stage does not decode
-    sliced_size: int = 0  # bytes of the frames in these slices
+    written: list[str] = field(default_factory=list)
+    size: int = 0
+    large: Counter[str] = field(default_factory=Counter)
+    ids: set[tuple[str, int]] = field(default_factory=set)
+    sliced: int = 0
+    sliced_size: int = 0
 
     @classmethod
     def of(cls, bundles: Iterable[Bundle]) -> CaptureSummary:
@@ -313,7 +329,8 @@ class CaptureSummary:
     def __or__(self, other: CaptureSummary) -> CaptureSummary:
         """Return a summary of the files of both summaries.
 
-        File problems, written files and the data of replays are not included.
+        Only the attributes that a stream needs are set: ``names``, ``commits``, ``producers``, ``statements``,
+        ``unread``, ``ids`` and ``size``.
         """
         return CaptureSummary(
             self.names | other.names,
@@ -328,7 +345,9 @@ class CaptureSummary:
     def slices(self, size: int) -> dict[str, int]:
         """Return the number of slices of each large consumer group, by the key of the group from ``about_group``.
 
-        A group is large if its events have more than twice ``size`` bytes. ``size``: bytes of the events in one slice.
+        A group is large if its events have more than twice ``size`` bytes. It has at most MOST_SLICES slices.
+
+        ``size``: bytes of the events in one slice.
         """
         return {
             about: min(-(-events // size), bundles.MOST_SLICES)
@@ -343,7 +362,7 @@ class CaptureSummary:
 
     @property
     def skipped(self) -> list[Skipped]:
-        """How many packets were skipped: an entry for each file and reason, in this order."""
+        """The numbers of skipped packets, one for each file and reason, ordered by file and reason."""
         return [Skipped(file, packets, reason) for (file, reason), packets in sorted(self.packets.items())]
 
     @property
@@ -395,9 +414,9 @@ def with_slices(
 ) -> tuple[DataFrame, list[DataFrame]]:
     """Decode the calls that the first stage has left undecoded.
 
-    These are the later calls of connections with very many calls. They are divided into slices: numbers of consecutive
-    calls. One task decodes the calls of a slice and writes their rows of ``frames`` to ``staging``. Then one task for
-    each connection merges the results of the slices.
+    These are the later calls of connections with very many calls. They are divided into slices of consecutive calls.
+    One task decodes the calls of a slice and writes their rows of ``frames`` to ``staging``. Then one task merges the
+    results of the slices of each connection.
 
     Args:
         extracted: bundles of the first stage.
@@ -730,7 +749,10 @@ def _find(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]
 
 
 def _runs_of_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
-    """Yield for each key the decoded rows of its bundles, by kind. Bundles with the same key are consecutive."""
+    """Yield for each key the decoded rows of its bundles, by kind.
+
+    ``batches``: batches of bundles; bundles with the same key must be consecutive.
+    """
     every = (one for batch in batches for one in bundles.bundles_of(batch))
     for _, run in groupby(every, key=attrgetter("about")):
         met: Rows = defaultdict(list)

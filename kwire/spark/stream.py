@@ -244,7 +244,7 @@ class Stream:
 
         Args:
             spark: session that runs the query.
-            once: True if the query ends after the files that exist now; False if it runs until it is stopped.
+            once: True if the query ends after the files that are complete now; False if it runs until it is stopped.
         """
         self._delete(self._staging)  # incomplete tables of a run that was killed
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
@@ -358,7 +358,7 @@ class Stream:
 
         - It contains the consumer group, or the sum of a count table, to which a new or replaced row belongs.
         - It contains a group that commits offsets of a partition with new end offsets or fetches.
-        - It contains a group for which a producer commits offsets in transactions, and a transaction has ended.
+        - It contains a group for which a producer commits offsets in transactions, and such a transaction has ended.
 
         Args:
             connection_rows: bundles of the micro-batch, and the older bundles that are replaced by them.
@@ -384,7 +384,7 @@ class Stream:
     def _open_rows(self, spark: SparkSession, number: int) -> DataFrame:
         """Return the rows of the connections that were open after a micro-batch.
 
-        ``number``: number of the micro-batch. The result is empty if no rows are stored for it.
+        ``number``: number of the micro-batch. If no rows are stored for this number, the result is empty.
         """
         files, inside = file_system(self._open_rows_folder(number))
         if files.get_file_info(inside).type.name != "Directory":
