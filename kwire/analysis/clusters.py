@@ -36,7 +36,7 @@ class ClusterStatement:
 
     @property
     def content(self) -> tuple[str, str, str | None, tuple[str, ...]]:
-        """All attributes except the time.
+        """All attributes except the time, as a tuple that can be compared and hashed.
 
         Only the earliest of several ``ClusterStatement`` objects with equal content is needed.
         """

@@ -160,8 +160,10 @@ def arrow_schema(table: Table) -> Any:
 
 
 def printable(value: Any) -> Any:
-    r"""Return a text, or a list of texts, in which each byte that is not UTF-8 is replaced by an escape such as
+    r"""Return a value in which text can be encoded as UTF-8: each byte that is not UTF-8 is an escape such as
     ``\\udc80``.
+
+    A list is converted element by element. A value that is neither text nor a list is returned unchanged.
     """
     if isinstance(value, list):
         return [printable(one) for one in value]
@@ -188,7 +190,9 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
 
 
 def rows_of(table: Any) -> list[Row]:
-    """Return the rows of a pyarrow.Table, which ``arrow_table`` has returned. Escaped text remains escaped."""
+    """Return the rows of a pyarrow.Table that ``arrow_table`` has created. Text that ``arrow_table`` escaped remains
+    escaped.
+    """
     import pyarrow as pa
 
     columns: dict[str, list[Any]] = {}

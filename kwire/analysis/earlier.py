@@ -82,7 +82,7 @@ class Earlier:
         observers: Mapping[str, Observer],
         tables: dict[str, list[Row]],
     ) -> None:
-        """Remove the rows that the tables of earlier parts contain, and store the data for the next part.
+        """Remove rows from ``tables`` that the tables of earlier parts contain, and store the data for the next part.
 
         Args:
             end: latest time in the part, in microseconds since 1970.
@@ -91,7 +91,8 @@ class Earlier:
             marks: high watermarks in the part.
             events: events of the part by group id, including the events that were kept from the earlier parts.
             observers: collectors of the data of open connections, by connection id.
-            tables: tables of the part: rows by table name. Rows are removed from the lists, and ``joined_ts`` is set.
+            tables: tables of the part: rows by table name. The values of this dict are replaced by lists without rows
+                of earlier parts, and ``joined_ts`` in rows of ``members`` is set to the true time.
         """
         if self.begin:
             self._remove_known_rows(tables)
@@ -147,9 +148,9 @@ class Earlier:
         return [*(replace(event, ts=first + number) for number, event in enumerate(moved)), *kept]
 
     def _remove_known_rows(self, tables: dict[str, list[Row]]) -> None:
-        """Remove rows about the time before this part, and set ``joined_ts`` of members to the true time.
+        """Remove rows that earlier parts have already reported, and set ``joined_ts`` of members to the true time.
 
-        ``tables``: rows by table name, which are changed.
+        ``tables``: rows by table name. The method replaces lists in this dict, and changes rows of ``members``.
         """
         known = {(event.conn_id, event.number, event.part): event for own in self.events.values() for event in own}
         commits = {

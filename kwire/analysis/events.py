@@ -79,7 +79,10 @@ EVENTS: Mapping[str, str] = {
 
 @dataclass(slots=True, kw_only=True)
 class GroupEvent:
-    """An event of a group: a row of ``group_events`` without the columns ``capture_id``, ``cluster`` and ``life``."""
+    """An event of a group: a row of ``group_events`` without the columns ``capture_id``, ``cluster`` and ``life``.
+
+    The annotation of each field contains the description of the column with the same name.
+    """
 
     ts: Annotated[
         int,

@@ -35,9 +35,11 @@ FENCING = {
 
 
 def events_of(call: Call) -> list[GroupEvent]:
-    """Return the group events of a call, in order. The result is empty for other APIs and without a decoded request.
+    """Return the group events of a call, in order.
 
-    ``_EXTRACTORS`` lists the APIs that have group events."""
+    The result is empty if the request was not captured or not decoded, and for an API without group events: an API that
+    is not in ``_EXTRACTORS``.
+    """
     extract = _EXTRACTORS.get(call.api_key if call.api_key is not None else -1)
     if extract is None or call.request is None or call.request_us is None:
         return []

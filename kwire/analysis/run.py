@@ -39,7 +39,8 @@ def analyse(
 
     Args:
         calls: all calls of the capture, in order of time.
-        connections: all connections of the capture. They are read after the last call, as ``problems``.
+        connections: all connections of the capture. The function iterates over ``connections`` and ``problems`` after
+            the last call.
         capture_id: id of the capture, for the column ``capture_id`` of every table.
         problems: damage and skipped packets of the files.
         frames: True to fill the table ``frames``; False to leave this table empty.

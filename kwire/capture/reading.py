@@ -230,12 +230,12 @@ class Reading:
 
     @property
     def damage(self) -> list[Problem | Skipped]:
-        """The damage that was found so far: damaged positions in files, and files with truncated packets."""
+        """The damage that was found so far: damaged positions in files, and files with truncated or lost packets."""
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
-        """The reasons so far why packets were skipped or connections were not decoded, one line of text for each
-        reason.
+        """Return one line of text for each reason so far why packets were skipped or connections were not decoded
+        completely.
         """
         return notes(self.skipped, self.remarks)
 

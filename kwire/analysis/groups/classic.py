@@ -44,7 +44,10 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Generations:
-    """A converter of one life of a classic group to rows, generation by generation."""
+    """A converter of one life of a classic group to rows, generation by generation.
+
+    A life of a group id ends when the group is deleted, expires or loses its state.
+    """
 
     def __init__(self, life: ClassicLife) -> None:
         self.life = life

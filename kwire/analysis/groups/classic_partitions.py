@@ -82,7 +82,7 @@ class Partitions:
         return self.life.sessions.last_sign(owner, left) or left
 
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
-        """Extend the stops of members that received partitions without a reader.
+        """Extend the stops of members that received partitions without a reader. A stop is explained in ``stop_of``.
 
         The time without reading of such a member begins when the first of these partitions lost its reader.
 

@@ -85,7 +85,8 @@ class Triggers:
             known: member ids of the current generation.
             low: start of the period in which events are used, in microseconds since 1970.
             high: end of this period, in microseconds since 1970.
-            after: member ids of the next generation, whose sessions cannot have expired; None if there is none.
+            after: member ids of the next generation, whose sessions cannot have expired; None without a next
+                generation.
         """
         left = set()
         for event in self.life.sessions.between(low, high):

@@ -30,7 +30,10 @@ def fold(out: Outcome, events: Sequence[GroupEvent], until: int | None = None) -
 
 
 class _Heartbeats:
-    """A converter of one life of a group to rows, with one method for each kind of event."""
+    """A converter of one life of a group with server-side assignment to rows, with one method for each kind of event.
+
+    A life of a group id ends when the group is deleted, expires or loses its state.
+    """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:
         self.out = out

@@ -226,13 +226,15 @@ class Outcome:
     def mark_incomplete(self, until: int | None) -> None:
         """Set ``incomplete`` in rows that may be wrong because calls of the group were not decoded.
 
-        A row may be wrong if calls may be missing in one of these periods:
+        A row may be wrong if calls may be missing in a period that depends on the table:
 
-        - A rebalance: from the end of the second to last rebalance before it, up to the end of the rebalance. For the
-          last rebalance, the period ends with the life.
-        - A member: from the start of the period of its first rebalance, up to the first rebalance after it left.
-        - An assignment change: from the previous change of the member, or from the start of the period of the rebalance
-          if this is earlier, up to the change.
+        - ``rebalances``: from the end of the rebalance before the previous rebalance to the end of the rebalance
+          itself. For the first two rebalances, the period has no beginning. For the last one, it ends with the life of
+          the group.
+        - ``members``: from the beginning of the period of the member's first rebalance to the end of the first
+          rebalance after the member left, or to the end of the life.
+        - ``assignment_changes``: up to the change, from the member's previous change or from the beginning of the
+          period of the rebalance with this generation, whichever is earlier.
 
         ``until``: end of the life, in microseconds since 1970; None for the last life.
         """

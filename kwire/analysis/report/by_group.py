@@ -223,11 +223,11 @@ def _what_if(rows: Tables) -> dict[str, Any]:
 
 
 def restarts(rows: Tables) -> Iterator[dict[str, Any]]:
-    """Yield the restarts of static members that did not trigger a rebalance, as JSON objects.
+    """Yield the restarts of static members that did not trigger a rebalance, as JSON objects with keys of a rebalance.
 
-    ``stw_ms`` in an object is the time in milliseconds for which the partitions of the member were not read. It is None
-    if unknown, and if the member was in the group after a rebalance to this generation, because the row of that
-    rebalance has the time.
+    The value of the key ``stw_ms`` is the time in milliseconds for which the partitions of the member were not read.
+    The value is None if this time is unknown. It is also None if a rebalance to the same generation already has the
+    member after the rebalance: the object of that rebalance then contains the time.
 
     ``rows``: rows of one group by table name.
     """

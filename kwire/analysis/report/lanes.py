@@ -189,8 +189,8 @@ def _commits(rows: Iterable[Row], partitions: list[str], begin: int) -> tuple[di
     """Return the successful offset commits for the swim lanes, and the number of commits that were left out.
 
     A commit is its time since ``begin`` in units of 0.1 ms, and the lag (-1 if unknown). The key is the partition name.
-    If there are more than MOST_POINTS commits, only every nth commit of each partition is kept, and the commit of the
-    partition with the largest lag.
+    If there are more than MOST_POINTS commits, two kinds of commits remain for each partition: every nth commit, where
+    n is the smallest sufficient number, and the commit with the largest lag.
 
     Args:
         rows: rows of ``offset_commits``.

@@ -154,9 +154,10 @@ class _Group:
 
     @staticmethod
     def _has_time_for_follow_up(one: Round, following: Round | None) -> bool:
-        """Return whether a follow-up rebalance would have begun after a generation, before the next generation.
+        """Return whether a follow-up rebalance of a generation would have begun before the next generation.
 
-        This is so unless the next generation began before the rebalance of this generation had ended.
+        The result is True if the next generation began after the rebalance of ``one`` had ended, and for the last
+        generation.
 
         Args:
             one: the generation.

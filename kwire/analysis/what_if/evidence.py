@@ -159,7 +159,8 @@ Client = tuple[str | None, str | None]  # client id and host
 class Fresh:
     """A filter that removes the partitions of a topic if the previous Metadata response has the same partitions.
 
-    The previous response is that on the same connection that contains the topic. Racks are compared, too.
+    The previous response is the latest earlier response with this topic on the same connection. Two lists of partitions
+    are the same only if the racks of all replicas are the same, too.
     """
 
     def __init__(self) -> None:

@@ -48,7 +48,7 @@ class Round:
         gone: time at which a former member stopped reading, by member id.
         measured: time without an owner in microseconds, by generation and partition.
         late: member ids of static members that returned during the generation, in order of their return.
-        too_large: name of a topic with more than MOST_PARTITIONS partitions; None if there is none.
+        too_large: name of a topic with more than MOST_PARTITIONS partitions; None if no topic has so many.
         follow_up: True for the second rebalance of a cooperative assignor, in which revoked partitions are assigned.
     """
 
@@ -238,7 +238,8 @@ class _Life:
     def _order_as_broker(self, one_round: Round) -> None:
         """Set the subscriptions of an epoch from heartbeats, and order its members as the broker's assignor gets them.
 
-        This is the iteration order of the Java HashMap in which the broker stores the members.
+        The broker's assignor gets the members in the iteration order of the Java HashMap in which the broker stores
+        them.
         """
         self.most = max(self.most, len(one_round.members))
         joined = sorted(one_round.members, key=lambda member: (one_round.member_rows[member]["joined_ts"] or 0, member))

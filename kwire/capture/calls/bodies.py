@@ -54,7 +54,8 @@ def encoded_body(message: type, frame: bytes, at: int, version: int) -> Any:
 
 
 def decoded(call: Call, is_response: bool) -> Any:
-    """Return the body of a frame, and decode it if the call contains the body in encoded form (see ``as_json``).
+    """Return the body of a frame, and decode it if the call contains the body in encoded form (see
+    ``BodyReader.as_json``).
 
     The result is None if the call contains no body.
 

@@ -63,7 +63,7 @@ Parts = tuple[bool, int, int, int, int, int, int, int, int]  # the values of a R
 
 
 class Conversation:
-    """Converts the TCP segments of one connection to calls (requests with their responses).
+    """A converter of the TCP segments of one connection to calls (requests with their responses).
 
     Args:
         key: both endpoints.
@@ -431,7 +431,7 @@ class Conversation:
     def _replay(self, rows: Sequence[tuple[Row, bytes, str]]) -> None:
         """Process segments that were buffered until the SYN or the broker of the connection was known.
 
-        ``rows``: segment, payload and file of each.
+        ``rows``: buffered segments in order; each is a tuple of the segment, its payload and the path of its file.
         """
         for row, payload, file in rows:
             self.segment(row, payload, row.start, file)

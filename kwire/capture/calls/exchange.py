@@ -59,7 +59,7 @@ class FrameOfLog(NamedTuple):
 
 
 class Exchange:
-    """Converts the frames of one connection to calls. For the arguments, see ``Conversation``.
+    """A converter of the frames of one connection to calls. For the arguments, see ``Conversation``.
 
     If a connection begins with a request of unknown API or version, the call is held back until another frame proves
     that the connection is a Kafka connection. Any of these is proof: a request of known API and version, a request of a

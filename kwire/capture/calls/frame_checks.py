@@ -29,7 +29,7 @@ from kwire.messages import APIS
 
 
 class FrameChecks:
-    """Checks whether bytes are a frame of a connection, based on the earlier frames of this connection.
+    """The checks whether bytes are a frame of a connection. They use what earlier frames of this connection have shown.
 
     Frames include their length prefix of four bytes.
 

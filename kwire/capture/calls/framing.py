@@ -63,7 +63,7 @@ class Origin(NamedTuple):
 
 
 class Framer:
-    """Divides the bytes of one direction of a connection into frames.
+    """A divider of the bytes of one direction of a connection into frames.
 
     The receiver of the frames (``owner``) is an argument of each method instead of an attribute, so that a Framer can
     be pickled.
@@ -261,7 +261,7 @@ class Framer:
 
         Args:
             owner: receiver of the frames.
-            refused: bytes that are not a frame.
+            refused: bytes that are not a frame and are not searched; they only count as bytes without a frame.
         """
         self._reset()
         if self.mode == OFF:

@@ -133,7 +133,7 @@ class Call:
         response_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None.
         reason: one of REASONS; None if both frames were captured and decoded as requested.
         group_id: group id of a request whose body is not decoded; None if it is unknown.
-        error: decoding error of a frame that is not valid; None if there is none.
+        error: decoding error of a frame that is not valid; None if no frame of the call is invalid.
         file: path of the file in which the request begins.
         position: position of the request in ``file``.
         response_file: path of the file in which the response begins.

@@ -41,7 +41,10 @@ class PendingCalls:
         return self.pop(next(iter(self.by_id))) if self._count > MAX_PENDING else None
 
     def pop(self, correlation_id: int) -> Call:
-        """Remove the oldest request with a correlation id, and return it. Raises: KeyError if there is none."""
+        """Remove the oldest request with a correlation id, and return it.
+
+        Raises: KeyError if no pending request has this correlation id.
+        """
         calls = self.by_id[correlation_id]
         call = calls.pop(0)
         if not calls:

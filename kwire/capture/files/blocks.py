@@ -27,7 +27,7 @@ class Problem:
         file: path of the file.
         position: byte offset of the damage.
         reason: kind of damage, as text.
-        time_us: time of the last record before the damage, in microseconds; None if there is no such record.
+        time_us: time of the last record before the damage, in microseconds since 1970; None without such a record.
     """
 
     file: str

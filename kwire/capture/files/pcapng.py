@@ -106,13 +106,16 @@ class Pcapng:
         return None, end, Passed(lost, base + end - lost.position, place is not None)
 
     def _process_block(self, data: bytes, at: int, base: int, rows: list[tuple[int, int, int, int, int, int]]) -> int:
-        """Process one block of the file, and add its packet to ``rows``.
+        """Process one block of the file, and add its packet to ``rows``, if the block contains one.
+
+        A Section Header Block or an Interface Description Block changes the byte order or the interfaces of the reader.
 
         Args:
             data: bytes of the file.
             at: offset of the block in ``data``.
             base: position of ``data`` in the file.
-            rows: packets so far.
+            rows: packets so far. Each is (offset of the block, offset of the packet, captured bytes, sent bytes, time
+                in microseconds since 1970, link type). The offsets are relative to ``data``.
 
         Returns: the size of the block in bytes; 0 if the block is incomplete.
 

@@ -76,7 +76,8 @@ class Records:
             start: offset at which the search begins.
             final: True if no data follows.
 
-        Returns: the position, or None; and the position up to which the search is complete.
+        Returns: the position, or None if no valid records were found; and the position up to which the search is
+        complete.
         """
         stop = len(data) - 15 if final else len(data) - AHEAD
         for begin, end in _doubling_ranges(start, stop):
@@ -148,7 +149,8 @@ class Blocks:
     """A search for the next valid blocks in a pcapng file.
 
     Attributes:
-        near_us: time of the packet before the damage, in microseconds; None if no packet was read before.
+        near_us: time of the packet before the damage, in microseconds since 1970; None if no packet precedes the
+            damage.
     """
 
     def __init__(self, order: str, interfaces: Sequence[Interface], near_us: int | None) -> None:
@@ -164,7 +166,8 @@ class Blocks:
             start: offset at which the search begins.
             final: True if no data follows.
 
-        Returns: the position, or None; and the position up to which the search is complete.
+        Returns: the position, or None if no valid blocks were found; and the position up to which the search is
+        complete.
         """
         kind = f"{self.order}u4"
         stop = len(data) - 11 if final else len(data) - AHEAD_BLOCKS

@@ -167,7 +167,8 @@ class Fragments:
 
 
 def _late_row(part: Fragment, head: _FirstFragment | None, piece: _LaterFragment, base: int) -> tuple[int, ...]:
-    """Return the row for a later fragment: a TCP segment with the bytes of this fragment.
+    """Return the row for a later fragment: a TCP segment with the bytes of this fragment, as one value for each column
+    of ``Rows``.
 
     Args:
         part: the fragment.

@@ -79,7 +79,7 @@ class Stream:
         self.retransmitted = self.conflicts = 0
 
     def place(self, seq: int) -> int:
-        """Convert a 32-bit sequence number to an extended one: of all possible values, the nearest to ``next``."""
+        """Return a 32-bit sequence number as an extended one: of all possible values, the nearest to ``next``."""
         assert self.next is not None
         delta = (seq - self.next) & MASK
         return self.next + (delta - (1 << 32) if delta >= HALF else delta)

@@ -37,13 +37,21 @@ class Choice(NamedTuple):
 
 
 def client_random(data: bytes) -> bytes | None:
-    """Return the random value in a ClientHello; None if the message is incomplete. Raises: HelloError."""
+    """Return the random value in a ClientHello; None if the message is incomplete.
+
+    ``data``: handshake messages, of which the first is examined. Raises: HelloError if the first message is not a
+    ClientHello.
+    """
     body = _message(data, CLIENT_HELLO)
     return None if body is None else body[2 : 2 + RANDOM]
 
 
 def server_choice(data: bytes) -> Choice | None:
-    """Return the choice in a ServerHello; None if the message is incomplete. Raises: HelloError."""
+    """Return the choice in a ServerHello; None if the message is incomplete.
+
+    ``data``: handshake messages, of which the first is examined. Raises: HelloError if the first message is not a valid
+    ServerHello.
+    """
     body = _message(data, SERVER_HELLO)
     if body is None:
         return None

@@ -243,7 +243,11 @@ class TlsSession:
             self._choose(hello)
 
     def _choose(self, choice: Choice) -> None:
-        """Derive the keys from the secrets of the connection."""
+        """Derive the keys of both directions from the secrets of the connection, and store them.
+
+        If this is impossible, ``refused`` is set to the reason. ``choice``: protocol version and cipher suite of the
+        connection.
+        """
         suite = SUITES.get(choice.suite)
         if self._random is None:
             self._refuse("no ClientHello was captured")
@@ -270,7 +274,7 @@ def _keys(
         choice: protocol version and cipher suite of the connection.
         suite: the cipher suite.
         known: secrets of the connection, by label.
-        randoms: random values of the server and of the client.
+        randoms: random value of the ServerHello, followed by the random value of the ClientHello.
     """
     if choice.version == TLS_1_2:
         if (master := known.get("CLIENT_RANDOM")) is None:

@@ -58,7 +58,10 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def cause(group: GroupView, row: Row) -> str:
-    """Return the cause of a rebalance, as the end of a sentence. ``row``: row of ``rebalances``."""
+    """Return the cause of a rebalance as text to be put after "because", such as ``the coordinator moved``.
+
+    ``row``: row of ``rebalances``.
+    """
     trigger = row["trigger"]
     if trigger == "coordinator moved":
         return "the coordinator moved"

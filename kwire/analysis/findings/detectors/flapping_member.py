@@ -22,9 +22,10 @@ Client = tuple[str | None, str | None, str | None]
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each client that leaves the group or is evicted and then joins again, several times.
+    """Yield a finding for each client that returned to the group at least ``returns`` times within ``window_ms``.
 
-    The threshold ``window_ms`` limits the time in which this happens.
+    A return is a join after the client left or was evicted. If several members of the client were in the group at the
+    same time, the number of returns is divided by the largest number of these members.
     """
     by_client: dict[Client, list[Row]] = defaultdict(list)
     spells = {(row["life"], row["member_id"], row["joined_ts"]): row for row in group.members}
@@ -59,7 +60,9 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 def _returns(rows: list[Row]) -> Iterator[int]:
     """Yield the times at which a client joined again after one of its members had left or expired.
 
-    Each member that leaves or expires counts for one join. ``rows``: rows of ``members`` of the client.
+    The times are microseconds since 1970. Each departure counts for at most one later join.
+
+    ``rows``: rows of ``members`` of the client, with ``joined_ts`` set.
     """
     departures = sorted(row["left_ts"] for row in rows if row["left_ts"] is not None)
     for joined in sorted(row["joined_ts"] for row in rows):
@@ -69,7 +72,10 @@ def _returns(rows: list[Row]) -> Iterator[int]:
 
 
 def _together(rows: list[Row]) -> int:
-    """Return the largest number of members that a client had in the group at the same time. ``rows``: its members."""
+    """Return the largest number of members that a client had in the group at the same time, at least 1.
+
+    ``rows``: rows of ``members`` of the client.
+    """
     changes = [(row["joined_ts"], 1) for row in rows]
     changes += [(row["left_ts"], -1) for row in rows if row["left_ts"] is not None]
     most = now = 0

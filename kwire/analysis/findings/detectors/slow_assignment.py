@@ -20,7 +20,8 @@ from kwire.analysis.findings.views import GroupView
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each generation whose leader took long to assign partitions.
 
-    This is the time between the JoinGroup response to the leader and the SyncGroup request of the leader.
+    The measured time begins with the JoinGroup response to the leader, and ends with the SyncGroup request of the
+    leader.
     """
     received: dict[tuple[str, int], tuple[int, int]] = {}
     for event in group.events:

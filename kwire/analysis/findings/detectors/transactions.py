@@ -60,10 +60,10 @@ def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def _last_sign(steps: Sequence[Step], opened: Step) -> Step:
-    """Return the last step of a producer, which shows how long the producer was alive.
+    """Return the step whose time shows how long a producer was alive: the last one from ``opened`` on.
 
-    A step is a call of the producer or the last packet of its connection. A step on an open connection takes precedence
-    over steps on closed connections.
+    A step is a call of the producer or the last packet of its connection. The last packet of a connection that is still
+    open takes precedence over all calls and closed connections.
 
     Args:
         steps: steps of the producer, in order.
