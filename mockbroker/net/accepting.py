@@ -56,7 +56,7 @@ class Gate:
 
     def restart(self) -> None:
         """Discard the limits and counters of the old broker; use the limits of the router's new broker. Close rejected
-        sockets.
+        sockets, and make delayed connections check the new limits.
 
         The caller must have closed all connections.
         """
@@ -89,11 +89,11 @@ class Gate:
         return connection_limits(self._router.broker.settings_of(node))
 
     def opened(self, node: int, listener: str, address: str) -> None:
-        """Count a connection that was admitted.
+        """Add an admitted connection to the counters.
 
         Args:
-            node: Id of the broker that admitted the connection.
-            listener: Name of the listener that accepted the connection.
+            node: id of the broker that admitted the connection.
+            listener: name of the listener that accepted the connection.
             address: IP address of the client.
         """
         self.quotas(node).opened(listener, address)
@@ -110,15 +110,15 @@ class Gate:
         self.wake()
 
     async def admit(self, listener: BoundListener, sock: socket.socket, address: Sequence[object]) -> bool:
-        """Delay a new connection as long as the limits require; return whether it may be served.
+        """Delay a new connection as long as the limits require; return True if the connection may be served.
 
-        If the result is False, the socket is closed already, or will be closed at the end of the throttle time of its
-        IP address.
+        If the result is False, the socket is closed already, or will be closed at the end of the throttle time of the
+        client's IP address.
 
         Args:
-            listener: The listener that has accepted the connection.
-            sock: The socket of the connection.
-            address: Address of the client, as ``accept`` returns it.
+            listener: the listener that has accepted the connection.
+            sock: the socket of the connection.
+            address: address of the client, as ``accept`` returns it.
         """
         try:
             await self._wait(listener)

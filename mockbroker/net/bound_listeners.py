@@ -99,10 +99,11 @@ class Listeners:
     """The listeners of all brokers of a cluster, with the tasks that accept connections.
 
     Args:
-        bound: The listening sockets of all brokers.
-        accepted: Function that is called with each new connection for which ``admit`` has returned True.
-        admit: Function that waits while a limit delays a new connection. It returns True to serve the connection, False
-            if it has rejected the connection.
+        bound: the listening sockets of all brokers.
+        accepted: function that is called for each new connection for which ``admit`` has returned True. It gets the
+            listener, the socket of the connection, and the client's address as ``accept`` returns it.
+        admit: function that waits while a limit delays a new connection. It gets the same arguments as ``accepted``,
+            and returns True to serve the connection, False if it has rejected the connection.
     """
 
     def __init__(self, bound: Sequence[BoundListener], accepted: Accepted, admit: Admit) -> None:
@@ -113,7 +114,7 @@ class Listeners:
         self._nursery: trio.Nursery | None = None
 
     def start(self, nursery: trio.Nursery) -> None:
-        """Start a task per listener that accepts connections."""
+        """For each listener, start a task that accepts connections."""
         self._nursery = nursery
         for listener in self.bound:
             nursery.start_soon(self._accept, listener)

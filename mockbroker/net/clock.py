@@ -30,8 +30,8 @@ class BrokerTime:
         self.restart(stopped=stopped)
 
     def restart(self, *, stopped: bool) -> None:
-        """Set the broker time to trio's time, for a new cluster. The new broker times cannot be compared with the old
-        ones.
+        """Set the broker time to trio's time, for a new cluster. A broker time from before the call cannot be compared
+        with a later broker time.
 
         Args:
             stopped: True to stop the clock at trio's time; False to let it run.

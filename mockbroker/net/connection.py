@@ -68,16 +68,16 @@ class ClientRequests:
     """The protocol side of one client connection: received bytes are decoded to requests, and responses are encoded.
 
     Args:
-        connection: Number of the connection.
-        node: Id of the broker that accepted the connection.
-        host: Address of the client.
-        router: The router. Its broker has the size limits of requests and the served versions of each API.
-        listener: Name of the listener that accepted the connection.
+        connection: number of the connection.
+        node: id of the broker that accepted the connection.
+        host: address of the client with a leading slash, such as ``/127.0.0.1``, as Kafka shows it.
+        router: the router. Its broker has the size limits of requests and the served versions of each API.
+        listener: name of the listener that accepted the connection.
 
     Attributes:
-        ticket: Ticket of the pending request; None if no request is pending.
-        taken: Number of requests that ``next_call`` has returned so far.
-        frames: Buffer of the received bytes of requests that ``next_call`` has not returned yet.
+        ticket: ticket of the pending request; None if no request is pending.
+        taken: number of requests that ``next_call`` has returned so far.
+        frames: buffer of the received bytes of requests that ``next_call`` has not returned yet.
     """
 
     def __init__(self, connection: int, node: int, host: str, router: Router, listener: str = "") -> None:
@@ -117,19 +117,21 @@ class ClientRequests:
         return self.frames.held
 
     def renew_client(self) -> None:
-        """Make ``client`` return a new object, because the principal of the client has changed."""
+        """Forget the current client id, because the principal of the client has changed. ``client`` returns a new
+        object after the next request.
+        """
         self._name = b""
         self._parsed.clear()
 
     def receive(self, data: bytes) -> None:
-        """Add bytes that the client has sent to the received bytes."""
+        """Append bytes from the client to the buffer ``frames``."""
         self.frames.feed(data)
 
     def next_call(self) -> Call[Any] | Undecoded | None:
         """Return the next request; None if more bytes are needed or a request is pending.
 
-        A large request is returned as ``Undecoded``. The caller decodes it by its generator, which raises WireError if
-        the request is malformed.
+        The returned request is pending until ``answer`` or ``skip_answer`` is called. A large request is returned as
+        ``Undecoded``; the caller decodes the request by running the generator ``Undecoded.steps``.
 
         Raises:
             kwire.WireError: The request is malformed, or its API version is not served. The caller must close the
@@ -170,10 +172,13 @@ class ClientRequests:
         Yield between the parts, so that other connections are served.
 
         Args:
-            frame: The frame of the request.
-            at: Byte offset in the frame at which the body of the request begins.
-            ticket: Identity of the request, by which the response finds its connection.
-            message: Class of the request, from ``kwire.messages``.
+            frame: the frame of the request.
+            at: byte offset in the frame at which the body of the request begins.
+            ticket: identity of the request, by which the response finds its connection.
+            message: class of the request, from ``kwire.messages``.
+
+        Raises:
+            kwire.WireError: The request is malformed.
         """
         broker, client = self._router.broker, self._client
         weight = broker.settings.mockbroker_request_max_memory_bytes
@@ -215,7 +220,10 @@ class ClientRequests:
         return Call(self.ticket, client, UnsupportedVersion(), frame)
 
     def answer(self, reply: Reply) -> bytes:
-        """Return the encoded response to the pending request.
+        """End the pending request, and return the encoded response.
+
+        The result is the complete frame: length prefix, header and body. If a fault rule has changed the frame, the
+        result is the changed frame.
 
         Raises:
             LocalProtocolError: No request is pending.
@@ -243,7 +251,11 @@ class ClientRequests:
         return frame
 
     def skip_answer(self) -> None:
-        """End the pending request without a response, as for a Produce with acks=0."""
+        """End the pending request without a response, as for a Produce with acks=0.
+
+        Raises:
+            LocalProtocolError: No request is pending.
+        """
         if self.ticket is None:
             raise LocalProtocolError(NO_REQUEST)
         self.ticket = None

@@ -1,4 +1,4 @@
-"""The writer of the data directory, which runs in a thread.
+"""The task that writes changes to the data directory. Each write runs in a thread.
 
 The pump sends a response only after all earlier changes are on disk.
 """

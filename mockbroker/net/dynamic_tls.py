@@ -65,12 +65,12 @@ class DynamicTls:
     def refusal(self, node: int, configs: Mapping[str, str]) -> str | None:
         """Return the reason why a broker's listeners cannot use the keystores and truststores in new settings.
 
-        The result is None if the listeners can use them. Files of a listener are read only if its settings for them
-        change.
+        The result is None if all listeners can use their keystore and truststore. The files of a listener are read only
+        if one of its keystore or truststore settings changes.
 
         Args:
-            node: Id of the broker.
-            configs: The new dynamic settings of the broker, by name: the complete set, without cluster-wide settings.
+            node: id of the broker.
+            configs: the new dynamic settings of the broker, by name: the complete set, without cluster-wide settings.
         """
         before = self._broker().broker_settings.set_on(str(node))
         for listener in self._of(node):

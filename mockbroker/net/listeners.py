@@ -119,8 +119,8 @@ def _entries(listeners: str, settings: Settings) -> list[str]:
     Controller listeners (``controller.listener.names``) are ignored, because mockbroker has no controllers.
 
     Args:
-        listeners: The list.
-        settings: The broker configuration.
+        listeners: value of ``listeners`` or ``advertised.listeners``.
+        settings: the broker configuration.
     """
     controllers = {name.strip().upper() for name in settings.others.get(CONTROLLERS, "").split(",")}
     texts = [text.strip() for text in listeners.split(",") if text.strip()]
@@ -128,7 +128,9 @@ def _entries(listeners: str, settings: Settings) -> list[str]:
 
 
 def users_of(text: str) -> dict[str, str]:
-    """Return the passwords by user name from a text such as ``alice:secret,bob:other``.
+    """Return the password of each SASL user, by user name.
+
+    ``text``: value of ``mockbroker.users``, such as ``alice:secret,bob:other``.
 
     Raises:
         SettingsError: The text is malformed or contains a user twice.
@@ -148,12 +150,15 @@ def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, 
     """Return the port to which one broker binds a listener; 0 for any free port.
 
     Args:
-        listeners: The listeners that each broker has.
-        name: Name of the listener.
-        base: First port for the listeners whose attribute ``port`` is None; 0 for any free port. Each of these
-            listeners uses ``brokers`` consecutive ports.
-        brokers: Number of brokers.
-        number: Index of the broker, from 0.
+        listeners: the listeners that each broker has.
+        name: name of the listener.
+        base: base of the ports for listeners whose attribute ``port`` is None; 0 for any free port. The listener with
+            index i in ``listeners`` uses the ``brokers`` consecutive ports from ``base + i * brokers``.
+        brokers: number of brokers.
+        number: index of the broker, from 0.
+
+    Raises:
+        KeyError: No listener has this name.
     """
     for index, listener in enumerate(listeners):
         if listener.name == name:
@@ -178,7 +183,13 @@ def _listener(entry: str, protocols: dict[str, str]) -> Listener:
 
 
 def _security_protocols(text: str) -> dict[str, str]:
-    """Return the security protocols by listener name. ``text``: value of ``listener.security.protocol.map``."""
+    """Return the security protocol of each listener, by listener name.
+
+    ``text``: value of ``listener.security.protocol.map``.
+
+    Raises:
+        SettingsError: An entry is malformed or contains an unknown protocol.
+    """
     protocols = {}
     for entry in filter(None, (entry.strip() for entry in text.split(","))):
         name, _, protocol = entry.partition(":")

@@ -174,7 +174,7 @@ class Connection(ABC):
     def send(self) -> bool:
         """Send as many bytes of ``out`` as the client accepts now; return False if the connection is broken.
 
-        If bytes remain, set ``draining``.
+        If bytes remain although ``pace`` is None, set ``draining``.
         """
 
     @abstractmethod
@@ -198,8 +198,8 @@ class Connection(ABC):
 
     @property
     def send_buffer_full(self) -> bool:
-        """Whether the connection holds more than WRITE_AHEAD bytes of responses. The pump then serves no further
-        request of it.
+        """Whether more than WRITE_AHEAD bytes of responses are held until changes are on disk. The pump then serves no
+        further request of the connection.
         """
         return self.held and len(self.out) > WRITE_AHEAD
 
@@ -247,8 +247,8 @@ class Pump:
         self.responses = Budget("bytes of unread responses", "mockbroker.queued.max.response.bytes", responses)
 
     def restart(self) -> None:
-        """Drop all unfinished requests, because the broker was replaced. The caller must have closed all
-        connections.
+        """Drop all unfinished requests, and set the limits from the settings of the router's new broker. The caller
+        must have closed all connections.
         """
         self._ready.clear()
         self._heavy.clear()
@@ -424,12 +424,13 @@ class Pump:
         return True
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
-        """Pass a request to the router, and deliver the resulting responses.
+        """Pass a request to the router, and deliver the resulting responses. If the handler raises an exception, log it
+        and close the connection.
 
         Args:
-            connection: The connection that the request came from.
-            call: Request with its sender and its ticket.
-            now: The broker time in seconds.
+            connection: the connection that the request came from.
+            call: request with its sender and its ticket.
+            now: the broker time in seconds.
         """
         try:
             outcomes = self.router.step(call, now, connection.stages)
@@ -653,7 +654,10 @@ class Pump:
             self.close(connection)
 
     def stop(self, node: int) -> None:
-        """Drop the unfinished requests to a stopped broker; the caller must close its connections."""
+        """Drop the unfinished requests to a stopped broker. The caller must close the broker's connections.
+
+        ``node``: broker id.
+        """
         for connection in self._heavy:
             if connection.requests.node == node:
                 connection.work = None

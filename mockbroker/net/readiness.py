@@ -24,8 +24,9 @@ MAX_POLLS = 4  # maximum polls before other tasks run: listeners, timer, tests
 class Watch(Protocol[A]):
     """The interface of a watcher, which calls a callback with the readable sockets.
 
-    A socket is reported repeatedly as long as it is readable. The callback gets the item that was passed to ``add``
-    together with the socket. A socket must be added only once, while ``run`` runs, and removed before it is closed.
+    A socket is reported repeatedly as long as it is readable. The callback gets a list of items: for each readable
+    socket, the item that was passed to ``add`` together with the socket. A socket must be added only once, while
+    ``run`` runs, and removed before it is closed.
     """
 
     async def run(self) -> None:
@@ -46,7 +47,8 @@ class EpollWatch(Generic[T]):
     """A watcher with one task that waits for all sockets, by level-triggered epoll (Linux).
 
     Args:
-        ready: Callback that is called with the items of readable sockets.
+        ready: callback that is called with the items of readable sockets. It returns True to let other tasks run before
+            the next poll.
     """
 
     def __init__(self, ready: Ready[T]) -> None:
@@ -90,7 +92,7 @@ class TaskWatch(Generic[T]):
     """A watcher with one task per socket, for platforms without epoll.
 
     Args:
-        ready: Callback that is called with a list of one item, that of a readable socket.
+        ready: callback that is called with a list of one item, that of a readable socket. Its result is ignored.
     """
 
     def __init__(self, ready: Ready[T]) -> None:
@@ -127,6 +129,6 @@ class TaskWatch(Generic[T]):
 def best_watch(ready: Ready[T]) -> Watch[T]:
     """Return the fastest watcher that the platform supports.
 
-    ``ready``: callback that gets the items of the readable sockets.
+    ``ready``: callback that gets the items of the readable sockets. It returns True to let other tasks run.
     """
     return EpollWatch(ready) if hasattr(select, "epoll") else TaskWatch(ready)

@@ -111,7 +111,7 @@ class Server:
         return self._faults is not None
 
     def _add_authorizer(self) -> None:
-        """Make the router authorize requests, if the current broker has an authorizer."""
+        """Make the router use the authorizer of the current broker, or none if the broker has no authorizer."""
         router, old = self.router, {stage for stages in self.router.authorizing_stages.values() for stage in stages}
         router.noticing_stages = tuple(stage for stage in router.noticing_stages if stage not in old)
         router.authorizing_stages = {}
@@ -156,7 +156,10 @@ class Server:
         return self.faults.admit(number, NewConnection(node, listener, address), self.clock.read())
 
     def _identity(self, number: int) -> Identity:
-        """Return the identity of the client of the connection with this number."""
+        """Return the identity of the client of the connection with this number.
+
+        The result is UNKNOWN if no such connection is open.
+        """
         connection = self.pump.connections.get(number)
         requests = None if connection is None else connection.requests
         return requests.identity if isinstance(requests, ClientRequests) else UNKNOWN

@@ -57,13 +57,13 @@ class Admit(Protocol):
     """The interface of the function that applies the fault rules to a new connection and returns their decision."""
 
     def __call__(self, number: int, node: int, listener: str, address: str) -> Admission | None:
-        """Return the decision of the fault rules about a new connection; None to serve it as usual.
+        """Return the decision of the fault rules about a new connection; None to serve the connection as usual.
 
         Args:
-            number: Number of the connection.
-            node: Id of the broker that accepted the connection.
-            listener: Name of the listener that accepted the connection.
-            address: Address of the client, without port.
+            number: number of the connection.
+            node: id of the broker that accepted the connection.
+            listener: name of the listener that accepted the connection.
+            address: address of the client, without port.
         """
         ...
 
@@ -263,12 +263,14 @@ class Sockets:
         nursery.start_soon(self._close_idle)
 
     def open(self, listener: BoundListener, sock: socket.socket, address: Sequence[object]) -> None:
-        """Add a connection that a listener has accepted.
+        """Add a connection that a listener has accepted, or close the connection if a fault rule requires this.
+
+        If the broker then has more connections than ``max.connections``, close its longest idle connection.
 
         Args:
-            listener: The listener that has accepted the connection.
-            sock: Socket of the connection.
-            address: Address of the client, as ``accept`` returns it.
+            listener: the listener that has accepted the connection.
+            sock: socket of the connection.
+            address: address of the client, as ``accept`` returns it.
         """
         sock.setblocking(False)
         with suppress(OSError):
@@ -511,11 +513,11 @@ def _requests(number: int, listener: BoundListener, host: str, router: Router, s
     """Return the protocol side of a new connection without SASL.
 
     Args:
-        number: Number of the connection.
-        listener: The listener that has accepted the connection.
-        host: Address of the client, without port.
-        router: The router, which handles the requests.
-        sock: Socket of the connection, whose client certificate determines the principal.
+        number: number of the connection.
+        listener: the listener that has accepted the connection.
+        host: address of the client with a leading slash, without port.
+        router: the router, which handles the requests.
+        sock: socket of the connection, whose client certificate determines the principal.
     """
     if not isinstance(sock, TlsStream):
         return ClientRequests(number, listener.node, host, router, listener.name)

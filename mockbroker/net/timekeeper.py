@@ -131,9 +131,9 @@ class Timekeeper:
         return happened
 
     def _pass(self, seconds: float) -> None:
-        """Advance the clock by a number of seconds, and handle each deadline that becomes due at its own time.
+        """Advance the clock by a number of seconds. Stop at each deadline in this period, and handle the deadline.
 
-        No request is served before all deadlines are handled.
+        Requests that arrive meanwhile are served after the call.
         """
         broker, clock, ran = self._router.broker, self.clock, self.clock.running
         clock.stop()
@@ -157,11 +157,11 @@ class Timekeeper:
         return min(self.clock.when(broker.deadlines.earliest), broker.client_deadlines.earliest)
 
     def _tick(self, now: float, client_time: float) -> None:
-        """Handle one due deadline.
+        """Handle one due deadline, then serve queued connections for a limited time. Log an exception of the handler.
 
         Args:
-            now: The broker time in seconds.
-            client_time: The client time in seconds.
+            now: the broker time in seconds.
+            client_time: the client time in seconds.
         """
         try:
             self._pump.deliver(self._router.tick(now, client_time))

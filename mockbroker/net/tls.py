@@ -114,7 +114,10 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def pkcs8(key: bytes) -> bytes:
-    """Return a private key in PKCS #8 format, which is the only format of PEM keys that Java clients read."""
+    """Convert a private key to PKCS #8, the only format of PEM keys that Java clients read.
+
+    ``key``: the private key as PEM. The result is PEM too.
+    """
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     from mockbroker.security.keystores import pkcs8_pem
@@ -141,12 +144,12 @@ class GeneratedCertificates:
     The files for clients exist until ``close``.
 
     Args:
-        hosts: Advertised hosts of the brokers, which the certificate of the brokers must contain.
+        hosts: advertised hosts of the brokers, which the certificate of the brokers must contain.
 
     Attributes:
-        authority: The certificate authority, which signs the other certificates.
-        of_brokers: The certificate of the brokers.
-        files: The PEM files for clients.
+        authority: the certificate authority (trustme). It has signed the certificates of the brokers and of the client.
+        of_brokers: the certificate of the brokers.
+        files: the PEM files for clients.
     """
 
     def __init__(self, *hosts: str) -> None:
@@ -182,15 +185,16 @@ class Tls:
     Without a keystore, certificates are generated; the files for clients are in a temporary folder until ``close``.
 
     Args:
-        settings: The broker configuration; its settings ``ssl.*`` are those of the listener.
-        hosts: Advertised hosts of the brokers, for the generated certificate.
-        generated: Generated certificates to use instead of new ones; ``close`` does not delete their files. None to
+        settings: the broker configuration; its settings ``ssl.*`` are those of the listener.
+        hosts: advertised hosts of the brokers, for the generated certificate.
+        generated: generated certificates to use instead of new ones; ``close`` does not delete their files. None to
             generate new ones if no keystore is configured.
-        stores: Contents of the keystore and of the truststore, instead of the files in the settings.
+        stores: contents of the keystore and of the truststore, to use instead of the files in the settings; None in the
+            tuple for a store that is not configured. None to read the files.
 
     Attributes:
-        context: The TLS context for server sockets.
-        files: The PEM files that clients need.
+        context: the TLS context for server sockets.
+        files: the PEM files that clients need.
 
     Raises:
         SettingsError: A file cannot be loaded (the cause is then a KeystoreError), a rule in

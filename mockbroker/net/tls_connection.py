@@ -33,7 +33,9 @@ class TlsRequests(ClientRequests):
 
     @property
     def identity(self) -> Identity:
-        """The identity in the client certificate; ``User:ANONYMOUS`` without one, and before the first request."""
+        """The identity in the client certificate; ``User:ANONYMOUS`` before the first request, and for a client without
+        certificate.
+        """
         principal = self._principal or ANONYMOUS
         return Identity(principal, principal != ANONYMOUS)
 
