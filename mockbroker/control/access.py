@@ -1,8 +1,7 @@
-"""The rules that decide which HTTP requests may use the control API, based on Host, Origin and token. This module does
-no I/O.
+"""The access rules of the control API: which HTTP requests are allowed, by their Host, Origin and token. No I/O.
 
-A foreign web page in a browser cannot use the API: its requests have a foreign ``Origin`` or, after DNS rebinding, a
-foreign ``Host``.
+A web page of another server cannot use the API from a browser. The browser sends the page's own ``Origin`` or, after
+DNS rebinding, the page's own ``Host``, and the API rejects both.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from http.cookies import CookieError, SimpleCookie
 from starlette.datastructures import Headers
 
 from mockbroker.control.problems import Refused
+from mockbroker.control.shapes import shown
 
 LOOPBACK_NAMES = ("127.0.0.1", "[::1]", "localhost")
 SESSIONS_KEPT = 1_000  # maximum number of sessions; the oldest end
@@ -49,14 +49,14 @@ class Access:
         return self._token is not None
 
     def check(self, method: str, headers: Headers, *, is_open: bool) -> None:
-        """Check that a request may use the API.
+        """Raise an exception if a request may not use the API.
 
         Args:
             method: HTTP method.
             headers: Headers of the request.
             is_open: Whether the request is allowed without a token.
 
-        Raises: Refused with status 421 (wrong Host), 403 (foreign Origin) or 401 (no valid token).
+        Raises: Refused with status 421 (wrong Host), 403 (page of another origin) or 401 (no valid token).
         """
         hosts = headers.getlist("host")
         if self._token is None and (len(hosts) != 1 or name_of(hosts[0]) not in self._hosts):
@@ -92,16 +92,12 @@ class Access:
         return f"{self.cookie}=; HttpOnly; SameSite=Strict; Path=/; Max-Age=0"
 
     def _check_origin(self, method: str, headers: Headers, hosts: list[str]) -> None:
-        origins = headers.getlist("origin")
-        if any(not _is_same(origin, hosts) for origin in origins):
-            raise Refused(
-                403, "the request comes from a page of another origin: only pages of this server may send requests"
-            )
+        for origin in headers.getlist("origin"):
+            if not _is_same(origin, hosts):
+                raise _foreign_page("Origin", origin, hosts)
         site, mode = headers.get("sec-fetch-site", "none"), headers.get("sec-fetch-mode")
         if site in ("cross-site", "same-site") and not (method == "GET" and mode == "navigate"):
-            raise Refused(
-                403, "the request comes from a page of another origin: only pages of this server may send requests"
-            )
+            raise _foreign_page("Sec-Fetch-Site", site, hosts)
 
     def is_authenticated(self, headers: Headers) -> bool:
         """Return whether a request has the token or a valid session, or the API requires no token."""
@@ -127,7 +123,7 @@ class Access:
 
 
 def name_of(host: str) -> str:
-    """Return the name in a Host header, in lower case and without the port."""
+    """Return the name in a Host header, in lower case and without the port. An IPv6 address keeps its brackets."""
     host = host.lower()
     if host.startswith("["):
         return host.partition("]")[0] + "]"
@@ -146,6 +142,22 @@ def _is_same(origin: str, hosts: list[str]) -> bool:
         return False
     host, default = hosts[0].lower(), f":{DEFAULT_PORTS[scheme]}"
     return place.removesuffix(default) == host.removesuffix(default)
+
+
+def _foreign_page(header: str, value: str, hosts: list[str]) -> Refused:
+    """Return the error for a request that a page of another origin has sent.
+
+    Args:
+        header: name of the header that shows this.
+        value: value of the header.
+        hosts: values of the Host headers of the request.
+    """
+    host = ", ".join(map(shown, hosts)) or "missing"
+    return Refused(
+        403,
+        f"the request comes from a page of another origin ({header} is {shown(value)}, Host is {host}): "
+        "only pages of this server may send requests",
+    )
 
 
 def _digest(text: str) -> bytes:

@@ -47,8 +47,9 @@ class ClientQuotas:
 
     Attributes:
         quotas: entity -> quota key -> limit.
-        changed: Functions that ``alter`` calls after each change.
-        on_eviction: Function that is called when a measured rate was removed, because the number of rates is limited.
+        changed: functions without arguments that ``alter`` calls after each change.
+        on_eviction: function without arguments that is called after the oldest measured rate was removed to keep to the
+            limit of MAX_ENTITIES rates.
     """
 
     def __init__(
@@ -65,7 +66,7 @@ class ClientQuotas:
 
     @property
     def longest(self) -> float:
-        """The minimum time in seconds over which a rate is averaged: the length of all windows but one."""
+        """The length of all windows but one, in seconds: the minimum time over which a rate is averaged."""
         return (self._windows - 1) * self._window
 
     def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
@@ -189,7 +190,7 @@ def matching(
     Args:
         quotas: entity -> quota key -> limit.
         parts: The filter: entity type -> required name; None matches any name, including the default.
-        strict: True to yield only entities without any entity type that is not in ``parts``.
+        strict: True to yield only entities whose entity types are all in ``parts``.
     """
     for entity, limits in quotas.items():
         names = dict(entity.names())

@@ -30,8 +30,9 @@ class WindowedRate:
         self._same_until = -inf  # until then, the current window neither ends nor is any window dropped
 
     def record(self, amount: float, now: float) -> None:
-        """Add an amount to the current window. A negative amount cancels an earlier amount. ``now``: time in
-        seconds.
+        """Add an amount to the current window. A negative amount cancels an earlier amount.
+
+        ``now``: time in seconds.
         """
         self.use(amount, inf, now)
 

@@ -17,16 +17,17 @@ class FrameAligner:
         self._incomplete: dict[tuple[int, bool], tuple[list[bytes], int]] = {}  # with the number of missing bytes
 
     def complete(self, connection: int, to_broker: bool, data: bytes, *, ends_frame: bool) -> list[bytes]:
-        """Add bytes of a connection, and return the frames that are complete now.
+        """Add bytes of a connection, and return the bytes of all frames that are complete now and were not returned
+        before.
 
-        The result is a list of byte strings, which form the frames with their length prefixes when they are joined. The
-        list is empty if no frame is complete.
+        The result is a list of byte strings. Joined, they are complete frames with length prefixes; a single byte
+        string may begin or end within a frame. The list is empty if no frame is complete.
 
         Args:
-            connection: Number of the connection.
+            connection: number of the connection.
             to_broker: True for the bytes from the client.
-            data: The next bytes of the connection in this direction.
-            ends_frame: Whether the last byte is the end of a frame.
+            data: the next bytes of the connection in this direction.
+            ends_frame: True if the last byte of ``data`` is known to be the end of a frame.
         """
         key = connection, to_broker
         pieces: list[bytes] = []

@@ -57,6 +57,13 @@ class Bytes:
 
     The first frame may be incomplete at its beginning. The last frame may be incomplete at its end, unless
     ``ends_frame`` is True.
+
+    Attributes:
+        connection: connection number.
+        to_broker: True for bytes from the client.
+        data: the bytes.
+        time_us: time at which the bytes arrived, in microseconds since 1970.
+        ends_frame: True if the last byte is the end of a frame.
     """
 
     connection: int

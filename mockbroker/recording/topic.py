@@ -117,7 +117,7 @@ class RecordingTopic:
 
 def headers_of(frame: Frame, connection: str, client: str, broker: str) -> Headers:
     """Return the headers of the record of a frame: the fields of a frame log line, the API key and the version, as
-    text.
+    pairs of name and text.
 
     Args:
         frame: The frame.

@@ -30,7 +30,7 @@ class _Entry:
         first: Offset that was fetched.
         last: Last offset of the records; below ``first`` if there are none.
         partition: The response for the partition.
-        is_used: True for a recorded error that was already the response to a live request. Errors are used only once.
+        is_used: True if the response has an error and was already sent to a live client. An error is sent only once.
     """
 
     first: int
@@ -46,12 +46,12 @@ class _Partition:
 
 
 class Fetches:
-    """The recorded responses to Fetch requests, and the responses to live requests that are made from them.
+    """The recorded responses to Fetch requests. Responses to live Fetch requests are made from them.
 
     The responses never create a fetch session.
 
     Args:
-        calls: Recorded Fetch calls, in order.
+        calls: the recorded calls, in order; only Fetch calls are used.
     """
 
     def __init__(self, calls: list[Answered]) -> None:
@@ -62,7 +62,10 @@ class Fetches:
                 self._learn(call)
 
     def response(self, request: Any, version: int) -> Any | None:
-        """Return the response to a Fetch; None if the recording has no response for one of its partitions.
+        """Return the response to a live Fetch; None if the recording has no response for one of the requested
+        partitions.
+
+        A recorded error in the response is marked as used, so that no later response contains it.
 
         Args:
             request: The decoded Fetch.
@@ -96,12 +99,15 @@ class Fetches:
             partition.empty = replace(answered, records=b"", aborted_transactions=None)
 
     def _offsets(self, request: Any, version: int, answered_id: int) -> dict[Place, int]:
-        """Return the fetch offset of each partition in a recorded request or in its fetch session.
+        """Return the fetch offset of each partition that a recorded request fetches, directly or through its fetch
+        session.
+
+        The offsets are stored for the fetch session ``answered_id``, for the next request of this session.
 
         Args:
-            request: The decoded Fetch.
+            request: the decoded Fetch.
             version: API version of the request.
-            answered_id: Id of the fetch session in the response; 0 for none.
+            answered_id: id of the fetch session in the response; 0 for none.
         """
         is_full = version < 7 or request.session_epoch in FULL_FETCH_EPOCHS
         offsets = {} if is_full else self._sessions.get(request.session_id, {})
@@ -122,7 +128,10 @@ def _name(topic: Any, version: int) -> Hashable:
 
 
 def _found(partition: _Partition, offset: int) -> Any:
-    """Return the response for a partition: the next recorded error, the records at this offset, or no records.
+    """Return a copy of a recorded response for a partition: the next unused error, the records at ``offset``, or no
+    records.
+
+    A returned error is marked as used.
 
     Args:
         partition: The recorded responses for the partition.

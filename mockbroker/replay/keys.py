@@ -123,7 +123,7 @@ def difference(one: Any, two: Any, path: str = "") -> str | None:
     Args:
         one: Value in the live request.
         two: Value in the recorded request.
-        path: Path of the value.
+        path: Path of the values in the requests, such as ``topics[0].name``; "" for the whole request.
     """
     if isinstance(one, dict) and isinstance(two, dict):
         parts: list[tuple[str, Any, Any]] = [

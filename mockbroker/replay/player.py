@@ -87,11 +87,11 @@ class Player:
                 self._server_made.difference_update(_first_ids(call))
 
     def answer(self, version: int, client_id: str | None, request: Any) -> Answer | Departure:
-        """Return the response to a request, or the reason why there is none.
+        """Return the recorded response to a request, or a Departure with the reason why the recording has no response.
 
         Args:
             version: API version of the request.
-            client_id: Client id in its header.
+            client_id: Client id in the header of the request.
             request: The decoded request.
         """
         api_key = request.__kafka__.api.key

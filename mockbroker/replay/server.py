@@ -40,7 +40,13 @@ GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Otherwise(StrEnum):
-    """The handling of requests that are not in the recording."""
+    """The handling of requests that are not in the recording.
+
+    Attributes:
+        ERROR: respond with the error UNKNOWN_SERVER_ERROR; close the connection if the response has no error field.
+        MOCK: let the mock cluster handle the request, and all later requests of the same client id.
+        CLOSE: close the connection.
+    """
 
     ERROR = "error"
     MOCK = "mock"
@@ -61,7 +67,7 @@ class Options:
 
 
 class Ended(Exception):
-    """The exception that closes the connection of a client."""
+    """The exception that a request handler raises to close the connection of the client."""
 
 
 class Replay:

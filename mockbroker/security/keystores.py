@@ -206,7 +206,7 @@ def _pem_truststore(content: bytes, failure: str) -> Contents:
 
 
 def _check_certificates(certificates: tuple[bytes, ...]) -> None:
-    """Check that each certificate is well-formed.
+    """Check that each certificate is well-formed PEM.
 
     Raises:
         ValueError: A certificate is malformed.

@@ -15,7 +15,14 @@ SCRAM_NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}  # Kafka's ScramMechani
 
 @dataclass(frozen=True, slots=True)
 class ScramCredential:
-    """A SCRAM credential (RFC 5802), by which the broker can verify a password that it does not know."""
+    """A SCRAM credential (RFC 5802), with which the broker verifies a password without storing it.
+
+    Attributes:
+        salt: salt of the password.
+        iterations: number of iterations of the hash function.
+        stored_key: hash of the client key (StoredKey of RFC 5802).
+        server_key: key with which the broker signs its last message (ServerKey of RFC 5802).
+    """
 
     salt: bytes
     iterations: int

@@ -61,10 +61,11 @@ class ClientInstance:
         return _int32(crc32c(text.encode("utf-8", "surrogateescape")) ^ uuid_hash(self.instance_id))
 
     def accepts_get(self, now: float) -> bool:
-        """Record a GetTelemetrySubscriptions; return False if it must be throttled because it is too early.
+        """Return whether a GetTelemetrySubscriptions is accepted, and record it. False if it must be throttled.
 
-        After an error that makes the client request its subscriptions again, a GetTelemetrySubscriptions is accepted at
-        any time.
+        A request is throttled if less than the push interval has passed since the last accepted
+        GetTelemetrySubscriptions or PushTelemetry. After an error that makes the client request its subscriptions
+        again, a request is always accepted.
 
         ``now``: the broker's time in seconds.
         """
@@ -77,10 +78,10 @@ class ClientInstance:
         return True
 
     def accepts_push(self, now: float) -> bool:
-        """Record a PushTelemetry; return False if it must be throttled because it is too early.
+        """Return whether a PushTelemetry is accepted, and record it. False if it must be throttled.
 
-        The first push after GetTelemetrySubscriptions is accepted at any time, because clients choose its time at
-        random.
+        A push is throttled if less than the push interval has passed since the last accepted push. The first push after
+        a GetTelemetrySubscriptions is always accepted, because clients choose its time at random.
 
         ``now``: the broker's time in seconds.
         """

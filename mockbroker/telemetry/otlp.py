@@ -20,11 +20,12 @@ LONGEST = 500  # characters of a name or a label
 
 
 def decode(data: bytes) -> Mapping[str, Any]:
-    """Return the metrics as a JSON object.
+    """Return the metrics that a client pushed as a JSON object with the keys ``resource``, ``points`` and ``metrics``.
 
-    ``points`` is the number of data points. ``metrics`` contains the first metrics by name, each with its data points
-    (value and attributes): ``{"consumer.x": [{"value": 1.0, "topic": "t"}]}``. ``resource`` contains the labels of the
-    client itself.
+    ``resource`` contains the labels of the client itself. ``points`` is the number of data points. ``metrics`` contains
+    the data points by metric name; a data point is an object with its value and its attributes: ``{"consumer.x":
+    [{"value": 1.0, "topic": "t"}]}``. Data points beyond the limits MAX_METRICS, MAX_POINTS and MAX_CHARACTERS are left
+    out.
 
     Args:
         data: The decompressed metrics.
@@ -59,7 +60,10 @@ def decode(data: bytes) -> Mapping[str, Any]:
 
 
 def _metrics(decoded: Any) -> Iterator[tuple[str, Any]]:
-    """Yield name and data points of each metric, up to MAX_METRICS for each of the first MAX_RESOURCES resources.
+    """Yield the name and the data points of each metric in the first MAX_RESOURCES resources.
+
+    At most MAX_METRICS scopes are read. A name is cut after LONGEST characters. A metric without data has no data
+    points.
 
     ``decoded``: the decoded MetricsData message.
     """
@@ -84,7 +88,7 @@ def _value(point: Any) -> Any:
 
 
 def _number(value: float) -> float | str:
-    """Return a number in a form that JSON can represent: NaN and infinity as text."""
+    """Return a number that JSON can represent; NaN and infinity are returned as text."""
     return value if isfinite(value) else str(value)
 
 

@@ -55,11 +55,11 @@ class _Limits:
     """The cached quotas of a connection, which apply to the client that sent its last request.
 
     Attributes:
-        client: The client.
-        by_key: The quotas by quota key.
-        producer: Quota of the bytes of Produce requests, or None.
-        consumer: Quota of the bytes of Fetch responses, or None.
-        request: Quota of request time, or None.
+        client: the client that sent the last request.
+        by_key: quota name, such as ``producer_byte_rate`` -> quota.
+        producer: quota of the bytes of Produce requests; None without such a quota.
+        consumer: quota of the bytes of Fetch responses; None without such a quota.
+        request: quota of request time; None without such a quota.
     """
 
     client: Client
@@ -102,7 +102,7 @@ class QuotaStage(Stage):
         self._muted: dict[int, Ticket] = {}  # by connection
 
     def apply_quotas(self) -> None:
-        """Make the router call this stage if the cluster has quotas, else make it stop.
+        """Make the router call this stage if the cluster has quotas; otherwise make the router stop calling it.
 
         The caller must call the method after a change of the quotas, and after the router has got a new cluster.
         """
@@ -202,9 +202,7 @@ class QuotaStage(Stage):
         return known
 
     def _most_fetched(self, consumer: _Use) -> int:
-        """Return the maximum number of bytes in a Fetch response that a consumer quota allows. ``consumer``:
-        the quota.
-        """
+        """Return the maximum number of bytes in a Fetch response that the quota ``consumer`` allows."""
         return int(consumer.limit * self._router.broker.quotas.longest)
 
     # --- throttle times ---
@@ -253,13 +251,15 @@ class QuotaStage(Stage):
         return self._muting(response, body, milliseconds, now)
 
     def _muting(self, effect: Reply | NoReply, response: Any, milliseconds: int, now: float) -> Reply | NoReply:
-        """Return a copy of the effect with a throttle time. The connection is muted for this time.
+        """Mute a connection, and return a copy of its response with the throttle time.
+
+        A timer is set to unmute the connection after the throttle time.
 
         Args:
-            effect: The response, or NoReply for a request without a response.
-            response: The response body; None without a response.
-            milliseconds: The throttle time in milliseconds.
-            now: The broker's time in seconds.
+            effect: the response, or NoReply for a request without a response.
+            response: the response body; None without a response.
+            milliseconds: the throttle time in milliseconds.
+            now: the broker's time in seconds.
         """
         ticket = effect.ticket
         self._muted[ticket.connection] = ticket
@@ -287,7 +287,8 @@ class QuotaStage(Stage):
             now: The broker's time in seconds.
 
         Returns:
-            The request, without the rejected topics; the error response if all topics are rejected.
+            The request without the rejected topics; the effects that send the error response if all topics are
+            rejected.
         """
         key, bucket = ApiKey(call.ticket.api_key), self._router.broker.quotas.bucket(limit)
         strict = call.version >= STRICT_SINCE[key]
@@ -353,9 +354,10 @@ class QuotaStage(Stage):
 
 
 def _encoded(call: Call[Any], reply: Reply) -> tuple[Reply, int]:
-    """Encode a response. Return a copy that contains the encoded form, and the size of this form in bytes.
+    """Encode a response; return a copy that contains its bytes, and the size of these bytes plus LENGTH (length
+    prefix).
 
-    The size includes LENGTH for the length prefix. The copy is not encoded again when it is sent.
+    The copy is not encoded again when it is sent.
 
     Args:
         call: The request.
@@ -374,7 +376,7 @@ def _topics(call: Call[Any]) -> AnswerArray:
 
 
 def _name(topic: Any) -> Any:
-    """Return the name of a topic in a request or response; its id if it has no name."""
+    """Return the name of a topic in a request or response; the topic id if the topic has no name."""
     if isinstance(topic, str):
         return topic
     return topic.name if topic.name is not None else topic.topic_id

@@ -89,6 +89,20 @@ def http_without_starlette() -> str:
             vars(mockbroker)["control"] = kept
 
 
+def http_access(**headers: str) -> Callable[[], object]:
+    """Send a request with headers to the control API; ``_`` in a name means ``-``."""
+
+    def cause() -> None:
+        from starlette.datastructures import Headers
+
+        from mockbroker.control.access import Access
+
+        fields = {name.replace("_", "-"): value for name, value in headers.items()}
+        Access("127.0.0.1", 9644, None, (), str).check("POST", Headers(fields), is_open=False)
+
+    return cause
+
+
 def http_unreadable_token() -> str:
     with patch.object(Path, "read_text", side_effect=OSError(5, "Input/output error")):
         return http_token("x").stderr()
@@ -387,6 +401,8 @@ ROWS = [
     Row("demo with a stopped clock", serve("--demo", "--clock", "manual"), "Error: --demo: the consumers of the demo need a running clock: use --clock real"),
     Row("demo without a listener for its consumers", serve("--demo", "--sasl", "PLAIN", "--user", "alice:secret"), "Error: --demo: the consumers of the demo use neither TLS nor SASL: add --listener PLAINTEXT"),
     Row("port of the control API in use", http_port_in_use, "Error: --http: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (0 picks a free one) or another address"),
+    Row("request of a page of another origin", http_access(host="localhost:9644", origin="http://evil.example"), "Refused: the request comes from a page of another origin (Origin is 'http://evil.example', Host is 'localhost:9644'): only pages of this server may send requests"),
+    Row("request of a page of another site", http_access(host="127.0.0.1:9644", sec_fetch_site="cross-site"), "Refused: the request comes from a page of another origin (Sec-Fetch-Site is 'cross-site', Host is '127.0.0.1:9644'): only pages of this server may send requests"),
     Row("control API without a package", http_without_starlette, "Error: --http: starlette is missing: pip install 'kwire[http]'"),
     Row("unknown format of a rule file", rules("r.txt", ""), "Error: --faults r.txt: the format is unknown: use a name that ends in .toml, .yaml, .yml, .json"),
     Row("rule file that is not text", rules("r.toml", b"\xff"), "Error: --faults r.toml: the file is not UTF-8: invalid start byte at byte 0"),

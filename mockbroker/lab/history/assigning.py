@@ -44,14 +44,14 @@ class Consumer:
     """A consumer process that gets its assignment from the coordinator of its group.
 
     Attributes:
-        name: name in the story.
+        name: name of the consumer in the story (the script of the simulation).
         group: group id.
         server: number of the ZooKeeper server that the consumer connects to.
         strategy: name of the assignment strategy.
         topics: subscribed topics.
         id: member id, which is the name of the consumer's ephemeral node. Each start creates a new id.
         up: whether the process is running.
-        refused: reason why the coordinator rejected the consumer; "" if it did not.
+        refused: reason why the coordinator rejected the consumer; "" if the consumer was not rejected.
         lives: number of starts.
         scheme: the scheme that simulates the consumer.
     """
@@ -104,8 +104,7 @@ class Consumer:
     def _expired(self) -> None:
         """Open a new ZooKeeper session after the old one has expired.
 
-        The consumer continues to read its partitions: the coordinator assigns them to other consumers only after the
-        consumer has stopped reading.
+        The consumer continues to read its partitions until the coordinator sends it the request to stop.
         """
         assert self._session is not None
         self.server = self._session.server + 1

@@ -156,7 +156,8 @@ def measure(name: str, story: Story) -> Measured:
         name: name of the scheme.
         story: the story.
 
-    Raises: Broken if an invariant is violated, or a partition has two readers under an exclusive scheme.
+    Raises: Broken if an invariant is violated, or a partition had two readers although the scheme must prevent this
+    (``Scheme.exclusive``).
     """
     run = Run(SCHEMES[name], story)
     scheme, ledger = run.scheme, run.ledger

@@ -167,7 +167,7 @@ class Coordinated(Scheme):
         ledger: the record of the readers of all partitions.
 
     Attributes:
-        kind: kind of the members, as in MemberScript.
+        kind: kind of the members: ``eager``, ``cooperative`` or ``consumer`` (``MemberScript.kind``).
         strategy: name of the client-side assignor; "" if the coordinator assigns.
         member: class of the members.
     """

@@ -13,7 +13,7 @@ from mockbroker.lab.history.draft.store import GroupRecord
 
 @dataclass(frozen=True, slots=True)
 class Noticed:
-    """The trace entry for a cause of a rebalance that the coordinator has detected.
+    """The trace entry for a detected cause of a rebalance.
 
     Attributes:
         group: group id.

@@ -1,4 +1,4 @@
-"""A broker of the draft protocol, which looks up the coordinator of any group and coordinates some groups itself."""
+"""The broker of the draft protocol: it looks up the coordinator of any group, and coordinates some groups itself."""
 
 from __future__ import annotations
 
@@ -44,9 +44,12 @@ class Election:
 class Broker:
     """A broker of the draft protocol.
 
+    A hash of the group id assigns each group to one of SUBSETS subsets; all groups of a subset have the same
+    coordinating broker. The methods return actions (``actions.py``), which the caller must perform in order.
+
     Args:
         node: broker id.
-        store: the shared store.
+        store: the model of ZooKeeper that all brokers share.
         uuid: function that returns a new UUID for a consumer id.
         load: time for loading the groups of a subset, seconds.
         answer_gap: time between two JoinGroup responses of a coordinator, seconds.
@@ -94,15 +97,17 @@ class Broker:
         return [action for election in elections for one in election.coordinators.values() for action in one.lost()]
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """Return the coordinator of a group, or None if this broker does not coordinate the group."""
+        """Return the coordinator of a group; None if this broker does not coordinate the group, or the group never had
+        a member.
+        """
         election = self.elections.get(subset_of(group))
         return election.coordinators.get(group) if election else None
 
     def handle(self, connection: int, request: Request, now: float) -> Actions:
         """Handle a request, and return the actions.
 
-        Every broker handles ConsumerMetadata. All other requests are handled only by the coordinator of the group; else
-        the response has an error.
+        Every broker handles ConsumerMetadata. All other requests are handled only by the coordinator of the group; the
+        response of another broker has the error NOT_COORDINATOR_FOR_GROUP.
 
         Args:
             connection: connection number.

@@ -59,15 +59,15 @@ class DraftCluster:
         topics: topic name -> number of partitions.
         brokers: number of brokers.
         settings: delays.
-        store: the shared store; a new one by default.
+        store: the model of ZooKeeper that all brokers share; by default a new store with ``topics``.
         uuid: function that returns a new UUID for a consumer id.
         queue: event queue to share with another simulation; a new queue by default.
 
     Attributes:
-        store: shared store, which counts its reads, writes and notifications.
+        store: the model of ZooKeeper that all brokers share; it counts its reads, writes and notifications.
         brokers: broker id -> running broker.
         consumers: consumer name -> consumer.
-        leaders: subset of groups -> id of the elected broker.
+        leaders: subset of the groups (``Broker``) -> id of the elected broker.
         messages: message name -> number of messages.
         rebalances: time in seconds, group and generation of each rebalance.
         trace: events of the cluster.
@@ -222,12 +222,12 @@ class DraftCluster:
         return self.leaders[subset_of(group)]
 
     def coordinator(self, group: str) -> Coordinator | None:
-        """Return the coordinator of a group, or None if its broker is down."""
+        """Return the coordinator of a group; None if its broker is down, or the group never had a member."""
         broker = self.brokers.get(self.coordinator_node(group))
         return broker.coordinator(group) if broker else None
 
     def fail_coordinator(self, group: str, *, silent: bool = False) -> int:
-        """Fail the broker that coordinates a group. Return its broker id.
+        """Fail the broker that coordinates a group; return the id of this broker.
 
         Args:
             group: group id.
@@ -284,9 +284,9 @@ class DraftCluster:
         self._queue.after(seconds, self._refusing.discard, node)
 
     def strike(self, when: Callable[[Moment], bool]) -> None:
-        """Make the broker fail whose trace entry is the first for which ``when`` returns True.
+        """Make a broker fail right after an action: the first action for whose trace entry ``when`` returns True.
 
-        The broker fails right after the action of this entry. A later call replaces ``when``.
+        A later call replaces ``when``.
 
         ``when``: function that gets a trace entry.
         """
@@ -438,9 +438,9 @@ class DraftCluster:
         return moment
 
     def _serve(self, connection: DraftConnection) -> None:
-        """Handle the next received request of a connection.
+        """Make the broker handle the next received request of a connection.
 
-        Do nothing while an earlier request is pending or if none waits.
+        Do nothing while an earlier request of the connection is pending, or if no request is waiting.
         """
         if connection.busy or not connection.inbox or connection.number not in self._connections:
             return

@@ -69,7 +69,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Connect:
-    """The effect of opening a connection to a broker.
+    """The instruction to open a connection to a broker.
 
     Attributes:
         link: the number that the consumer gave to the connection.
@@ -82,7 +82,12 @@ class Connect:
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """The effect of sending a request. ``link``: the number that the consumer gave to the connection."""
+    """The instruction to send a request.
+
+    Attributes:
+        link: the number that the consumer gave to the connection.
+        request: the request.
+    """
 
     link: int
     request: Request
@@ -90,14 +95,14 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Close:
-    """The effect of closing a connection. ``link``: the number that the consumer gave to the connection."""
+    """The instruction to close a connection. ``link``: the number that the consumer gave to the connection."""
 
     link: int
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """The effect of delivering a record to the application that uses the consumer.
+    """The instruction to deliver a record to the application that uses the consumer.
 
     Attributes:
         partition: topic and partition number.
@@ -118,6 +123,9 @@ OnTransition = Callable[[Consuming, ConsumerEvent, Consuming], None]  # called w
 class Consumer:
     """A consumer of the draft protocol.
 
+    The methods return effects: a list of instructions (Connect, Send, Close, Read), which the caller must carry out in
+    order.
+
     Args:
         name: name and host of the consumer.
         group: group id.
@@ -130,7 +138,7 @@ class Consumer:
         state: current state.
         error: error of the failed join; NONE without a failure.
         consumer_id: id that the coordinator assigned; None before the first response.
-        generation: current generation; -1 if the consumer is in none.
+        generation: current generation; -1 before the first generation.
         partitions: assigned partitions.
         positions: partition -> next offset to read.
     """

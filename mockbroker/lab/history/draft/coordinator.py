@@ -63,7 +63,7 @@ class Coordinator:
 
     Args:
         group: group id.
-        store: the shared store.
+        store: the model of ZooKeeper that all brokers share.
         uuid: function that returns a new UUID for a consumer id.
         took_over: whether another coordinator of this group failed or resigned before.
         answer_gap: delay between two JoinGroup responses, seconds.
