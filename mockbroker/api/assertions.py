@@ -60,12 +60,14 @@ def lost_commits(
 ) -> str:
     """Return the failure message about lost commits of a group; "" if no commit was lost.
 
+    If the group has never committed an offset, the result is a failure message too.
+
     Args:
-        group_id: Id of the group.
-        events: All events.
-        requests: The OffsetCommit requests.
-        committed: The committed offsets of the group now.
-        topics: The topics, for requests with topic ids.
+        group_id: id of the group.
+        events: events of all groups, oldest first.
+        requests: OffsetCommit requests of all groups.
+        committed: the current committed offsets of the group, by topic and partition.
+        topics: the topics of the cluster, to find the name for a topic id in a request.
     """
     own = [event for event in events if event.group == group_id]
     sent = [request for request in requests if request.body.group_id == group_id]
@@ -105,10 +107,10 @@ def _not_stored(
     Commits were lost if the committed offset is now lower than an offset that was stored or sent.
 
     Args:
-        commits: The commit events of the group.
-        sent: The OffsetCommit requests of the group.
-        committed: The committed offsets of the group now.
-        topics: The topics, for requests with topic ids.
+        commits: the commit events of the group.
+        sent: the OffsetCommit requests of the group.
+        committed: the current committed offsets of the group, by topic and partition.
+        topics: the topics of the cluster, to find the name for a topic id in a request.
     """
     highest: dict[TopicPartition, tuple[int, str]] = {}
     set_at: dict[TopicPartition, int] = {}  # when an administrator has set the offset: earlier commits do not count
@@ -161,13 +163,14 @@ def shared_ownership(
 ) -> str:
     """Return the failure message about partitions that had two owners at the same time, or have no owner now.
 
-    The result is "" if there are no such partitions.
+    The result is "" if the assertion holds. If no partition of the checked topics was ever assigned, the result is a
+    failure message too.
 
     Args:
-        group: The group now.
-        events: All events.
-        partitions: Number of partitions by topic.
-        topic: Name of the topic to check; None for all topics with assigned partitions.
+        group: the current state of the group.
+        events: events of all groups, oldest first.
+        partitions: number of partitions by topic.
+        topic: name of the topic to check; None for all topics with assigned partitions.
     """
     own = [event for event in events if event.group == group.group_id]
     assigned = {
@@ -208,9 +211,9 @@ def _unowned(group: GroupSnapshot, topics: Iterable[str], partitions: Mapping[st
     """Yield a description of each partition that has no owner although the group is stable.
 
     Args:
-        group: The group now.
-        topics: Names of the topics to check.
-        partitions: Number of partitions by topic.
+        group: the current state of the group.
+        topics: names of the topics to check.
+        partitions: number of partitions by topic.
     """
     if group.state != "Stable":
         return

@@ -36,16 +36,18 @@ class Certificates:
 
     @property
     def in_use(self) -> list[Tls]:
-        """The TLS contexts of the TLS listeners."""
+        """The TLS contexts in use: one for each set of equal TLS settings."""
         return list(self._listeners.values())
 
     def get(self, settings: Settings, listener: str, addresses: Addresses) -> Tls:
-        """Return the TLS contexts of a listener; equal settings and host names return the same contexts.
+        """Return the TLS context and certificates of a listener. Equal settings and host names return the same object.
+
+        If the host names have changed since the last call, all generated certificates are created again.
 
         Args:
-            settings: The broker configuration.
-            listener: Name of the listener.
-            addresses: The addresses to advertise. The generated certificate contains their host names.
+            settings: the broker configuration.
+            listener: name of the listener.
+            addresses: the addresses to advertise. The generated certificate contains their host names.
 
         Raises: SettingsError if the settings name unusable keystore or truststore files.
         """
@@ -62,7 +64,7 @@ class Certificates:
         return self._listeners[inputs]
 
     def close(self) -> None:
-        """Delete the generated certificate files."""
+        """Delete the generated certificate files, and forget all TLS contexts."""
         if self._generated is not None:
             self._generated.close()
             self._generated = None

@@ -160,16 +160,16 @@ class Cluster(ClusterOperations):
         members: int | None = None,
         timeout: float = WAIT_TIMEOUT,
     ) -> GroupSnapshot:
-        """Wait until a group is in a state with a number of members, and return a snapshot of it.
+        """Wait until a group has a given state and number of members, and return a snapshot of the group.
 
         Args:
-            group_id: The group, which need not exist yet.
-            state: State name of Kafka. Classic groups: Empty, PreparingRebalance, CompletingRebalance, Stable. Consumer
+            group_id: the group, which need not exist yet.
+            state: state name of Kafka. Classic groups: Empty, PreparingRebalance, CompletingRebalance, Stable. Consumer
                 groups (KIP-848): Empty, Assigning, Reconciling, Stable. Streams groups: the states of consumer groups,
-                and NotReady. Share groups: Empty, Stable. All types: Dead if the group does not exist. None for any
+                and NotReady. Share groups: empty, Stable. All types: Dead if the group does not exist. None for any
                 state.
-            members: Number of members; None for any number.
-            timeout: Maximum wait in seconds of real time; the broker's clock does not affect the wait.
+            members: number of members; None for any number.
+            timeout: maximum wait in seconds of real time; the broker's clock does not affect the wait.
 
         Raises:
             WaitTimeoutError: The condition was not met within the timeout. This AssertionError's message shows the
@@ -232,7 +232,7 @@ class Cluster(ClusterOperations):
         clock: ClockMode = "real",
         faults: Sequence[RuleGiven] = (),
     ) -> None:
-        """Replace the cluster by a new one with other topics and settings, at other ports.
+        """Replace the cluster with a new one that has the given topics and settings, at new ports.
 
         The connections of all clients are closed, and the old addresses refuse connections. For the arguments, see
         ``open_cluster``. After an error, the old cluster continues to run.
@@ -358,7 +358,7 @@ async def open_cluster(
 async def _serve(
     server: Server, scope: trio.CancelScope, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED
 ) -> None:
-    """Run the server until it is cancelled. If the server fails, cancel ``scope``.
+    """Run the server until it is cancelled. If a write to the data directory fails, the server ends: cancel ``scope``.
 
     ``task_status``: status of the trio task. It is set to started when the server accepts connections.
     """

@@ -46,9 +46,10 @@ class OpenConnection:
     """An open connection, and values that show whether a new snapshot would differ from the previous snapshot.
 
     Attributes:
-        number: Number of the connection.
-        state: Values that change when requests arrive.
-        snapshot: Function that returns the snapshot.
+        number: number of the connection.
+        state: values of the snapshot that can change, such as the number of requests. The snapshot changes only if one
+            of these values changes.
+        snapshot: function that returns the snapshot.
     """
 
     number: int

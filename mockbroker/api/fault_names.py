@@ -1,5 +1,5 @@
-"""The names that a fault rule can contain (APIs, errors, forms, presets), as literal types for type checkers and
-editors.
+"""The names that a fault rule can contain (APIs, errors, kinds of malformed responses, presets), as literal types for
+type checkers and editors.
 """
 
 from typing import Literal, TypeAlias

@@ -179,7 +179,11 @@ MATCH = frozenset(RequestConditions.__annotations__) - OCCURRENCE - {"name", "op
 
 
 def rule_form(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the JSON form of a fault rule. ``options``: keyword arguments of ``faults.add``, without ``optional``."""
+    """Return the JSON form of a fault rule: a dict with the keys ``match``, ``occurrence``, ``action``, and ``name`` if
+    given.
+
+    ``options``: keyword arguments of ``faults.add``, without ``optional``.
+    """
     form: dict[str, Any] = {"match": {}, "occurrence": {}, "action": {}}
     for key, value in options.items():
         if key == "name":
@@ -193,11 +197,13 @@ def rule_form(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def split_given(given: RuleGiven) -> tuple[object, bool]:
-    """Return the JSON form of a fault rule, and whether the rule is optional: it may remain unapplied without failing
-    the test.
+    """Return the JSON form of a fault rule, and whether the rule is optional.
+
+    An optional rule may remain unapplied without failing the test. If ``given`` is not a mapping, it is returned
+    unchanged, for the parser of rules to reject.
 
     Args:
-        given: Keyword arguments of ``add``, such as ``{"api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID"}``; or a rule
+        given: keyword arguments of ``add``, such as ``{"api": "Heartbeat", "error": "UNKNOWN_MEMBER_ID"}``; or a rule
             in JSON form, with the key ``match`` or ``action``. In both cases, the key ``optional`` is allowed.
     """
     if not isinstance(given, Mapping):

@@ -1,5 +1,5 @@
-"""The changes that presets make to a cluster, such as stopping a broker. The script of a preset runs them at their
-times.
+"""The changes that presets make to a cluster, such as stopping a broker. The script of a preset makes each change at
+its time.
 """
 
 from __future__ import annotations
@@ -44,14 +44,16 @@ def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
 
 
 def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, topic: str) -> None:
-    """Make a broker return outdated metadata: freeze its metadata, then make live followers the leaders of its
-    partitions.
+    """Make a broker return outdated metadata: freeze its metadata, then move the partitions that it leads to live
+    followers.
 
     Args:
-        cluster: The handle of the cluster, in its trio run.
-        broker: The state of the cluster.
-        node: Id of the broker.
-        topic: Name of the topics whose leaders change, with wildcards.
+        cluster: the handle of the cluster, in its trio run.
+        broker: the state of the cluster.
+        node: id of the broker.
+        topic: glob of the topic names whose partitions are moved.
+
+    Raises: FailoverError if the broker is not running.
     """
     failover.check_running(broker, node)
     cluster.freeze_metadata(node)
@@ -61,13 +63,13 @@ def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, 
 
 
 def _first_leader(broker: Broker, topic: str) -> int:
-    """Return the leader's broker id of the first matching partition that has a live follower.
+    """Return the id of the broker that leads the first matching partition with a live follower.
 
-    The result is the lowest broker id if there is no such partition.
+    The result is the lowest broker id if no matching partition has a live follower.
 
     Args:
-        broker: The state of the cluster.
-        topic: Name of the topics, with wildcards.
+        broker: the state of the cluster.
+        topic: glob of topic names. The partitions of these topics match, without internal topics.
     """
     leaders = (
         each.leader for each in _partitions(broker, topic) if failover.other_replica(broker, each) != each.leader

@@ -43,14 +43,15 @@ class FaultState:
     """A fault rule in JSON form, and how often it has been applied.
 
     Attributes:
-        name: Name of the rule.
-        rule: The rule in JSON form.
-        matched: Number of requests that match the conditions of the rule. A request to which an earlier rule was
+        name: name of the rule.
+        rule: the rule in JSON form.
+        matched: number of requests that match the conditions of the rule. A request to which an earlier rule was
             applied is not counted.
-        applied: Number of requests that the rule was applied to.
-        holding: Number of requests that the rule holds now.
-        exhausted: Whether the rule will not apply to any further request.
-        warnings: Possible mistakes in the rule, as ``path`` and ``detail``.
+        applied: number of requests that the rule was applied to.
+        holding: number of requests that the rule holds now.
+        exhausted: whether the rule will not apply to any further request.
+        warnings: possible mistakes in the rule: dicts with the keys ``path``, the place in the rule, and ``detail``, a
+            sentence.
     """
 
     name: str
@@ -86,8 +87,8 @@ class FaultServer(Protocol):
     """The server that receives the requests to which the rules are applied.
 
     Attributes:
-        clock: The clock of delays.
-        router: The router of the requests.
+        clock: the broker's clock, which measures delays.
+        router: the router of the requests.
     """
 
     @property
@@ -101,10 +102,13 @@ class FaultServer(Protocol):
 
 
 class FaultHandle:
-    """The base class of handles of one fault rule. As a context manager, it removes the rule at the end of the block.
+    """The base class of handles of one fault rule. As a context manager, the handle removes the rule at the end of the
+    block.
+
+    After the rule was removed, ``release`` and all properties raise UnknownFaultError.
 
     Attributes:
-        name: Name of the rule.
+        name: name of the rule.
     """
 
     def __init__(self, faults: FaultOperations[Any], name: str) -> None:
@@ -122,7 +126,7 @@ class FaultHandle:
 
     @property
     def state(self) -> FaultState:
-        """The rule and its counters at this moment. Raises: UnknownFaultError if the rule was removed."""
+        """The rule and its counters at this moment."""
         return self._faults.state(self.name)
 
     @property
@@ -317,13 +321,13 @@ class FaultOperations(Handle, Generic[F]):
         """Apply a preset: rules and changes to the cluster for a common failure; return the names of its rules.
 
         The preset ends after the time in its parameters, or when ``remove`` is called with its name. ``remove`` also
-        undoes its changes to the cluster: a stopped broker is started, and outdated metadata is replaced with current
-        metadata.
+        undoes the preset's changes to the cluster: a stopped broker is started, and outdated metadata is replaced with
+        current metadata.
 
         Args:
-            preset: Name of the preset, such as ``"rebalance-storm"``.
-            optional: Whether the preset's rules may remain unapplied without failing the test.
-            parameters: Parameters of the preset, as docs/presets.md lists them.
+            preset: name of the preset, such as ``"rebalance-storm"``.
+            optional: whether the preset's rules may remain unapplied without failing the test.
+            parameters: parameters of the preset, as docs/presets.md lists them.
 
         Raises:
             UnknownPresetError: There is no preset of this name.
@@ -341,7 +345,7 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def active_presets(self) -> list[str]:
-        """Return the names of the applied presets that last until they are removed."""
+        """Return the names of the presets whose rules or changes to the cluster are active."""
         return self._stage.scripts.names()
 
     @operation
@@ -392,11 +396,12 @@ class FaultOperations(Handle, Generic[F]):
     def put_rule(self, name: str, form: object) -> FaultState:
         """Replace the rule with this name, or add it if it does not exist; return its state.
 
-        A replaced rule keeps its position among the rules; its counters begin at 0.
+        The new rule has the position of the replaced rule; its counters begin at 0. Requests that the replaced rule
+        holds are released.
 
         Args:
-            name: Name of the rule.
-            form: The rule as JSON: ``match``, ``occurrence`` and ``action``.
+            name: name of the rule.
+            form: the rule as JSON: ``match``, ``occurrence`` and ``action``.
 
         Raises: InvalidRule if the rule is not valid; TooManyRules if ``mockbroker.faults.max.rules`` is reached.
         """
@@ -416,13 +421,14 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def remove(self, name: str = "*") -> list[str]:
-        """Remove rules, and release the requests that they hold; return the names of the removed rules.
+        """Remove rules, and release the requests that they hold; return the names of the removed rules ([] if no name
+        matches).
 
         If ``name`` is the name of a preset, all rules of the preset are removed, and its changes to the cluster are
         undone.
 
         Args:
-            name: Name of the rules or presets, which may have the wildcards ``*`` and ``?``.
+            name: name of the rules or presets, which may have the wildcards ``*`` and ``?``.
         """
         scripts = self._stage.scripts.remove(name, self._now)
         names, effects = self._stage.remove(name, self._now)
@@ -514,16 +520,18 @@ class Faults(FaultOperations[Fault]):
         return Fault(self, name)
 
     async def wait(self, name: str, *, applied: int = 0, holding: int = 0, timeout: float = WAIT_TIMEOUT) -> FaultState:
-        """Wait until a rule was applied to ``applied`` requests and holds ``holding`` requests; return its state.
+        """Wait until a rule was applied to at least ``applied`` requests and holds at least ``holding``; return its
+        state.
 
         Args:
-            name: Name of the rule.
-            applied: Number of requests that the rule was applied to.
-            holding: Number of requests that the rule holds at the same time.
-            timeout: Maximum wait in seconds of real time; the broker's clock does not affect the wait.
+            name: name of the rule.
+            applied: minimum number of requests that the rule was applied to.
+            holding: minimum number of requests that the rule holds at the same time.
+            timeout: maximum wait in seconds of real time; the broker's clock does not affect the wait.
 
         Raises:
-            WaitTimeoutError: The message shows the rule and the last events.
+            WaitTimeoutError: The condition was not met within the timeout. The message shows the rule and the last
+                events.
             UnknownFaultError: The rule does not exist, or was removed during the wait.
         """
         self._check_run()

@@ -280,7 +280,7 @@ class KafkaCluster(Protocol):
     def wait_group(
         self, group_id: str, state: GroupState | None = "Stable", members: int | None = None, timeout: float = 10.0
     ) -> GroupSnapshot:
-        """Wait until a group is in a state with a number of members, and return a snapshot of it.
+        """Wait until a group has a given state and number of members, and return a snapshot of the group.
 
         For the arguments, see ``ThreadCluster.wait_group``.
         """

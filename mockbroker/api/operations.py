@@ -64,7 +64,7 @@ def operation(method: F) -> F:
 
 
 class ClusterOperations(Handle):
-    """The operations of a cluster that return immediately; base class of both kinds of handles."""
+    """The operations of a cluster that return immediately; base class of ``Cluster`` and ``ThreadCluster``."""
 
     _router: Router
     _server: Server
@@ -116,7 +116,7 @@ class ClusterOperations(Handle):
     def open_connections(self) -> list[OpenConnection]:
         """Return every open connection, oldest first.
 
-        The live page uses it to find the connections that have changed.
+        The live page uses this method to find the connections that have changed.
         """
         return connections.open_connections(self._server.pump)
 
@@ -354,10 +354,10 @@ class ClusterOperations(Handle):
         """Assert that the members of a share group have accepted all records, up to the ends of the partitions.
 
         Args:
-            group_id: Id of the share group.
-            topic: Only the records of this topic; None for all topics of the group.
-            rejected: Exact number of records that must not be accepted, but rejected by a member or archived after the
-                last allowed delivery, such as records that cannot be processed.
+            group_id: id of the share group.
+            topic: only the records of this topic; None for all topics of the group.
+            rejected: expected number of records that are not accepted, such as records that cannot be processed. A
+                member has rejected them, or they were archived after the last allowed delivery.
 
         Raises: AssertionError, which shows the deliveries and acknowledgements of the records, and the events of the
             group; also if no record was delivered.
@@ -535,7 +535,7 @@ class ClusterOperations(Handle):
         """Freeze the metadata that brokers return (brokers, leaders and coordinators) until ``thaw_metadata``.
 
         Args:
-            nodes: Ids of the brokers.
+            nodes: ids of the brokers; without ids, nothing is frozen.
         """
         broker = self._router.broker
         for node in nodes:

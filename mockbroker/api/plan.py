@@ -44,15 +44,15 @@ class Plan:
     """The validated start configuration of a cluster.
 
     Attributes:
-        brokers: Number of brokers.
-        settings: The broker settings.
-        topics: Topics to create: name to number of partitions.
-        as_version: The Kafka release to emulate.
-        listeners: The listeners of each broker; ``bootstrap_servers`` contains the first listener.
+        brokers: number of brokers.
+        settings: the broker settings.
+        topics: topics to create: name to number of partitions.
+        as_version: the Kafka release to emulate.
+        listeners: the listeners of each broker; ``bootstrap_servers`` contains the first listener.
         users: SASL users: name to password.
         scram: SCRAM credentials derived from the passwords.
         clock: ``"real"`` or ``"manual"``.
-        faults: The initial fault rules, each with a flag: True if it may remain unapplied.
+        faults: pairs of an initial fault rule and a flag. The flag is True if the rule may remain unapplied in a test.
     """
 
     brokers: int
@@ -105,14 +105,15 @@ class Plan:
         return cls(brokers, settings, dict(topics or {}), as_version, parsed_listeners, passwords, scram, clock, rules)
 
     def broker(self, nodes: Iterable[Node], clock: BrokerTime, data_dir: DataDir | None = None) -> Broker:
-        """Restart the clock, and return a new broker.
+        """Restart the clock, and return a new broker with the topics of the plan.
 
-        If ``data_dir`` is given, the broker has the content of the directory.
+        If ``data_dir`` is given, the broker also has the content of the directory. The levels of mockbroker's loggers
+        are reset.
 
         Args:
-            nodes: The brokers of the cluster and their addresses.
-            clock: The clock to restart. It stays stopped if the plan's clock is ``"manual"``.
-            data_dir: The data directory; None for a cluster in memory. The topics in the directory are kept.
+            nodes: the brokers of the cluster and their addresses.
+            clock: the clock to restart. It stays stopped if the plan's clock is ``"manual"``.
+            data_dir: the data directory; None for a cluster in memory. The topics in the directory are kept.
 
         Raises: SettingsError if a topic of the directory has fewer partitions than the plan; DataDirError.
         """
@@ -162,11 +163,12 @@ class Plan:
 
 
 def _checked_rules(faults: Sequence[RuleGiven], settings: Settings) -> list[tuple[Rule, bool]]:
-    """Return fault rules with their names, and whether each is optional.
+    """Return pairs of a parsed fault rule and a flag: True if the rule is optional. A rule without a name gets a
+    generated one.
 
     Args:
-        faults: The rules as keyword arguments of ``faults.add`` or as JSON objects.
-        settings: The broker settings, which limit the number of rules.
+        faults: the rules as keyword arguments of ``faults.add`` or as JSON objects.
+        settings: the broker settings, which limit the number of rules.
 
     Raises: InvalidRule if a rule is not valid; RuleExists if two rules have the same name; TooManyRules if there are
     more than ``mockbroker.faults.max.rules``.

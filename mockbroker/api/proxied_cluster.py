@@ -131,7 +131,7 @@ class ProxiedCluster(Cluster):
 
     @property
     def has_faults(self) -> bool:
-        """True: a proxy can always have fault rules."""
+        """Whether fault rules may exist; always True for a proxy."""
         return True
 
     @property

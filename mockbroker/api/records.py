@@ -91,12 +91,12 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
     """Create a topic with ``default.replication.factor`` replicas.
 
     Args:
-        broker: The state of the cluster.
-        name: The name of the topic.
-        partitions: Number of partitions.
-        config: Topic configurations by Kafka's names.
+        broker: the state of the cluster.
+        name: the name of the topic.
+        partitions: number of partitions.
+        config: topic configurations by Kafka's names.
 
-    Raises: SettingsError if a value is not valid.
+    Raises: TopicExistsError; SettingsError if the name, the number of partitions or a configuration is invalid.
     """
     check_topic(name, partitions, broker.cluster.topics)
     configs = {
@@ -301,9 +301,9 @@ def _topics(broker: Broker, topic: str | None, done: str) -> list[Topic]:
     """Return the topic with this name, or all topics that are not internal if the name is None.
 
     Args:
-        broker: The state of the cluster.
-        topic: The name, or None.
-        done: Name of the operation, for error messages.
+        broker: the state of the cluster.
+        topic: the name, or None.
+        done: past participle of the operation for the error message, such as ``compacted``.
 
     Raises: UnknownTopicError; InternalTopicError.
     """

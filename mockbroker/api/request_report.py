@@ -14,12 +14,14 @@ BODY_LENGTH = 300  # characters of a request body in a line
 
 
 def request_report(title: str, requests: Sequence[Request], marked: Collection[int] = ()) -> list[str]:
-    """Return the last REQUESTS_SHOWN requests as lines of text below a title; one line without requests.
+    """Return a title line and one line for each of the last REQUESTS_SHOWN requests.
+
+    Without requests, the result is the single line "TITLE: none".
 
     Args:
-        title: Heading, such as ``OffsetCommit requests``.
-        requests: The requests, oldest first.
-        marked: Indexes of requests whose lines begin with an asterisk.
+        title: heading, such as ``OffsetCommit requests``.
+        requests: the requests, oldest first.
+        marked: indexes of requests whose lines begin with an asterisk.
     """
     if not requests:
         return [f"{title}: none"]

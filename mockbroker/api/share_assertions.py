@@ -107,15 +107,17 @@ def repeated_deliveries(
     topic: str | None,
     at_most: int,
 ) -> str:
-    """Return the failure message about records that were delivered too many times; "" if there are none.
+    """Return the failure message about records that were delivered too many times; "" if no record was.
+
+    If no record was delivered at all, the result is a failure message too.
 
     Args:
-        group_id: Id of the share group.
-        requests: The ShareFetch and ShareAcknowledge requests.
-        events: All events.
-        topics: The topics of the cluster, to find the name for a topic id.
-        topic: Name of the topic to check; None for all topics.
-        at_most: The highest allowed number of deliveries.
+        group_id: id of the share group.
+        requests: the ShareFetch and ShareAcknowledge requests.
+        events: all events.
+        topics: the topics of the cluster, to find the name for a topic id.
+        topic: name of the topic to check; None for all topics.
+        at_most: the highest allowed number of deliveries.
     """
     steps = _steps(group_id, requests, topics, topic)
     if all(step.kind is not None for step in steps):
@@ -137,15 +139,18 @@ def unacknowledged(
     topic: str | None,
     rejected: int,
 ) -> str:
-    """Return the failure message about records that were not accepted; "" if there are none.
+    """Return the failure message about records that were not accepted; "" if the assertion holds.
+
+    The assertion fails if a record is not completed yet, if the number of records that were not accepted differs from
+    ``rejected``, or if no record was delivered.
 
     Args:
-        group_id: Id of the share group.
-        requests: The ShareFetch and ShareAcknowledge requests.
-        events: All events.
-        broker: The state of the cluster.
-        topic: Name of the topic to check; None for all topics.
-        rejected: The expected number of records that were rejected by a member, or archived after the last allowed
+        group_id: id of the share group.
+        requests: the ShareFetch and ShareAcknowledge requests.
+        events: all events.
+        broker: the state of the cluster.
+        topic: name of the topic to check; None for all topics.
+        rejected: the expected number of records that were rejected by a member, or archived after the last allowed
             delivery.
     """
     steps = _steps(group_id, requests, broker.cluster, topic)
@@ -234,10 +239,10 @@ def _ranges_by_type(batch: Any) -> Iterator[tuple[int, int, int]]:
 
 
 def _errors(request: Request) -> Callable[[UUID, int], str] | None:
-    """Return a function that returns the error name of an acknowledgement by topic id and partition index; "" for
-    success.
+    """Return a function that returns the error name of an acknowledgement, or "" if it succeeded.
 
-    The result is None if the response to ``request`` is not known.
+    The arguments of the function are topic id and partition index. The result is None instead of a function if the
+    response to ``request`` is not known.
     """
     response = request.response
     if response is None:
@@ -291,9 +296,10 @@ _partition = attrgetter("partition")
 
 
 def _segments(steps: Sequence[Step]) -> Iterator[tuple[int, int, list[Step]]]:
-    """Divide offsets into ranges that have the same deliveries and acknowledgements.
+    """Divide offsets into ranges. All offsets of a range have the same deliveries and acknowledgements.
 
-    Yield first offset, last offset and the deliveries and acknowledgements of each range.
+    Yield first offset, last offset, and the deliveries and acknowledgements of each range. Offsets without any are left
+    out.
 
     ``steps``: deliveries and acknowledgements of one partition, in the order of time.
     """
@@ -308,8 +314,10 @@ def _segments(steps: Sequence[Step]) -> Iterator[tuple[int, int, list[Step]]]:
 
 
 def _runs(segments: Iterable[tuple[int, int, T]]) -> Iterator[tuple[int, int, T]]:
-    """Merge adjacent segments with the same value. Yield first offset, last offset and value of each resulting
-    segment.
+    """Merge adjacent offset ranges with equal values. Yield first offset, last offset and value of each resulting
+    range.
+
+    ``segments``: tuples of first offset, last offset and value, in the order of offsets.
     """
     run: tuple[int, int, T] | None = None
     for first, last, value in segments:
@@ -334,7 +342,7 @@ def _dropped(steps: Sequence[Step]) -> str:
 
     The result is "" if the record was accepted, if its offset is a gap, or if it was not delivered.
 
-    ``steps``: deliveries and acknowledgements of the record. The record must not be delivered again.
+    ``steps``: deliveries and acknowledgements of a record whose delivery is complete.
     """
     kinds = {step.kind: step for step in steps if step.error in ("", NO_RESPONSE)}
     if AcknowledgeType.ACCEPT in kinds or AcknowledgeType.GAP in kinds or None not in kinds:

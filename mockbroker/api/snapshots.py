@@ -66,15 +66,15 @@ class TransactionSnapshot:
     """The state of a transactional id at one moment.
 
     Attributes:
-        transactional_id: The ``transactional.id``.
-        producer_id: The current producer id.
-        epoch: The current producer epoch; -1 before the first InitProducerId.
+        transactional_id: the ``transactional.id``.
+        producer_id: the current producer id.
+        epoch: the current producer epoch; -1 before the first InitProducerId.
         state: Kafka's name of the state: Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit or CompleteAbort.
-        timeout_ms: The ``transaction.timeout.ms`` of the producer, in milliseconds.
-        started_ms: Time at which the open or last transaction began, in milliseconds since 1970; None if there was
-            none.
-        partitions: Topics and partition indexes in the open transaction, sorted.
-        coordinator: Id of the broker that coordinates the transactional id; -1 if the coordinator is unavailable.
+        timeout_ms: the ``transaction.timeout.ms`` of the producer, in milliseconds.
+        started_ms: time at which the open or last transaction began, in milliseconds since 1970; None before the first
+            transaction.
+        partitions: topics and partition indexes in the open transaction, sorted.
+        coordinator: id of the broker that coordinates the transactional id; -1 if the coordinator is unavailable.
     """
 
     transactional_id: str

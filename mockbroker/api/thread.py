@@ -98,7 +98,12 @@ class BrokerThread:
     ) -> ThreadCluster:
         """Replace the cluster by a new one in the same thread, and return its handle. Existing handles become invalid.
 
-        For the arguments, see ``open_cluster``. Raises: SettingsError, FaultRuleError, PortInUseError.
+        For the arguments, see ``open_cluster``.
+
+        Raises:
+            SettingsError: A setting or topic is invalid, or the cluster has a data directory.
+            InvalidRule: A fault rule is invalid; also RuleExists and TooManyRules.
+            PortInUseError: A listener cannot be bound.
         """
 
         def replace(cluster: Cluster) -> ThreadCluster:

@@ -33,12 +33,12 @@ class ThreadHandle(Handle):
 
 
 def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = "") -> Callable[Concatenate[Any, P], T]:
-    """Return a method for a handle of a thread that runs an async method of the cluster and blocks until it has
-    returned.
+    """Return a method for a ThreadHandle: it runs an async method in the broker's thread, and blocks until that method
+    returns.
 
     Args:
-        method: The method of ``Cluster`` or ``Clock``.
-        note: Text to append to the docstring of the method.
+        method: the async method of ``Cluster`` or ``Clock``.
+        note: text to append to the docstring of the method.
     """
 
     @wraps(method)
@@ -57,11 +57,13 @@ def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 def awaited(
     method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
 ) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
-    """Return an async method (asyncio and trio) for a handle that runs an async method of the cluster.
+    """Return an async method for a ThreadHandle: it runs an async method in the broker's thread, and awaits its result.
+
+    The returned method works in asyncio and trio. Its name is that of ``method`` with the suffix ``_async``.
 
     Args:
-        method: The method of ``Cluster`` or ``Clock``.
-        note: Text to append to the docstring of the method.
+        method: the async method of ``Cluster`` or ``Clock``.
+        note: text to append to the docstring of the method.
     """
 
     @wraps(method)

@@ -15,9 +15,10 @@ APIS_SHOWN = 10  # requests of at most so many APIs are counted for a rule that 
 
 
 def unused_report(cluster: Cluster) -> str:
-    """Return the reason for each fault rule of a cluster that had to be applied but never was, as text.
+    """Return a report on the fault rules that had to be applied but never were.
 
-    The result is "" if there is no such rule.
+    For each rule, the report shows the rule and the requests that the cluster has received instead. The result is "" if
+    there is no such rule.
     """
     return "\n".join(line for state in cluster.faults.unused() for line in _lines(cluster, state))
 

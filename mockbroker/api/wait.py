@@ -76,7 +76,7 @@ class Goal:
 
 
 def event_report(events: list[Event]) -> list[str]:
-    """Return the last EVENTS_SHOWN events as lines of text below a title; one line without events."""
+    """Return a title line and one line for each of the last EVENTS_SHOWN events; without events, only one line."""
     if not events:
         return ["no group has had an event"]
     title = "events:" if len(events) <= EVENTS_SHOWN else f"last {EVENTS_SHOWN} of {len(events)} events:"
