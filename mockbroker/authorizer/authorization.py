@@ -114,15 +114,16 @@ class Authorization:
         return self.allows_cluster(Operation.CREATE) or self.access.allows(Operation.CREATE, ResourceType.TOPIC, topic)
 
     def names(self, check: Check) -> Iterator[str]:
-        """Yield the names of the resources in the request to which a check applies, such as the names of the topics."""
+        """Yield the names of the resources in the request that have the type of a check, such as the topic names."""
         yield from self._names(request_level(self.key, self.version), self.request, TERMS[check.resource])
 
     def deny_names(self, check: Check, denied: frozenset[str]) -> Steps:
-        """Deny the elements of the request that name a denied resource.
+        """Deny the elements of the request that name a denied resource. Yield between slices (parts of limited size) of
+        the work.
 
         Args:
-            check: The check that has denied the resources; it determines the type of the resources and the error.
-            denied: Names of the denied resources.
+            check: the check that has denied the resources; it determines the type of the resources and the error.
+            denied: names of the denied resources.
 
         Returns:
             The response if no element of the request remains, else None.
@@ -132,23 +133,24 @@ class Authorization:
         return (yield from self.deny(elements_naming(subject, TERMS[check.resource], denied), check.error))
 
     def deny_all(self, error: ErrorCode, operation: Operation | None = None) -> Effects:
-        """Deny the whole request, and return the response.
+        """Deny the whole request. Return the response; for a Produce with acks=0, return the effect that closes the
+        connection.
 
         Args:
-            error: Error code for all elements of the request.
-            operation: The operation that the client needs, for the error message; None for no message.
+            error: error code for all elements of the request.
+            operation: the operation that the client needs, for the error message; None for no message.
         """
         has_text = self.key not in WITHOUT_OPERATION
         text = f"Request {ApiKey(self.key).name} needs {operation.name} permission." if operation and has_text else None
         return self._reply(finished(self._injection([WHOLE_REQUEST], error, text)).error_response())
 
     def deny(self, elements: Iterable[Element], error: ErrorCode, text: str | None = None) -> Steps:
-        """Deny some elements of the request.
+        """Deny some elements of the request. Yield between slices (parts of limited size) of the work.
 
         Args:
-            elements: The elements to deny.
-            error: Error code of the elements in the response.
-            text: Error message; None for the usual message of the API.
+            elements: the elements to deny.
+            error: error code of the elements in the response.
+            text: error message; None for the usual message of the API.
 
         Returns:
             The response if no element of the request remains, else None.
@@ -197,10 +199,9 @@ class Authorization:
         return self._completed(response) if self.injections else response
 
     def _completed(self, response: Any) -> Any:
-        """Set fields of the response that Kafka sets also for denied elements, such as topic ids. Return a changed
-        copy.
+        """Return a copy of the response with the fields that Kafka sets also for denied elements, such as topic ids.
 
-        If nothing must be set, return the response itself.
+        If no field must be set, return the response itself.
         """
         if self.key == ApiKey.ALTER_SHARE_GROUP_OFFSETS:
             topics = [
@@ -235,9 +236,10 @@ class Authorization:
         """Return the name of the resource that a field of the request identifies; None if it identifies no resource.
 
         Args:
-            identifier: Declaration of the field. It also names the field with the resource type if there is one.
-            struct: The struct that contains the field.
-            value: The value of the field.
+            identifier: declaration of the field. Its ``type_field`` names the field with the resource type, if the
+                struct has one.
+            struct: the struct that contains the field.
+            value: the value of the field.
         """
         if identifier.type_field and getattr(struct, identifier.type_field) != identifier.type_number:
             return None

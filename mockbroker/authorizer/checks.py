@@ -32,11 +32,11 @@ class Check:
     """A check of all resources of one type that a request names, or a check of the cluster.
 
     Attributes:
-        operation: The operation that the client needs on each resource.
-        resource: The type of the resources.
-        or_cluster: An operation on the cluster. A client that may perform it needs no permission on the resources. None
-            without such an operation.
-        versions: The versions of the API to which the check applies.
+        operation: the operation that the client needs on each resource.
+        resource: the type of the resources.
+        or_cluster: an operation on the cluster. A client that may perform this operation needs no permission on the
+            resources. None if every client needs the permissions on the resources.
+        versions: the versions of the API to which the check applies.
     """
 
     operation: Operation

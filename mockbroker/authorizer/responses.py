@@ -220,12 +220,14 @@ def _with_cluster_operations(auth: Authorization, response: Any) -> Any:
 def _with_operations(auth: Authorization, struct: Any, field: str, resource: ResourceType, name: str) -> Any:
     """Return a copy of a struct in which a bit field contains only the operations that the client may perform.
 
+    If the client has not requested the operations, return the struct itself.
+
     Args:
-        auth: The authorization of the request.
-        struct: A struct of the response that describes a resource.
-        field: Name of the bit field, whose bits are the operations that the broker supports.
-        resource: Type of the resource.
-        name: Name of the field that contains the name of the resource.
+        auth: the authorization of the request.
+        struct: a struct of the response that describes a resource.
+        field: name of the bit field, whose bits are the operations that the broker supports.
+        resource: type of the resource.
+        name: name of the field that contains the name of the resource.
     """
     reported = getattr(struct, field)
     if reported == NOT_REQUESTED:

@@ -86,7 +86,7 @@ class AuthorizerStage(Stage):
     def _access_of(self, call: Call[Any]) -> Access:
         """Return the permissions of the client that sent a request.
 
-        They are looked up once for each connection, because the principal of a connection does not change.
+        The permissions are looked up once for each connection, because the principal of a connection does not change.
         """
         number = call.ticket.connection
         access = self._access.get(number)
@@ -120,7 +120,12 @@ class AuthorizerStage(Stage):
 
 
 def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Generator[None, None, Effects | None]:
-    """Return the result of a function of ``special``; run it to its end if it is a generator."""
+    """Return the effects of an authorization function of ``special.py``; None if the function has not denied the whole
+    request.
+
+    ``answer``: the result of the function. If it is a generator, run the generator to its end, and yield when it
+    yields.
+    """
     if isinstance(answer, Generator):
         answer = yield from answer
     return answer

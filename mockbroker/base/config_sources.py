@@ -81,9 +81,7 @@ def broker_sources(name: str, settings: Settings, release: Release) -> list[Conf
 
 
 def set_values(names: tuple[str, ...], settings: Settings) -> Iterator[ConfigSource]:
-    """Yield the effective value of each of these settings, in the order of ``names``; skip settings that are
-    not set.
-    """
+    """Yield the effective value of each named setting, in the order of ``names``. Skip settings that are not set."""
     found = layers(settings)
     for name in names:
         layer = next((layer for layer in found if layer.text(name) is not None), None)

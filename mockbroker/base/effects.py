@@ -21,22 +21,21 @@ R = TypeVar("R")
 class Ticket:
     """The identity of a request, which is needed to encode its response.
 
-    It is also the request's entry in the request log.
-
-    The request log sets ``received_at`` and the fields after it. The entry stores bytes, not decoded messages.
+    The ticket is also the request's entry in the request log, which sets ``received_at`` and all attributes after
+    ``received_at``. The entry stores bytes, not decoded messages.
 
     Attributes:
-        connection: Number of the connection.
-        correlation_id: Correlation id of the request.
+        connection: number of the connection.
+        correlation_id: correlation id of the request.
         api_key: API key of the request.
         version: API version of the request.
-        logged: Whether the request is in the request log.
-        fault: Name of the fault rule that was applied to the request; "" for none.
-        received_at: Broker time in seconds at which the request was received.
-        client: Sender of the request.
-        frame: The request, without its length prefix.
-        response: The response, with its length prefix; None before the response, or if the response was not kept.
-        answered_at: Broker time in seconds at which the response was made; None before the response.
+        logged: whether the request is in the request log.
+        fault: name of the fault rule that was applied to the request; "" for none.
+        received_at: broker time in seconds at which the request was received.
+        client: sender of the request.
+        frame: the request, without its length prefix.
+        response: the response, with its length prefix; None before the response, or if the response was not kept.
+        answered_at: broker time in seconds at which the response was made; None before the response.
     """
 
     connection: int
@@ -57,10 +56,10 @@ class Client:
     """The sender of a request.
 
     Attributes:
-        node: Id of the broker whose listener accepted the connection.
-        client_id: The ``client.id`` of the request header.
-        host: Address of the client, without port.
-        listener: Name of the listener that accepted the connection.
+        node: id of the broker whose listener accepted the connection.
+        client_id: the ``client.id`` of the request header.
+        host: address of the client with a leading slash and without port, such as ``/127.0.0.1``, as Kafka shows it.
+        listener: name of the listener that accepted the connection.
     """
 
     node: int
@@ -96,9 +95,9 @@ class AuthorizedCall(Call[R]):
     """A received request on a cluster with an authorizer, with the permissions that the handler must check.
 
     Attributes:
-        may_describe: Function that returns whether the client may describe a topic.
-        may_create: Function that returns whether the client may create a topic.
-        may_read: Function that returns whether the client may read a topic.
+        may_describe: function that gets a topic name and returns whether the client may describe the topic.
+        may_create: function that gets a topic name and returns whether the client may create the topic.
+        may_read: function that gets a topic name and returns whether the client may read the topic.
     """
 
     may_describe: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)

@@ -137,15 +137,15 @@ class BrokerSettings:
     """The settings of all brokers of a running cluster.
 
     Args:
-        static: The settings that the cluster was started with.
-        configs: Settings that AlterConfigs has set, by broker id as text or ALL_BROKERS.
+        static: the settings that the cluster was started with.
+        configs: settings that AlterConfigs has set, by broker id as text or ALL_BROKERS.
 
     Attributes:
-        cluster: The settings of the cluster, without settings of single brokers.
-        keeps_min_in_sync: Whether the cluster always has a cluster-wide ``min.insync.replicas``. Until AlterConfigs
-            sets it, its value is the static one. In Kafka the feature ``eligible.leader.replicas.version`` (KIP-966)
-            requires this.
-        listener_files: The keystores and truststores of the listeners; None if the cluster has no sockets.
+        cluster: the settings of the cluster, without settings of single brokers.
+        keeps_min_in_sync: whether the cluster always has a cluster-wide ``min.insync.replicas``, as Kafka's feature
+            ``eligible.leader.replicas.version`` (KIP-966) requires. Until AlterConfigs sets the cluster-wide value, it
+            equals the static value.
+        listener_files: the keystores and truststores of the listeners; None if the cluster has no sockets.
     """
 
     def __init__(
@@ -189,8 +189,10 @@ class BrokerSettings:
         return own
 
     def without_static_min_in_sync(self, configs: Mapping[str, str]) -> dict[str, str]:
-        """Return cluster-wide settings without ``min.insync.replicas`` if AlterConfigs has not set it and its value is
-        the static one.
+        """Return a copy of cluster-wide settings, without ``min.insync.replicas`` if its value is only the static
+        default.
+
+        ``min.insync.replicas`` is removed if AlterConfigs has not set it and its value equals the static setting.
 
         ``configs``: the cluster-wide settings as ``set_on`` returns them, possibly changed.
         """

@@ -111,7 +111,7 @@ TELEMETRY: Mapping[int, str] = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "3.7: 0", Ap
 class Quirks:
     """The differences between Kafka's group coordinator in Scala (before 4.0) and the one in Java (since 4.0).
 
-    Each field is one difference: True for the behaviour before 4.0.
+    Each field is one difference. True means the behaviour before 4.0, which the text below the field describes.
     """
 
     sync_in_stable_renews_session: bool
@@ -181,11 +181,12 @@ class Release:
     supported: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def limit(self, api_key: int, versions: Versions) -> Versions | None:
-        """Return the versions in a range that the release advertises; None if it advertises none of them.
+        """Return the part of a version range that the release advertises; None if the release advertises none of the
+        versions.
 
         Args:
             api_key: API key that the versions belong to.
-            versions: The versions that mockbroker implements.
+            versions: the versions that mockbroker implements.
         """
         if self.everything:
             return versions
