@@ -93,8 +93,9 @@ def _config_text(value: object) -> str:
 async def prepare(asker: Asker, conversation: Conversation) -> None:
     """Prepare an external broker for a conversation.
 
-    The groups and topics of the conversation may still exist from an earlier run: they are deleted. Then the topics
-    that exist at the start of the conversation are created.
+    Groups and topics that an earlier run of the conversation left behind are deleted. Then the topics that exist at the
+    start of the conversation are created; a topic that already has the right number of partitions is kept. If the
+    conversation contains InitProducerId, wait until the broker can assign producer ids.
 
     Args:
         asker: connection to the broker.
@@ -116,7 +117,8 @@ async def prepare(asker: Asker, conversation: Conversation) -> None:
 
 
 async def clear(asker: Asker, conversation: Conversation) -> None:
-    """Delete the groups that a conversation contains and the topics that the conversation creates.
+    """Delete the groups that a conversation names, after removing their members, and the topics that the conversation
+    creates.
 
     If the conversation creates ACLs, all ACLs of the cluster are deleted.
 
@@ -203,7 +205,7 @@ async def _remove_sharers(asker: Asker, groups: list[str]) -> None:
 async def _delete_groups(asker: Asker, groups: list[str]) -> None:
     """Delete groups.
 
-    A group that is not empty yet is deleted again until it succeeds, for at most SETTLE_TIMEOUT seconds.
+    While a group still has members, its deletion is retried, for at most SETTLE_TIMEOUT seconds.
 
     Args:
         asker: connection to the broker.

@@ -91,6 +91,8 @@ class ManualTime(LatenessWatch):
     """The manual clock of a mockbroker, which advances only while the player waits.
 
     Two durations still use the wall clock: the lifetime of a SASL session, and the maximum wait of a Fetch.
+
+    ``clock``: the clock of the mockbroker under test.
     """
 
     judges = True

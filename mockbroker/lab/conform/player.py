@@ -61,7 +61,7 @@ class Player:
         host: host of the broker.
         port: port of the broker's PLAINTEXT listener.
         describe_delay: seconds to wait before each request that describes or lists groups.
-        sasl_port: port of the SASL listener of the broker, or None.
+        sasl_port: port of the SASL listener of the broker; None to use ``port`` for the SASL connections too.
         exactly: True to compare error messages, authorized operations and features too; False for external brokers,
             where they may differ.
         pace: clock by which the conversation is played; the wall clock by default.
@@ -94,7 +94,7 @@ class Player:
         self.requests = {step.n: step for step in conversation.steps if step.event == "request"}
 
     async def play(self) -> Difference | None:
-        """Play all steps of the conversation. Return the first difference, or None if there is none.
+        """Play all steps of the conversation. Return the first difference from the recording; None if all steps agree.
 
         Raises: OSError if the broker is unreachable.
         """

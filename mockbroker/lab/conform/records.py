@@ -30,7 +30,7 @@ def read_records(text: str) -> list[dict[str, Any]]:
     Args:
         text: record batches or messages in base64.
 
-    Raises: kwire.DecodeError.
+    Raises: kwire.DecodeError if the records are malformed.
     """
     return [_read(each) if isinstance(each, Batch) else _read_message(each) for each in read(base64.b64decode(text))]
 

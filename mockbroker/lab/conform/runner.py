@@ -71,7 +71,7 @@ async def run(
         address: host and port of an external broker; None starts a mockbroker for each conversation.
         report: callback for each outcome, in the order of ``files``.
         at_once: maximum number of conversations played at the same time.
-        sasl_port: port of the external broker's SASL listener, or None.
+        sasl_port: port of the external broker's SASL listener; None if it has no such listener.
     """
     limit = trio.CapacityLimiter(at_once)
     outcomes: dict[int, Outcome] = {}
@@ -112,7 +112,7 @@ async def play_file(
     Args:
         file: conversation file.
         address: host and port of an external broker; None starts a mockbroker.
-        sasl_port: port of the external broker's SASL listener, or None.
+        sasl_port: port of the external broker's SASL listener; None if it has no such listener.
         max_runs: maximum number of runs.
     """
     outcome = await _play_once(file, address, sasl_port)
@@ -141,7 +141,7 @@ def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
 
     Args:
         conversation: the conversation.
-        difference: the first difference from the recording; None if there is none.
+        difference: the first difference from the recording; None if all steps agreed.
     """
     if difference is None:
         return Outcome(conversation.name, "ok")

@@ -37,13 +37,13 @@ class Story:
         events: events of the journal.
         produced: number of produced records, whose values are 0, 1, 2, ...
         read: kind of client -> record values that the client read.
-        committed: partition -> committed offset at the end; None if there is none.
+        committed: partition -> committed offset at the end; None if no offset was committed.
         ends: partition -> log end offset.
         stopped: kind of the client that was stopped; "" before that.
         stopped_at: journal time of the stop, milliseconds.
         killed: kind of the client that was killed; "" before that.
         killed_at: journal time of the kill, milliseconds.
-        failure: reason why the demo was aborted; "" if it was not.
+        failure: reason why the demo was aborted; "" if the demo ran to its end.
     """
 
     events: list[Event] = field(default_factory=list)

@@ -38,9 +38,8 @@ def print_json(**fields: object) -> None:
 
 
 def print_records(rows: Rows) -> None:
-    """Print records (``rows``, each as partition, offset and value) as one JSON line.
-
-    Print nothing if there are none.
+    """Print records as one JSON line; print nothing for no records. ``rows``: partition, offset and value of each
+    record.
     """
     records = [[partition, offset, value.decode()] for partition, offset, value in rows]
     if records:

@@ -126,7 +126,7 @@ class PlainTimeline:
             time_ms: journal time, milliseconds.
             client: kind of the client; "" for the cluster.
             text: text of the line.
-            style: colour or text style, or "".
+            style: name of the colour or text style, or "". This class ignores it; RichTimeline uses it.
         """
         self._write(f"{time_ms / 1000:8.3f} s  {client:<16} {text}")
 

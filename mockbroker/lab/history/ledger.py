@@ -71,7 +71,7 @@ class _State:
 
 
 class Ledger:
-    """The record of the readers of all partitions over time. Only times in which a group has running members count.
+    """The record of the readers of all partitions over time.
 
     Args:
         queue: the event queue, which has the virtual time.
@@ -79,7 +79,7 @@ class Ledger:
         groups: group ids.
 
     Attributes:
-        unread: partition-seconds without a reader.
+        unread: partition-seconds without a reader, while the group has running members.
         stopped: the part of ``unread`` in which the last reader is still running: the cost of stop-the-world
             rebalances.
         double: partition-seconds with several readers, counted once per additional reader.

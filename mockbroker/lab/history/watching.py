@@ -40,7 +40,7 @@ class Consumer:
     """A consumer process that watches ZooKeeper and computes its own assignment.
 
     Attributes:
-        name: name in the story.
+        name: name of the consumer in the story (the script of the simulation).
         group: group id.
         server: number of the ZooKeeper server that the consumer connects to.
         topics: subscribed topics.

@@ -239,8 +239,8 @@ class Session:
         Args:
             path: path of the node.
             then: function that is called with the response.
-            watch: function that is called once when a child is added or removed; None for no watch. If the node does
-                not exist, no watch is set.
+            watch: function that is called once: when a child is added or removed, or when the node is deleted. None for
+                no watch. If the node does not exist, no watch is set.
         """
         self._ensemble.read_node(self, path, then, watch, children=True)
 

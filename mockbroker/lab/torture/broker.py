@@ -178,7 +178,10 @@ class HostileBroker:
         self._thread.call(skip)
 
     def explanation(self) -> str:
-        """Return the fields of the last response that the case changed, one per line, or "" if there is none."""
+        """Return the fields of the last response that the case changed, one field per line, at most TREE_LINES fields.
+
+        Return "" if the case has changed no response.
+        """
         last = self._stage.last if isinstance(self._stage, HostileStage) else self._watch.last
         if last is None:
             return ""

@@ -26,7 +26,7 @@ class Turn:
     Attributes:
         number: number of responses that the case has processed before this one.
         random: random number generator of the run.
-        kept: frame that was stored to be used in a later response; b"" at the start.
+        kept: bytes that the case has stored for use in a later response, such as a frame; b"" at the start.
         api_key: key of the response's API.
         version: API version of the response.
         brokers: node id, host and port of each broker.
@@ -51,10 +51,13 @@ class Case:
         step: API whose responses are affected, or CONNECT, TLS or EVERY.
         description: action of the broker, as the end of a sentence that begins with "The broker".
         rules: fault rules, as keyword arguments of ``faults.add``.
-        change: function that changes each response of the step.
-        frames: function that changes the bytes of each response of the step.
-        flight: function that changes the broker's first records of each TLS handshake; nothing is sent after them.
-        certificate: function that returns the broker's certificate.
+        change: function that changes a decoded response of the step in place; it gets the response, the request and the
+            Turn.
+        frames: function that gets a response frame of the step, with its length prefix, and the Turn. It returns the
+            bytes to send instead.
+        flight: function that gets the broker's first records of a TLS handshake and a random number generator. It
+            returns the bytes to send instead; nothing is sent after them.
+        certificate: function that gets the authority that the client trusts, and returns the broker's certificate.
         published: link to a bug report of a client that failed this case; "" if there is none.
     """
 

@@ -75,13 +75,15 @@ class FlightSocket(socket.socket):
         self._change: Callable[[bytes], bytes] | None = change
 
     def recv(self, bufsize: int, flags: int = 0) -> bytes:
-        """Receive the client's handshake, and return b"" at the end of the connection.
+        """Receive bytes of the client's handshake. After the ClientHello is complete, send the changed TLS records.
 
         Args:
             bufsize: maximum number of bytes to receive.
             flags: flags of ``socket.recv``.
 
-        Raises: BlockingIOError if the connection is open, because no data of the application arrives.
+        Returns: always b"", when the client has closed the connection.
+
+        Raises: BlockingIOError while the connection is open, because no data of the application arrives.
         """
         data = super().recv(bufsize, flags)
         if not data:

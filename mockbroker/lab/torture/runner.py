@@ -64,7 +64,8 @@ class Limits:
     """The thresholds of the verdicts.
 
     Attributes:
-        start: time limit in seconds for the first progress with a correct cluster, and for the first effect of a case.
+        start: time limit in seconds for the first progress with a correct cluster. With a case, this time is added to
+            ``Health.seconds``: it is the limit for the first misbehaviour.
         bad: seconds for which the cluster misbehaves.
         recovery: seconds without progress after which a client counts as stuck.
         memory: permitted growth of resident memory in bytes, compared with a correct cluster.
@@ -112,7 +113,8 @@ class Health:
         apis: APIs of its requests.
         goals: APIs whose responses prove progress; empty if the client exits by itself.
         memory: peak resident memory in bytes.
-        seconds: seconds until the first progress.
+        seconds: seconds until the client had requested the last of ``apis`` and reached the last of ``goals``; duration
+            of the run if the client exits by itself.
         has_tls: whether its connections use TLS.
     """
 
@@ -284,7 +286,7 @@ def run(
         health: behaviour of the client with a correct cluster.
         limits: thresholds of the verdicts.
         seed: seed of the random numbers of the case.
-        stop: event that ends the run early, without a verdict; None for no event.
+        stop: event that ends the run early, with the verdict SKIPPED; None for no event.
     """
     with hostile(case, seed, client.topic, client.config, client.security) as broker:
         return _Run(case, client, health, limits, seed, broker, stop or threading.Event()).result()
@@ -403,7 +405,7 @@ def _signal(code: int | None) -> str:
 
 
 def _quoted(output: str, preferred: Sequence[str] = ()) -> str:
-    """Return the last line of a client's output for the end of a sentence; "" if it has none.
+    """Return the last line of a client's output for the end of a sentence; "" if the output has no text.
 
     Args:
         output: output of the client.

@@ -53,7 +53,7 @@ class Torture:
             limits: thresholds of the verdicts; None for the defaults.
             security: security settings of the broker's listener; None for plaintext. The client gets them in
                 environment variables: MOCKBROKER_SECURITY_PROTOCOL, MOCKBROKER_TLS_CA, MOCKBROKER_SASL_MECHANISM,
-                MOCKBROKER_SASL_USERNAME and MOCKBROKER_SASL_PASSWORD.
+                MOCKBROKER_SASL_USERNAME, MOCKBROKER_SASL_PASSWORD and, for OAUTHBEARER, MOCKBROKER_SASL_TOKEN.
 
         Raises:
             UnhealthyClientError: The client failed or made no progress with a correct broker.

@@ -203,14 +203,16 @@ class Coordinator:
         return NONE, []
 
     def _heartbeat_of_a_rebalance(self, consumer_id: str, good: bool, now: float) -> tuple[Error, Actions]:
-        """Handle a heartbeat in the state "Prepare for rebalance". Return the error of the response, and the actions.
+        """Handle a heartbeat in the state PREPARING (a rebalance waits for members). Return the error of the response,
+        and the actions.
 
-        If the only cause of the rebalance is an expired session, and the heartbeat comes from the member of this
-        session, the rebalance is cancelled.
+        The response has the error IllegalGeneration, with one exception. If expired sessions are the only cause of the
+        rebalance, no member has received this error yet, and the sender's session is one of the expired ones, then the
+        sender counts as alive again. The rebalance is cancelled when no expired session is left.
 
         Args:
             consumer_id: consumer id of the sender.
-            good: whether the heartbeat contains the current generation.
+            good: whether the heartbeat contains the current generation; only such a heartbeat can cancel the rebalance.
             now: virtual time, seconds.
         """
         member = self.members[consumer_id]
@@ -260,7 +262,10 @@ class Coordinator:
         return self._prepare(Cause.CHANGE) if self.members and wanted != owned else []
 
     def disconnected(self, connection: int, now: float) -> Actions:
-        """Handle a closed connection: remove its pending JoinGroup requests. Return the actions.
+        """Handle a closed connection: discard its pending JoinGroup requests. Return the actions.
+
+        The session timeout of the members that sent these requests starts again. The next generation begins if all
+        remaining members have joined.
 
         Args:
             connection: connection number.
@@ -297,9 +302,11 @@ class Coordinator:
         return actions + self._rebalance_if_all_joined(now)
 
     def _prepare(self, cause: Cause) -> Actions:
-        """Start a rebalance, and return the actions. Do nothing in the state Rebalancing.
+        """Start a rebalance, and return the actions.
 
-        From the start of the rebalance on, heartbeats are answered with IllegalGeneration.
+        If a rebalance has started and waits for members, only record the cause. If JoinGroup responses are being sent
+        (state REBALANCING), do nothing. From the start of the rebalance on, heartbeats are answered with
+        IllegalGeneration.
 
         ``cause``: cause of the rebalance.
         """
@@ -316,12 +323,11 @@ class Coordinator:
                 return [noticed, self._move(cause)]
 
     def _rebalance_if_all_joined(self, now: float) -> Actions:
-        """Begin the next generation if every member has joined or is dead (its session has expired).
+        """Begin the next generation if every member has joined or is dead (its session has expired). Return the
+        actions.
 
-        Return the actions.
-
-        If a member rejoins without its consumer id, the member with the old id counts as missing until its session
-        expires.
+        If all members are dead and no consumer has joined, the next generation has no members. If a member rejoins
+        without its consumer id, the member with the old id counts as missing until its session expires.
 
         ``now``: virtual time, seconds.
         """

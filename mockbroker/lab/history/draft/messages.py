@@ -54,7 +54,7 @@ class JoinGroupRequest:
 
     Attributes:
         group: group id.
-        consumer_id: id of the consumer; None if it has none or does not send it.
+        consumer_id: id of the consumer; None if the consumer has no id or does not send it.
         host: host of the consumer.
         topics: subscribed topics.
         strategy: name of an assignment strategy.
@@ -117,7 +117,7 @@ class OffsetCommitRequest:
 
     Attributes:
         group: group id.
-        consumer_id: id of the consumer; None if it has none.
+        consumer_id: id of the consumer; None if the consumer has no id.
         generation: generation of the consumer; -1 without a generation.
         offsets: next offset to read, by partition.
     """

@@ -183,8 +183,10 @@ def compacted_batches(response: Any, _request: Any, _: Turn) -> None:
 def earlier_records(response: Any, _request: Any, _: Turn) -> None:
     """Replace the records of each partition with one record, at the offset before the first record of the response.
 
-    The batch of this record ends at the offset of the first replaced record. ``response``: Fetch response, which is
-    changed in place.
+    The batch of this record ends at the offset of the first replaced record. Records that begin at offset 0 are not
+    replaced.
+
+    ``response``: Fetch response, which is changed in place.
     """
     for each in with_records(response):
         (first,) = BASE_OFFSET.unpack_from(each.records)
