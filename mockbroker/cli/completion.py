@@ -59,7 +59,10 @@ def running(path: str, key: str) -> Completer:
 
 
 def _given(context: click.Context, name: str) -> str | None:
-    """Return the value of an option of this command or of a parent command; None if the option was not given."""
+    """Return the value of an option of this command or of a parent command as text; None if the option was not given.
+
+    ``name``: name of the option's parameter, such as ``token_file``.
+    """
     at: click.Context | None = context
     while at is not None:
         if value := at.params.get(name):

@@ -117,7 +117,10 @@ class ControlClient:
 
         Args:
             path: URL path of the list.
-            query: Query parameters; a parameter with the value None is omitted.
+            query: query parameters; a parameter with the value None is omitted.
+
+        Raises:
+            ControlError: The server cannot be reached, or returns an error.
         """
         return self.latest(path, None, **query)
 
@@ -127,8 +130,11 @@ class ControlClient:
 
         Args:
             path: URL path of the list.
-            count: Maximum number of items; None for all.
-            query: Query parameters; a parameter with the value None is omitted.
+            count: maximum number of items; None for all.
+            query: query parameters; a parameter with the value None is omitted.
+
+        Raises:
+            ControlError: The server cannot be reached, or returns an error.
         """
         items: deque[Any] = deque(maxlen=count)
         while True:

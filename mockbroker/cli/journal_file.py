@@ -30,14 +30,15 @@ def open_journal(path: Path) -> TextIO:
 
 
 def write_journal(journal: Journal, begin: float, file: TextIO) -> None:
-    """Append each new event of the journal to a file, as one JSON object per line.
+    """From now on, append each new event of the journal to a file, as one JSON object per line.
 
-    The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall-clock time.
+    The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall-clock time. If a write
+    fails, the error is logged, and no further events are written.
 
     Args:
-        journal: The journal whose events are written.
-        begin: Time at which the ``time_ms`` of an event is 0, in seconds since 1970.
-        file: The file, open for writing.
+        journal: the journal whose events are written.
+        begin: time at which the ``time_ms`` of an event is 0, in seconds since 1970.
+        file: the file, open for writing.
     """
 
     def write(event: Event) -> None:

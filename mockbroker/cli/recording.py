@@ -43,7 +43,11 @@ OPTIONS = (
 
 
 def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of recordings, such as --record, to a command."""
+    """Add the options --record, --record-size and --record-time to a command.
+
+    The function of the command gets the arguments ``record``, ``record_size`` (MiB) and ``record_time`` (seconds); None
+    for an option that was not given.
+    """
     for option in reversed(OPTIONS):
         command = option(command)
     return command

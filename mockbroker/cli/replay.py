@@ -98,7 +98,7 @@ def command(
 def _script(recording: str) -> Script:
     """Read a recording, and print remarks about incomplete data to stderr.
 
-    Returns: The recorded requests and responses, in the form that the replaying broker uses.
+    Returns: The script of the replaying broker: the recorded requests with their responses.
 
     Raises:
         click.ClickException: The recording cannot be replayed.

@@ -337,6 +337,9 @@ def _read_users(path: Path | None) -> dict[str, str]:
     Empty lines, and lines that begin with ``#``, are ignored.
 
     ``path``: value of --users-file; None if it was not given, for no users.
+
+    Raises:
+        click.UsageError: The file cannot be read, or a line is malformed or repeats a user.
     """
     passwords: dict[str, str] = {}
     try:
@@ -356,7 +359,11 @@ def _read_users(path: Path | None) -> dict[str, str]:
 
 
 def _environment_users() -> dict[str, str]:
-    """Return the passwords by user name from the environment variable MOCKBROKER_USERS; empty if it is not set."""
+    """Return the passwords by user name from the environment variable MOCKBROKER_USERS; empty if it is not set.
+
+    Raises:
+        click.UsageError: The value of the variable is malformed or contains a user twice.
+    """
     try:
         return users_of(os.environ.get(USERS_VARIABLE, ""))
     except SettingsError as error:
@@ -371,11 +378,14 @@ def _security(
     """Return the broker settings that result from the options --listener, --tls and --sasl.
 
     Args:
-        given: The broker settings from the other options.
-        listeners: Values of --listener.
-        tls: Whether --tls was given.
-        sasl: Value of --sasl; None if it was not given.
-        users: Whether SASL users are configured.
+        given: the broker settings from the other options.
+        listeners: values of --listener.
+        tls: whether --tls was given.
+        sasl: value of --sasl; None if it was not given.
+        users: whether SASL users are configured.
+
+    Raises:
+        click.UsageError: A listener is not valid, or --tls conflicts with other settings.
     """
     settings = {} if sasl is None else {MECHANISMS: _mechanisms(sasl)}
     value = ",".join(listeners) or given.get("listeners", "")
@@ -404,9 +414,12 @@ def _advertised(host: str | None, given: Mapping[str, str], users: bool) -> dict
     """Return the broker settings that result from the option --advertise; empty without the option.
 
     Args:
-        host: Value of --advertise; None if it was not given.
-        given: The broker settings from the other options.
-        users: Whether SASL users are configured.
+        host: value of --advertise; None if it was not given.
+        given: the broker settings from the other options.
+        users: whether SASL users are configured.
+
+    Raises:
+        click.UsageError: The host is not valid, or ``given`` already has advertised listeners.
     """
     if host is None:
         return {}
@@ -450,8 +463,8 @@ def _journal_file(path: Path | None, stack: ExitStack) -> Callable[[Cluster], No
     """Open the file of --journal, and return the function that makes a cluster write its events to the file.
 
     Args:
-        path: Path of the file; None without --journal, so that the function does nothing.
-        stack: The stack that closes the file.
+        path: path of the file; None without --journal: the returned function then does nothing.
+        stack: the stack that closes the file.
 
     Raises:
         click.UsageError: The file cannot be opened.

@@ -54,7 +54,10 @@ _HTTP = (
 
 
 def http_options(command: F) -> F:
-    """Add the options of the control API to a command."""
+    """Add the options --http, --http-host and --http-token-file of the control API to a command.
+
+    The function of the command gets the arguments ``http``, ``http_hosts`` and ``http_token_file``.
+    """
     for option in reversed(_HTTP):
         command = option(command)
     return command

@@ -25,9 +25,10 @@ class SettingRow:
 
     Attributes:
         name: Kafka's name of the setting.
-        default: The default in mockbroker; None for null or a secret value.
-        effect: Description of the effect; None if the setting has no effect in mockbroker.
-        changes: Whether AlterConfigs can change the setting, and for which resources.
+        default: the default in mockbroker; None for null or a secret value.
+        effect: description of the effect; None if the setting has no effect in mockbroker.
+        changes: brokers whose setting AlterConfigs can change: ``no``, ``one broker`` (only per broker), or ``one or
+            all brokers``.
         source: Kafka releases that have the setting, or OURS for a setting that only mockbroker has.
     """
 

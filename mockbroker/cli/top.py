@@ -29,10 +29,10 @@ class Sample:
     """The state of a cluster at one time, as read from the control API.
 
     Attributes:
-        at: Time in seconds at which the state was read.
-        cluster: The JSON object that ``/v1/cluster`` returned.
-        groups: The groups that ``/v1/groups`` returned.
-        written: End offset by topic and partition, without internal topics.
+        at: time at which the state was read, in seconds of a monotonic clock.
+        cluster: the JSON object that ``/v1/cluster`` returned.
+        groups: the groups that ``/v1/groups`` returned.
+        written: end offset by topic and partition, without internal topics.
     """
 
     at: float
@@ -80,7 +80,13 @@ def command(url: str | None, token_file: Path | None, once: bool) -> None:
 
 
 def read_sample(client: ControlClient, now: float) -> Sample:
-    """Read the state of the cluster from the control API. ``now``: the current time in seconds."""
+    """Read the state of the cluster from the control API.
+
+    ``now``: the current time in seconds of a monotonic clock.
+
+    Raises:
+        ControlError: The server cannot be reached, or returns an error.
+    """
     written = {
         (topic["name"], part["partition"]): part["end"]
         for topic in client.pages("/v1/topics")["items"]

@@ -120,9 +120,13 @@ def _forms(rule: str | None, file: Path | None, options: Mapping[str, Any]) -> l
     """Return the rules that the arguments of ``ctl faults add`` describe, in the JSON form of the control API.
 
     Args:
-        rule: The argument RULE: JSON, or ``-`` for stdin; None if it was not given.
-        file: Value of --file; None if it was not given.
-        options: Values of the options for one rule, such as --api, by name.
+        rule: the argument RULE: JSON, or ``-`` for stdin; None if it was not given.
+        file: value of --file; None if it was not given.
+        options: values of the options for one rule, such as --api, by name. They are used if neither ``rule`` nor
+            ``file`` was given.
+
+    Raises:
+        click.UsageError: The file or the JSON text is not valid.
     """
     try:
         if file is not None:

@@ -134,7 +134,7 @@ pass_session = click.make_pass_decorator(Session)
 
 
 def timeout_option(function: F) -> F:
-    """Add the option --timeout-ms to a command that waits for a condition."""
+    """Add the option --timeout-ms to a command that waits for a condition. Its value is the argument ``timeout_ms``."""
     return click.option(
         "--timeout-ms",
         type=click.IntRange(0, LONGEST_WAIT_MS),
