@@ -97,8 +97,9 @@ class Assignor(ABC):
     protocols: Sequence[str] = (EAGER,)
 
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - for subclasses
-        """Return the user data for the next subscription of this member, or None. ``topics``: topics of the
-        subscription.
+        """Return the user data for the next subscription of this member; None for no user data.
+
+        ``topics``: topics of the subscription.
         """
         return None
 

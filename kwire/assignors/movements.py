@@ -56,7 +56,8 @@ class Movements(Generic[_Topic]):
 class _Partitions(Generic[_Topic]):
     """A set of partitions whose first element is the same as in an equal Java HashSet.
 
-    As in Java, the hash table never shrinks.
+    As in Java, the hash table does not shrink while the set has elements. When the last element is removed, the table
+    gets its initial size again, because Java then creates a new set.
     """
 
     def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:

@@ -100,9 +100,10 @@ def _assign_remaining(
 
     Args:
         order: the partitions in processing order.
-        by_partition: members by partition.
+        by_partition: members that have the partition so far, by partition; not updated.
         by_member: partitions by member, which are updated.
-        unfilled: numbers of the members below their desired count.
+        unfilled: numbers of the members below their desired count. Members that reach this count are removed from the
+            list.
         desired: desired number of partitions by member.
         sharing: number of members of each partition.
     """

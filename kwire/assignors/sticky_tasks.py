@@ -2,8 +2,7 @@
 
 An active task goes to the member that had it before, else to a member that had it as a standby task, else to the
 process with the lowest load. A standby task never goes to the process that has its active task. Warm-up tasks are never
-assigned. Source:
-StickyTaskAssignor and ProcessState of Kafka 4.2.
+assigned. Source: StickyTaskAssignor and ProcessState of Kafka 4.2.
 """
 
 from __future__ import annotations

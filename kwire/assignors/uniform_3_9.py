@@ -3,8 +3,7 @@
 The first members in order may have one more partition, regardless of what they own. In heterogeneous groups partitions
 are processed one by one, densest topics first, until no owner of a partition has at least two more partitions than
 another subscriber. Partitions of topics with equal density are processed by partition number, then in the order of a
-HashSet.
-Source: UniformHomogeneousAssignmentBuilder and UniformHeterogeneousAssignmentBuilder of Kafka 3.9.
+HashSet. Source: UniformHomogeneousAssignmentBuilder and UniformHeterogeneousAssignmentBuilder of Kafka 3.9.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from kwire.java import bucket_of, bucket_order, id_partition_hash, table_size, u
 def assign(members: Members, partitions: Partitions, homogeneous: bool | None = None) -> GroupAssignment:
     """Return the target assignment of the group. For the arguments, see ``uniform.assign``.
 
-    Raises: AssignorError if the input is not valid.
+    Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return uniform.assign_homogeneous(members, partitions, first_are_larger=True)

@@ -42,7 +42,15 @@ class Topic:
 
 
 def assign(members: Members, partitions: Partitions) -> GroupAssignment:
-    """Return the target assignment of the group. Raises: AssignorError if the input is not valid."""
+    """Return the target assignment of a group whose members subscribe to different topics: member id -> topic id ->
+    numbers.
+
+    The numbers are partition numbers. Raises: AssignorError for a subscribed topic that is not in ``partitions``.
+
+    Args:
+        members: subscription and current assignment of each member, by member id.
+        partitions: number of partitions by topic id.
+    """
     topics, loads = owned_topics(members, partitions)
     ordered = in_order(topics)
     for topic in ordered:

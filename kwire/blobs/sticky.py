@@ -2,8 +2,7 @@
 
 The bytes do not contain their version. v1 adds the generation (KIP-341). An assignor decodes the bytes as v1. If the
 bytes are not valid v1, it decodes them as v0. If they are not valid v0 either, it treats the member as a member without
-owned partitions. Source:
-StickyAssignor.deserializeTopicPartitionAssignment.
+owned partitions. Source: StickyAssignor.deserializeTopicPartitionAssignment.
 """
 
 from kwire import codec

@@ -92,8 +92,9 @@ def command(
     end, and --interface reads a network interface until Ctrl-C. With --what-if, the results of another assignor are
     shown too.
 
-    A stream is reported in parts, so that memory stays bounded: every so many MINUTES, and after 100,000 calls. Groups
-    continue from part to part. From the second part on, the names of tables and pages end in its number.
+    A stream is reported in parts, so that memory stays bounded: after 100,000 calls, and with --every after so many
+    MINUTES. Groups continue from part to part. From the second part on, the names of tables and pages end in the number
+    of the part.
 
     Damaged parts of a file are skipped. Each damaged part is reported on stderr with its position, and the exit code is
     1. Packets truncated by a snap length count as damage.

@@ -80,7 +80,8 @@ def _decode_weighed(message: type, data: bytes, offset: int, version: int, weigh
 def decode_in_slices(
     message: type, data: bytes, offset: int, version: int, weight: int, size: int
 ) -> Generator[None, None, tuple[Any, int]]:
-    """Decode a message; yield after every ``size`` array elements, so that the caller can do other work.
+    """Decode a message; yield after every ``size`` array elements, so that the caller can do other work. Copied bytes
+    also count as elements (``limits.COPIED_LIKE_AN_ELEMENT``).
 
     The generator finally returns the result of ``decode``. All arguments except ``size`` are those of ``decode``.
     Raises: one of REFUSALS, without error context.
@@ -151,6 +152,9 @@ def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, Non
 def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[..., tuple[Any, int]]:
     """Return the generated reader of one version of a message: a function ``(data, offset) -> (message, end offset)``.
 
+    With the option ``weighed``, the function has a third argument: the maximum memory of the message in bytes. With the
+    option ``sliced``, it is a generator with one more argument: the number of array elements between two yields.
+
     Raises: SchemaError if the message does not have the version.
     """
     source, names = reader.reader_source(_title(message, version), resolve(message, version), options)
@@ -160,7 +164,10 @@ def reader_of(message: type, version: int, options: ReaderOptions) -> Callable[.
 
 @cache
 def writer_of(message: type, version: int, options: WriterOptions) -> Callable[..., Any]:
-    """Return the generated writer of one version: a function that returns the bytes of a message.
+    """Return the generated writer of one version of a message: a function that gets the message and returns its bytes.
+
+    With the option ``sliced``, the function is a generator that finally returns the bytes. Its second argument is the
+    number of array elements between two yields.
 
     Raises: SchemaError if the message does not have the version.
     """

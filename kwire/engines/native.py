@@ -84,7 +84,7 @@ def reader_of(message: type, version: int) -> Callable[..., tuple[Any, int]]:
 
 
 def writer_of(message: type, version: int) -> Callable[[Any], bytes]:
-    """Return the writer of one version: a function that returns the bytes of a message.
+    """Return the writer of one version of a message: a function that gets the message and returns its bytes.
 
     Raises: SchemaError if the message does not have the version.
     """

@@ -14,7 +14,7 @@ The source is straight-line code, and uses these techniques:
   end.
 
 The function is ``(buf, p) -> (value, end)``. With the option ``weighed`` the function is ``(buf, p, left) -> (value,
-end)``, and refuses a message that takes more than ``left`` bytes of memory (limits.weight_limit). With the option
+end)``, and rejects a message that takes more than ``left`` bytes of memory (limits.weight_limit). With the option
 ``sliced`` the function is a generator with one more argument, ``size``: the number of array elements between two
 yields. Copied bytes count as elements (limits.COPIED_LIKE_AN_ELEMENT).
 """

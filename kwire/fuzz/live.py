@@ -263,7 +263,7 @@ class Healthy:
     def trouble(self) -> Trouble | None:
         """Check that the broker accepts a connection, and that the control group and its topic are unchanged.
 
-        Return the failure; None if there is none.
+        Return the first failure; None if the check found no failure.
         """
         try:
             newcomer = Client(self._address, self._offered)

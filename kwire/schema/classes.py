@@ -96,10 +96,9 @@ def _init(fields: Mapping[str, Field]) -> Any:
 
 
 def _methods(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Generate the methods of a dataclass, except the constructor.
+    """Return the methods ``__eq__``, ``__repr__`` and ``__replace__`` of a dataclass, in this order.
 
-    Args:
-        names: names of all slots, with unknown_tags as the last.
+    ``names``: names of all slots, with unknown_tags as the last.
     """
     values: Any = attrgetter(*names) if len(names) > 1 else lambda self: (self.unknown_tags,)
 

@@ -31,9 +31,10 @@ _STALE = {
 
 
 def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that sent invalid commits.
+    """Yield a finding for each member that sent at least ``count`` invalid commits.
 
-    A commit is invalid if the member is fenced, the generation is old, or the partition belongs to a different member.
+    A commit is invalid if the member is fenced or evicted, the generation is old, or the partition belongs to a
+    different member. ``count`` is a threshold in ``limits``.
     """
     by_member: dict[str, list[Row]] = defaultdict(list)
     seen = set()
@@ -70,7 +71,11 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_aborted(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each transactional id whose transactions with commits to this group were aborted."""
+    """Yield a finding for each transactional id with at least ``count`` aborted transactions that contain commits to
+    this group.
+
+    ``count`` is a threshold in ``limits``.
+    """
     by_id: dict[str, list[Row]] = defaultdict(list)
     for row in group.commits:
         if row["transactional"] and row["transactional_id"]:

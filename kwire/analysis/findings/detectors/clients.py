@@ -33,7 +33,11 @@ EXPECTED = {
 
 
 def detect_metadata(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for the longest period in which a client sent many Metadata requests."""
+    """Yield one finding for all windows in which a client sent at least ``per_second`` Metadata requests per second.
+
+    A window is WINDOW_US long. ``per_second`` is a threshold in ``limits``. No finding is yielded without such a
+    window.
+    """
     busy = [
         one
         for one in client.tallies
@@ -55,7 +59,12 @@ def detect_metadata(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_errors(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each error code of each API that a client received in many responses."""
+    """Yield a finding for each error code that is frequent in the responses of an API to a client.
+
+    An error code is frequent if at least ``count`` responses have the error code, and if they are at least the fraction
+    ``share`` of all calls of the API in the windows from the first to the last of these responses. Both are thresholds
+    in ``limits``. The error codes in EXPECTED are ignored.
+    """
     for api, tallies in sorted(_by_api(client).items()):
         errors: dict[int, list[Tally]] = defaultdict(list)
         for one in tallies:
@@ -79,7 +88,13 @@ def detect_errors(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_retries(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each API that a client calls repeatedly without a pause while it receives the same error."""
+    """Yield a finding for each API and error code if a client repeats calls of the API without a pause although they
+    fail.
+
+    In at least one window of WINDOW_US, ``count`` or more responses must have the error code, with at least
+    ``per_second`` of these responses per second. Both are thresholds in ``limits``. The error codes in EXPECTED are
+    ignored.
+    """
     for api, tallies in sorted(_by_api(client).items()):
         dense: dict[int, list[Tally]] = defaultdict(list)
         for one in tallies:
@@ -102,7 +117,10 @@ def detect_retries(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_reconnects(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for a client that opens many short-lived connections."""
+    """Yield a finding if a client opened at least ``count`` short connections within ``window_ms``.
+
+    A connection is short if it ended within ``lived_ms`` of its beginning. All three are thresholds in ``limits``.
+    """
     short = [
         one
         for one in client.connections
@@ -129,7 +147,9 @@ def detect_reconnects(client: ClientView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding if the sum of the throttle times of a client is above the threshold."""
+    """Yield a finding if the sum of the throttle times of a client is at least ``throttle_ms``, a threshold in
+    ``limits``.
+    """
     throttled = [one for one in client.tallies if one.throttle_ms]
     total = sum(one.throttle_ms for one in throttled)
     if total < limits["throttle_ms"]:

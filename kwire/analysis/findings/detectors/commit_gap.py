@@ -21,7 +21,12 @@ _ALIVE = {"heartbeat", "heartbeat_error"}
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that sent no commit for a long time although its partitions had new records."""
+    """Yield a finding for each member that sent no commit for at least ``gap_ms`` although its partitions had new
+    records.
+
+    The time begins with the first new record after a commit. During this time the member must have sent heartbeats, and
+    partitions of the group must have been fetched. ``gap_ms`` is a threshold in ``limits``.
+    """
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in group.commits:
         if row["outcome"] == "committed" and row["member_id"]:

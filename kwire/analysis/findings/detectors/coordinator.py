@@ -21,7 +21,10 @@ from kwire.errorcodes import ErrorCode
 
 
 def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield one finding for all moves of the group's coordinator."""
+    """Yield one finding about all moves of the group's coordinator, and all requests that failed with NOT_COORDINATOR.
+
+    The moves and these requests together must be at least ``count``, a threshold in ``limits``.
+    """
     moves = [row for row in group.events if row["event"] == "coordinator_moved"]
     refused = _with(group, ErrorCode.NOT_COORDINATOR)
     shown = moves or refused
@@ -41,7 +44,11 @@ def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding if requests of the group failed for long because the coordinator was loading or unavailable."""
+    """Yield a finding if requests of the group failed for long because the coordinator was loading or unavailable.
+
+    At least ``count`` requests must have failed, over a time of at least ``lasted_ms``. Both are thresholds in
+    ``limits``.
+    """
     refused = _with(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not refused or len(refused) < limits["count"]:
         return

@@ -31,7 +31,9 @@ CAUSES = {
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each rebalance in which a member did not read for a long time."""
+    """Yield a finding for each rebalance in which a member did not read for at least ``stopped_ms``, a threshold in
+    ``limits``.
+    """
     for row in group.rebalances:
         stopped = row["stw_ms_max"]
         if stopped is None or stopped < limits["stopped_ms"]:

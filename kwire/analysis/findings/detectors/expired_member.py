@@ -39,12 +39,12 @@ def _expired(group: GroupView, *, static: bool) -> Iterator[Finding]:
 
 
 def detect_dynamic(group: GroupView, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield a finding for each dynamic member whose session expired."""
+    """Yield a finding for each dynamic member whose session expired. ``limits`` is not used."""
     return _expired(group, static=False)
 
 
 def detect_static(group: GroupView, limits: Limits) -> Iterator[Finding]:  # noqa: ARG001
-    """Yield a finding for each static member whose session expired."""
+    """Yield a finding for each static member whose session expired. ``limits`` is not used."""
     return _expired(group, static=True)
 
 

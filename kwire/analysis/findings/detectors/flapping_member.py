@@ -24,8 +24,9 @@ Client = tuple[str | None, str | None, str | None]
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each client that returned to the group at least ``returns`` times within ``window_ms``.
 
-    A return is a join after the client left or was evicted. If several members of the client were in the group at the
-    same time, the number of returns is divided by the largest number of these members.
+    A return is a join after the client left or was evicted. ``returns`` and ``window_ms`` are thresholds in ``limits``.
+    If several members of the client were in the group at the same time, the number of returns is divided by the largest
+    number of these members.
     """
     by_client: dict[Client, list[Row]] = defaultdict(list)
     spells = {(row["life"], row["member_id"], row["joined_ts"]): row for row in group.members}

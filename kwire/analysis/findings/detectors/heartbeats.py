@@ -24,7 +24,12 @@ _COMMITS = {"commit", "commit_error"}
 
 
 def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that almost expired: it sent nothing for most of its session timeout."""
+    """Yield a finding for each member that almost expired: it sent nothing for the fraction ``share`` of its session
+    timeout.
+
+    If the session timeout was not captured, ``session_timeout_ms`` is used instead. Both are thresholds in ``limits``.
+    The time in which a member waits for a response to JoinGroup or SyncGroup does not count.
+    """
     for (_, member), row in sorted(group.memberships.items()):
         timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
         worst: tuple[int, Row, Row] | None = None
@@ -53,7 +58,13 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that sends heartbeats at irregular intervals."""
+    """Yield a finding for each member with at least ``late`` late heartbeats.
+
+    A heartbeat is late if its interval is at least ``ratio`` times the usual interval, and at least ``late_ms`` longer
+    than the usual interval. The member must have at least ``count`` intervals. The usual interval is the interval that
+    the broker requests (KIP-848 groups), or else the lower quartile of the member's intervals. ``late``, ``ratio``,
+    ``late_ms`` and ``count`` are thresholds in ``limits``.
+    """
     for (_, member), row in sorted(group.memberships.items()):
         beats = [
             (earlier, later)

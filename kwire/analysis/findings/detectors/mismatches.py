@@ -25,7 +25,10 @@ _REFUSED = {ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.UNSUPPORTED_ASSIGNO
 
 
 def detect_subscriptions(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for the longest period in which members of the group subscribed to different topics."""
+    """Yield a finding for the longest period in which members of the group subscribed to different topics.
+
+    The period must last at least ``lasted_ms``, a threshold in ``limits``.
+    """
     generations: dict[tuple[int, int], list[Row]] = defaultdict(list)
     for row in group.members:
         generations[row["life"], row["generation"]].append(row)
@@ -67,10 +70,11 @@ def detect_subscriptions(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield one finding about the assignors in JoinGroup requests.
+    """Yield at most one finding about the assignors in JoinGroup requests.
 
-    The finding is about requests that failed because the member and the group have no common assignor. Without such
-    requests, the finding is about members of the last generation that offer different assignors.
+    The finding is about requests that failed because the member and the group have no common assignor, if there are at
+    least ``count`` such requests (a threshold in ``limits``). Otherwise, the finding is about members of the last
+    generation that offer different assignors.
     """
     refused = [row for row in group.events if row["event"] == "join_error" and row["error_code"] in _REFUSED]
     if len(refused) >= max(limits["count"], 1):

@@ -22,8 +22,10 @@ from kwire.analysis.findings.views import GroupView, Place, median
 
 
 def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each partition whose committed offset does not advance for long, although the partition has
-    new records and the member commits.
+    """Yield a finding for each partition whose committed offset did not advance for at least ``stuck_ms``.
+
+    The time begins when the partition has a record after the committed offset. During this time the member must have
+    committed offsets of other partitions, or the same offset again. ``stuck_ms`` is a threshold in ``limits``.
     """
     wait = limits["stuck_ms"] * 1000
     times: dict[str | None, list[int]] = defaultdict(list)
@@ -59,8 +61,8 @@ def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]
     Times are microseconds since 1970.
 
     Args:
-        rows: commits of the partition, in order.
-        end: end of the last period.
+        rows: commits of the partition, in order, at least one.
+        end: end of the last period, in microseconds since 1970.
     """
     begin, offset = rows[0]["ts"], rows[0]["offset"]
     for row in rows[1:]:
@@ -71,7 +73,13 @@ def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]
 
 
 def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each partition whose lag is large and has grown."""
+    """Yield a finding for each partition whose lag is at least ``records`` and has grown at least by the factor
+    ``growth``.
+
+    The median lag of the last third of the commits is compared with the median lag of the first third. The partition
+    must have at least ``commits`` commits with a known lag. ``records``, ``growth`` and ``commits`` are thresholds in
+    ``limits``.
+    """
     for place, rows in sorted(group.of_partition.items()):
         lags = [(row["ts"], row["lag"]) for row in rows if row["lag"] is not None]
         if len(lags) < limits["commits"]:
@@ -96,7 +104,11 @@ def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each partition that receives far more records than the median of the topic's partitions."""
+    """Yield a finding for each partition that receives far more records than the remaining partitions of its topic.
+
+    The partition must have at least ``records`` new records, and at least ``ratio`` times the median of the remaining
+    partitions. The topic must have at least ``partitions`` partitions. All three are thresholds in ``limits``.
+    """
     by_topic: dict[str, list[tuple[int, Place, int, int]]] = defaultdict(list)
     for place in {*group.marks, *group.of_partition}:
         seen = [*group.marks.get(place, ())]

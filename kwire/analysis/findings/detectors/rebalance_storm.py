@@ -22,9 +22,11 @@ FOLLOW_UPS = {"revocation"}  # the second half of a cooperative rebalance
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for the time window with the most rebalances, if it has as many as the threshold.
+    """Yield a finding for the time window of ``window_ms`` with the most rebalances, if it has at least ``count`` of
+    them.
 
-    A rebalance does not count if its trigger is a client that joins for the first time, or leaves and does not return.
+    ``window_ms`` and ``count`` are thresholds in ``limits``. A rebalance does not count if its trigger is a client that
+    joins for the first time, a client that leaves and does not return, or a revocation in a cooperative rebalance.
     """
     known: set[tuple[str | None, str | None]] = set()
     last_joins: dict[tuple[str | None, str | None], int] = {}

@@ -18,10 +18,10 @@ from kwire.analysis.findings.views import GroupView
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each generation whose leader took long to assign partitions.
+    """Yield a finding for each generation whose leader took at least ``took_ms`` to assign partitions.
 
     The measured time begins with the JoinGroup response to the leader, and ends with the SyncGroup request of the
-    leader.
+    leader. ``took_ms`` is a threshold in ``limits``.
     """
     received: dict[tuple[str, int], tuple[int, int]] = {}
     for event in group.events:

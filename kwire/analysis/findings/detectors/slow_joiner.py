@@ -20,7 +20,11 @@ from kwire.errorcodes import ErrorCode
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that delayed a rebalance, so that the remaining members waited."""
+    """Yield a finding for each member that delayed a rebalance, so that the remaining members waited for at least
+    ``wait_ms``.
+
+    ``wait_ms`` is a threshold in ``limits``.
+    """
     for row in group.rebalances:
         if row["protocol"] == CLASSIC:
             yield from _classic(group, row, limits["wait_ms"] * 1000)
@@ -30,7 +34,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
     """Yield findings for a rebalance of a classic group, in which members wait for each other to send JoinGroup.
 
-    The join phase ends when all members of the previous generation have sent JoinGroup, or with the timeout.
+    The join phase ends when all members of the previous generation have sent JoinGroup, or with the timeout. The
+    findings are about the last member that joined, and about members that did not join at all.
 
     Args:
         group: the group.

@@ -20,7 +20,12 @@ POLL_TIMEOUT = "poll timeout"  # in the reason of a LeaveGroup (KIP-800)
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that exceeded, or almost exceeded, its ``max.poll.interval.ms``."""
+    """Yield a finding for each member that exceeded, or almost exceeded, its ``max.poll.interval.ms``.
+
+    A member exceeded the interval if the reason in its LeaveGroup request says so. A member almost exceeded the
+    interval if it fetched nothing for at least the fraction ``share`` of the interval while it sent heartbeats.
+    ``share`` is a threshold in ``limits``.
+    """
     for (life, member), row in sorted(group.memberships.items()):
         limit = row["rebalance_timeout_ms"]
         events = group.of_member.get(member, ())

@@ -20,7 +20,11 @@ from kwire.analysis.findings.views import TransactionView
 
 
 def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
-    """Yield one finding for all requests that failed because their producer was fenced."""
+    """Yield one finding for all requests that failed because their producer was fenced, if there are at least
+    ``count``.
+
+    ``count`` is a threshold in ``limits``.
+    """
     fenced = [one for one in view.steps if one.kind == FENCED]
     if len(fenced) < limits["count"]:
         return
@@ -41,7 +45,12 @@ def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
 
 
 def detect_hanging(view: TransactionView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each transaction that was open for a long time, or whose producer ended without ending it."""
+    """Yield a finding for each transaction that was open for too long, or that its producer did not end.
+
+    A transaction is open for too long after the fraction ``share`` of its timeout. ``timeout_ms`` is used for a timeout
+    that was not captured. Both are thresholds in ``limits``. A producer did not end a transaction if its connections
+    were closed while the transaction was open.
+    """
     timeout = limits["timeout_ms"]
     opened: Step | None = None
     for step in view.steps:

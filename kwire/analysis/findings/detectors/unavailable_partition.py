@@ -22,9 +22,10 @@ from kwire.analysis.findings.views import GroupView, Place
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each rebalance in which an assigned partition was not fetched for a long time.
+    """Yield a finding for each rebalance in which an assigned partition was not fetched for at least ``unread_ms``.
 
-    The time without a fetch may begin before the rebalance and end after it.
+    The time without a fetch may begin before the rebalance and end after it. ``unread_ms`` is a threshold in
+    ``limits``.
     """
     clients = {(row["client_id"], row["host"]) for row in group.members}
     spans: dict[Place, list[FetchSpan]] = defaultdict(list)
