@@ -117,8 +117,8 @@ class AffectedRequests:
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:
-        """Return the entries of a connection that are still in progress: requests to which a fault rule was applied,
-        and the connection itself if a rule was applied to it.
+        """Return the entries of a connection that remain after the response to a request: requests whose response is
+        sent slowly or has muted the connection, and the connection itself if a rule was applied to it.
 
         ``number``: number of the connection.
         """

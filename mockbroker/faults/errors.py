@@ -291,7 +291,7 @@ class ErrorInjection:
         Return None for any other field.
 
         Args:
-            answer: Describes how the response answers the struct.
+            answer: Description of the response struct.
             requested: The struct in the request.
             name: Name of the field in the response.
         """
@@ -307,7 +307,7 @@ class ErrorInjection:
         The generator yields after about every SLICE elements, so that other requests are handled in between.
 
         Args:
-            answer: Describes how the response answers the struct.
+            answer: Description of the response struct.
             requested: The struct in the request.
             marks: Node of the struct in the tree of marked elements.
             response: The struct in the response.
@@ -361,7 +361,7 @@ class ErrorInjection:
         The method is used for responses with elements that the request does not list.
 
         Args:
-            answer: Describes how the response answers the struct.
+            answer: Description of the response struct.
             response: The response struct.
             around: Names in the structs that contain ``response``, such as the topic name: kind of name -> name.
         """
@@ -388,7 +388,7 @@ class ErrorInjection:
         """Return the names that an element of the response contains, such as the topic name: kind of name -> name.
 
         Args:
-            answer: Describes how the response answers the element.
+            answer: Description of the response element.
             item: The element.
         """
         values: dict[str, Value] = {}
@@ -439,7 +439,7 @@ def _without(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int
     The generator yields after about every SLICE elements, so that other requests are handled in between.
 
     Args:
-        answer: Describes how the response answers the struct.
+        answer: Description of the response struct.
         requested: The struct in the request.
         marks: Node of the struct in the tree of marked elements.
         numbers: Counter of the elements, which decides when to yield.

@@ -179,7 +179,7 @@ OF_ALL_PARTITIONS = frozenset({"corrupt_values", "schema_id", "duplicate_records
 
 
 def _complete(records: bytes) -> Iterator[RecordSet]:
-    """Yield the complete batches of a records field, up to the first invalid one."""
+    """Yield the complete batches of a records field that precede the first invalid batch."""
     with suppress(DecodeError):
         yield from read(records)
 

@@ -279,14 +279,14 @@ def _record_edits(frame: bytes, sites: Sites, form: str, values: _Values, affect
 
 
 def _records_fields(frame: bytes, sites: Sites, affects: Affects | None) -> Generator[None, None, list[Site]]:
-    """Return the records fields of the affected partitions that are not empty.
+    """Return the non-empty records fields of the affected partitions.
 
     In the frame, the topic (name, or id in versions with ids) and the index of a partition precede its records.
 
     Args:
-        frame: The response frame.
-        sites: Positions of the fields.
-        affects: Function that returns whether a topic and partition are affected; None for all.
+        frame: the response frame.
+        sites: positions of the fields.
+        affects: function that returns whether a topic and partition are affected; None for all.
     """
     topic: str | UUID = ""
     partition, fields, count = -1, [], SliceCounter()

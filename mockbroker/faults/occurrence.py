@@ -13,12 +13,12 @@ class Counters:
     Random decisions are seeded, so the same rule and the same requests always lead to the same decisions.
 
     Args:
-        occurrence: The part of the rule that says to which requests it is applied.
+        occurrence: the settings that limit how often the rule is applied.
 
     Attributes:
-        matched: Number of requests that matched the rule.
-        applied: Number of requests to which the rule was applied.
-        ended: Whether the rule has ended, so that it is applied to no further request.
+        matched: number of requests that matched the rule.
+        applied: number of requests to which the rule was applied.
+        ended: whether the rule has ended, so that it is applied to no further request.
     """
 
     def __init__(self, occurrence: Occurrence) -> None:
@@ -34,7 +34,7 @@ class Counters:
         return self.ended or (self._occurrence.times is not None and self.applied >= self._occurrence.times)
 
     def record_match(self) -> bool:
-        """Count a matching request; return whether the rule applies to it."""
+        """Count a matching request. Return True, and count an application, if the rule applies to the request."""
         self.matched += 1
         after_skip = self.matched - self._occurrence.skip - 1
         if after_skip < 0 or after_skip % self._occurrence.every or not self._is_drawn() or self.exhausted:

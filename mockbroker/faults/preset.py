@@ -31,11 +31,11 @@ class StopBroker:
 class FreezeMetadata:
     """The cluster change that makes a broker return outdated metadata until the change ends.
 
-    When the change begins, the broker loses the leadership of its partitions.
+    When the change begins, the broker loses the leadership of its partitions of the given topics.
 
     Attributes:
-        node: Id of the broker; None for the leader of the first partition.
-        topic: Glob for topics: the broker loses the leadership of their partitions.
+        node: id of the broker; None for the leader of the first partition of these topics that has a live follower.
+        topic: glob for the names of the topics.
     """
 
     node: int | None

@@ -668,9 +668,10 @@ class FaultStage(Stage):
         return Admission(how, name)
 
     def _admit_later(self, entry: Affected) -> Effects:
-        """Return the effects on a delayed connection whose delay is over, such as closing it.
+        """Carry out the action of a rule on a connection whose delay is over. Return the effects, such as closing the
+        connection.
 
-        ``entry``: the connection, with the applied rule.
+        The result is [] if the connection remains muted. ``entry``: the connection, with the applied rule.
         """
         admission = self._admission(entry)
         if admission.how == "mute":

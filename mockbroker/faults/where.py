@@ -25,10 +25,10 @@ def compile_where(text: str) -> Callable[[dict[str, Any]], bool]:
 
 
 def unknown_fields(text: str, keys: Collection[int]) -> list[str]:
-    """Return the fields in a filter that do not exist in the requests of any of these APIs, such as ``topics.nme``.
+    """Return the fields in a filter, such as ``topics.nme``, that do not exist in the requests of any of the APIs.
 
     Args:
-        text: The filter, which must be valid.
+        text: the filter, which must be valid.
         keys: API keys.
     """
     known = {""} | {path for key in keys for path, _ in fields_of(APIS[key].request)}

@@ -22,8 +22,9 @@ class CleanableLog:
         until: base offset of the first segment that may not be compacted yet.
         segments: number of segments before ``until``.
         clean_bytes: bytes of the segments before ``first_dirty``.
-        dirty_bytes: bytes of the segments from ``first_dirty`` to ``until``.
-        overdue: whether a record after ``first_dirty`` is older than max.compaction.lag.ms.
+        dirty_bytes: bytes of the segments from the one with ``first_dirty`` to the last one before ``until``.
+        overdue: whether a closed segment from ``first_dirty`` on began longer ago than max.compaction.lag.ms, by the
+            timestamp of its first batch.
     """
 
     first_dirty: int

@@ -30,8 +30,11 @@ def compaction(
     """Compact a part of a partition's log. After each batch, yield the processing cost of the batch, as a number of
     bytes.
 
+    At the end, the new segments replace the old segments, and ``cleaned_until`` and ``aborted`` of the partition are
+    updated.
+
     Batches that are appended during the compaction are not changed. If records are deleted from the log during the
-    compaction, or another compaction replaces its segments, the log remains as it is.
+    compaction, or a different compaction replaces segments, the log remains as it is.
 
     Args:
         partition: the partition.
@@ -108,8 +111,8 @@ class _LatestRecords:
 
     Attributes:
         offsets: offset of the latest record, by key.
-        superseded: batches in which each record was superseded by a later record with the same key, by last offset.
-            They need not be decoded again.
+        superseded: last offsets of batches without a record to retain: each record has no key, or a later record has
+            the same key. These batches need not be decoded again.
     """
 
     def __init__(self, first_dirty: int) -> None:
@@ -198,7 +201,7 @@ class _Transactions:
         self._committed: set[int] = set()
 
     def read_batch(self, batch: Batch) -> bool:
-        """Return whether a batch belongs to an aborted transaction."""
+        """Read the next batch of records; return whether the batch belongs to an aborted transaction."""
         self._begin_until(batch.last_offset)
         if not batch.transactional:
             return False
@@ -209,9 +212,9 @@ class _Transactions:
         return False
 
     def read_marker(self, batch: Batch) -> bool:
-        """Return whether a transaction marker can be removed.
+        """Read the next transaction marker; return whether the marker can be removed.
 
-        This is the case if none of the batches read before belongs to the marker's transaction.
+        A marker can be removed if none of the batches read before belongs to the marker's transaction.
         """
         self._begin_until(batch.last_offset)
         kind = next((record.type for record in control_records(batch)), None)
@@ -259,8 +262,10 @@ class _Cleaner:
         self._producers: dict[int, Producer] = {each.producer_id: each for each in partition.producers}
 
     def retained(self, batch: Batch) -> Batch | None:
-        """Return the batch as it is stored after compaction: with the retained records only. Return None if it is
+        """Return the batch as it is stored after compaction, with the retained records only; None if the batch is
         deleted.
+
+        The method must be called for all batches in order, because it tracks their transactions.
         """
         horizon = batch.delete_horizon
         if batch.control:

@@ -84,8 +84,9 @@ def apply(
         configs: configurations before the changes.
         changes: the changes, in order.
         definitions: definitions of all configurations of the resource, by name.
-        not_a_list: function that returns the error of an APPEND or SUBTRACT to a configuration that is not a list.
-        unknown_operation: function that returns the error of an unknown operation.
+        not_a_list: function that gets an APPEND or SUBTRACT to a configuration that is not a list, and the definition
+            of the configuration, and returns the error.
+        unknown_operation: function that gets a change with an unknown operation, and returns the error.
     """
     if refusal := structural_refusal(changes):
         return refusal

@@ -73,9 +73,9 @@ def value_range(least: float | None = None, most: float | None = None) -> Check:
 
 
 def one_of(*words: str) -> Check:
-    """Return a function that checks whether a text, or each item of a list, is one of these words.
+    """Return a function that checks whether a text, or each item of a list, is one of ``words``.
 
-    The function raises ConfigError if it is not.
+    The function raises ConfigError for any other text or item.
     """
 
     def check(name: str, value: Value) -> None:
@@ -119,7 +119,8 @@ class TopicConfig:
     Attributes:
         default: default value as text.
         type: number of the configuration's type in DescribeConfigs, such as 2 for STRING.
-        check: function that raises ConfigError for an invalid parsed value; None if every value of the type is valid.
+        check: function that gets the name and the parsed value, and raises ConfigError for an invalid value; None if
+            every value of the type is valid.
         synonym: broker setting whose value, if it is set, replaces the default; None without such a setting.
     """
 
@@ -192,6 +193,8 @@ def topic_configs(release: Release) -> Mapping[str, TopicConfig]:
 def sources(configs: Configs, name: str, settings: Settings, release: Release) -> list[ConfigSource]:
     """Return the values of a topic configuration from all sources: first the topic, then the brokers. The first is
     effective.
+
+    The list is empty if the topic has no value and no broker setting replaces the default.
 
     Args:
         configs: configurations that are set on the topic itself.

@@ -140,7 +140,10 @@ def configs_error(configs: Mapping[str, str], resource: str, release: Release, c
 
 
 def _values(configs: Mapping[str, str], release: Release) -> Iterator[tuple[str, Value]]:
-    """Yield each setting in ``configs`` with its parsed value. Raises: ValueError for an invalid value."""
+    """Check the values in ``configs``, and yield each known setting with its parsed value.
+
+    Unknown settings are skipped. Settings of one listener are only checked. Raises: ValueError for an invalid value.
+    """
     known = release_settings(release.quirks.configs_before_4_0)
     for name, text in configs.items():
         base = base_name(name) if name.startswith(BY_LISTENER) else name

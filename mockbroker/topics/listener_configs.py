@@ -1,10 +1,10 @@
-"""The check of settings that apply to all listeners against the dynamic settings of one listener.
+"""The check of a change of broker settings against the dynamic settings of each open listener. The functions are pure.
 
-The functions are pure.
+Kafka rejects a change of a setting that applies to all listeners while a listener has a dynamic setting that cannot be
+changed while the listener is open. Kafka compares the dynamic settings of the listener with the static settings. So a
+dynamic setting from an earlier request counts too.
 
-Kafka rejects a change of a setting of all listeners while a listener has dynamic settings that it cannot apply. Source:
-Kafka's DynamicListenerConfig.validateReconfiguration, as recorded in fixtures/keystores.json. It compares the settings
-of each open listener with the static settings, so a setting that an earlier request has set counts too.
+Source: Kafka's DynamicListenerConfig.validateReconfiguration, as recorded in fixtures/keystores.json.
 """
 
 from __future__ import annotations

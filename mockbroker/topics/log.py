@@ -27,7 +27,7 @@ class StoredBatch:
         base_offset: offset of the first record.
         last_offset: offset of the last record.
         max_timestamp: largest timestamp, milliseconds since 1970.
-        position: number of bytes of the log before this batch.
+        position: number of bytes of the log before this batch, deleted batches included.
         data: the encoded batch.
     """
 
@@ -96,7 +96,7 @@ class PartitionLog:
         end: log end offset, which is also the high watermark; UNKNOWN_END in a proxy that has not learned it yet.
         listener: listener that the log calls after each change; None for a log in memory only.
         limits: limits of a segment, such as its maximum size; a new value applies from the next append on.
-        segments: the segments, the active one last; empty if the log has never had a batch, or all were deleted.
+        segments: the segments, the active one last; empty if the log has never had a batch.
     """
 
     def __init__(self, listener: LogListener | None = None) -> None:
@@ -358,8 +358,8 @@ class PartitionLog:
         return self._bases[index] if index < len(self._bases) else self.end
 
     def at_timestamp(self, timestamp: int) -> tuple[int, int] | None:
-        """Return offset and timestamp of the first record whose timestamp is at least ``timestamp``; None if there is
-        none.
+        """Return offset and timestamp of the first record whose timestamp is at least ``timestamp``; None if all are
+        earlier.
 
         ``timestamp``: milliseconds since 1970.
 

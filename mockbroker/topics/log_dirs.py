@@ -33,11 +33,11 @@ class LogDirs:
     """The log directories of the brokers of a cluster. All brokers have the same directories.
 
     Args:
-        paths: Absolute paths of the directories.
+        paths: absolute paths of the directories.
 
     Attributes:
-        paths: Absolute paths of the directories, without duplicates.
-        future: Replica -> directory to which the replica is being moved.
+        paths: absolute paths of the directories, without duplicates; only IN_MEMORY if no path was given.
+        future: replica -> directory to which the replica is being moved.
     """
 
     def __init__(self, paths: Sequence[str]) -> None:

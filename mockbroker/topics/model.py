@@ -210,7 +210,7 @@ class Partition:
         return ErrorCode.NONE
 
     def end_open_transaction(self, producer: Producer, timestamp: int, *, committed: bool, fence: bool) -> None:
-        """End the transaction that a producer has open in this partition.
+        """Append the marker that ends the open transaction of a producer in this partition.
 
         Args:
             producer: state of the producer.
@@ -548,7 +548,11 @@ class ClusterState:
         self.changed()
 
     def changed(self) -> None:
-        """Notify the storage of a change of leaders, leader epochs, ACLs or SCRAM credentials."""
+        """Notify the storage of a change for which neither ``Storage.created`` nor ``Storage.deleted`` is called.
+
+        Such changes are configurations, leaders, leader epochs, ACLs and SCRAM credentials. Without a storage, do
+        nothing.
+        """
         if self.storage is not None:
             self.storage.changed()
 
@@ -603,8 +607,8 @@ class ClusterState:
     def in_sync(self, partition: Partition) -> list[int]:
         """Return the broker ids of the in-sync replicas (ISR) of a partition.
 
-        These are the replicas on running brokers, without replicas that are catching up. If no broker is running, the
-        last replica remains in the ISR, as in Kafka.
+        These are the replicas on running brokers, without replicas that are catching up. If the ISR would then be
+        empty, the last replica that is not catching up remains in the ISR, as in Kafka.
         """
         if in_sync := self.electable(partition):
             return in_sync
@@ -657,8 +661,9 @@ class ClusterState:
         return stale
 
     def unregister(self, node: int) -> None:
-        """Remove the registration of a stopped broker. A start of the broker registers it again. ``node``:
-        broker id.
+        """Remove the registration of a stopped broker. A start of the broker registers it again.
+
+        ``node``: broker id.
         """
         self.unregistered.add(node)
         self.epoch += 1

@@ -24,11 +24,13 @@ class Reassignment:
 
 
 def merged(current: Sequence[int], target: Sequence[int]) -> tuple[list[int], Reassignment]:
-    """Return the replicas of a partition while it is reassigned (current and new replicas), and the reassignment.
+    """Return the replicas of a partition while it is reassigned, and the reassignment.
+
+    The replicas are the target replicas, followed by the replicas that will be removed.
 
     Args:
-        current: Broker ids of the current replicas.
-        target: Broker ids of the replicas after the reassignment.
+        current: broker ids of the current replicas.
+        target: broker ids of the replicas after the reassignment.
     """
     removing = sorted(set(current) - set(target))
     return [*target, *removing], Reassignment(tuple(sorted(set(target) - set(current))), tuple(removing))

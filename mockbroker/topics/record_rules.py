@@ -132,7 +132,7 @@ class Rejection:
     Attributes:
         error: error code.
         text: error message; None for Kafka's default message.
-        records: index and error message of each invalid record.
+        records: index in the batch and error message of the first invalid records, at most MAX_RECORD_ERRORS.
     """
 
     error: ErrorCode
