@@ -115,7 +115,7 @@ class RecordedTable(dict[K, V]):
         return super().pop(key, *default)
 
     def popitem(self) -> tuple[K, V]:
-        """Remove the last entry, record the change, and return it."""
+        """Remove the entry that was added last, record the change, and return the key and value of the entry."""
         key, value = super().popitem()
         self._changes.add(self._field, key)
         return key, value

@@ -112,8 +112,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def is_deletable(self) -> bool:
-        """Return whether the coordinator may delete the group automatically, after its offsets were deleted or have
-        expired.
+        """Whether the coordinator may delete the group, after the group's offsets were deleted or have expired.
 
         Such a group has no members, no pending members, no committed offsets and no pending transactional offsets.
         """
@@ -127,7 +126,7 @@ class CoordinatedGroup(Recorded, ABC):
 
 @dataclass(frozen=True, slots=True)
 class RegisterGroup:
-    """The effect that registers a new group, or replaces the group with the same id. ``group``: the group."""
+    """The effect that registers a new group, or replaces the group with the same id. ``group``: the new group."""
 
     group: CoordinatedGroup
 

@@ -262,13 +262,15 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def receive(self, group: G, event: Any, context: Context, now: float) -> GroupEffects:
-        """Handle an event in a group of this type, and return the effects.
+        """Handle an event in a group of this type.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            event: The event.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the event.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
 
         Raises: Refused if the request gets an error response.
         """
@@ -277,16 +279,18 @@ class GroupType(ABC, Generic[G]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Any, context: Context, now: float
     ) -> GroupEffects:
-        """Handle an event for a group id without a group of this type, and return the effects.
+        """Handle an event for a group id without a group of this type.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         A new group may be among the effects.
 
         Args:
-            group_id: The group id.
-            other: The group of another type with this id; None if no group exists.
-            event: The event.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group_id: the group id.
+            other: the group of another type with this id; None if no group exists.
+            event: the event.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
 
         Raises:
             Refused: The event is answered with an error.
@@ -294,27 +298,29 @@ class GroupType(ABC, Generic[G]):
 
     @abstractmethod
     def administer(self, group: G, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member or start a rebalance, as the control API requests, and return the effects.
+        """Evict a member or start a rebalance, as the control API requests.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         If the member is unknown, or the group of a rebalance has no members, nothing changes, and the result is empty.
 
         Args:
-            group: The group.
-            event: The request of the control API.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the request of the control API.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
 
     @abstractmethod
     def tick(self, group: G, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects.
+        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
 
         After the call, no deadline is due, unless the group divides its work into several calls and has work left.
 
         Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
 
     def delete_topics(self, group: G, topics: Collection[Topic]) -> None:  # noqa: ARG002
@@ -351,11 +357,13 @@ class GroupType(ABC, Generic[G]):
         return []
 
     def load(self, group: G, now: float) -> Effects:  # noqa: ARG002
-        """Update a group after it was loaded from its records, for example by a rebalance. Return the effects.
+        """Update a group after it was loaded from its records, for example by a rebalance.
+
+        Return the effects: responses and journal events.
 
         Args:
-            group: The group.
-            now: The current time in seconds.
+            group: the group.
+            now: the current time in seconds.
         """
         return []
 
@@ -387,11 +395,11 @@ class GroupType(ABC, Generic[G]):
         """
 
     def keys_to_delete(self, group: G, image: Image) -> Iterable[bytes]:  # noqa: ARG002
-        """Return the keys for which tombstones are written when a group is deleted.
+        """Return the encoded keys for which tombstones are written when a group is deleted.
 
         Args:
-            group: The group.
-            image: The group's last written records.
+            group: the group.
+            image: the group's last written records: encoded key -> encoded value.
         """
         return image
 
@@ -442,9 +450,9 @@ class GroupType(ABC, Generic[G]):
         """Return the error of an OffsetFetch by a member, or NONE if the request is valid.
 
         Args:
-            group: The group.
-            member_id: Member id in the request; None if there is none.
-            epoch: Member epoch in the request; negative if there is none.
+            group: the group.
+            member_id: member id in the request; None if the request has no member id.
+            epoch: member epoch in the request; negative if the request has no member epoch.
         """
         return ErrorCode.NONE
 

@@ -26,7 +26,8 @@ class EpochGroup(CoordinatedGroup):
     """A group whose target assignments are numbered by a group epoch.
 
     Attributes:
-        epoch: Group epoch, which is incremented when a new target assignment is necessary.
+        FIRST_EPOCH: group epoch that follows epoch 0 of a new group.
+        epoch: group epoch, which is incremented when a new target assignment is necessary.
     """
 
     FIRST_EPOCH: ClassVar[int] = 1
@@ -98,26 +99,30 @@ class EpochGroupType(GroupType[E]):
 
     @abstractmethod
     def evict(self, group: E, member: Any, reason: str, context: Context, now: float) -> GroupEffects:
-        """Remove a member, and start a new group epoch. Return the effects.
+        """Remove a member, and start a new group epoch.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            member: The member.
-            reason: Why the member is evicted.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            member: the member.
+            reason: why the member is evicted.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
 
     def administer(self, group: E, event: AdminEvent, context: Context, now: float) -> GroupEffects:
-        """Evict a member, or start a new group epoch, as the control API requests. Return the effects.
+        """Evict a member, or start a new group epoch, as the control API requests.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         The next heartbeat computes the target assignment.
 
         Args:
-            group: The group.
-            event: The eviction or the rebalance.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the eviction or the rebalance.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         match event:
             case Evict(member_id, reason):

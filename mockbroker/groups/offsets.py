@@ -43,10 +43,11 @@ class Offsets:
     If an offset is committed both with and without a transaction, the later request wins.
 
     Attributes:
-        committed: Committed offsets by topic and partition.
-        pending_transactional: Offsets of open transactions by producer id, each with its sequence number.
-        unwritten: Partitions whose offset was stored or deleted since the last write.
-        unwritten_transactional: Transactional offsets that are not written yet, by producer id and epoch.
+        committed: committed offsets by topic and partition.
+        pending_transactional: offsets of open transactions, by producer id, topic and partition. Each is a pair of a
+            sequence number and the offset. Sequence numbers order all commits of the group.
+        unwritten: partitions whose offset was stored or deleted since the last write.
+        unwritten_transactional: transactional offsets that are not written yet, by producer id and epoch.
 
     Source: Kafka's OffsetMetadataManager.
     """
@@ -60,7 +61,10 @@ class Offsets:
     _last_sequence: int = 0
 
     def copy(self) -> Offsets:
-        """Return a copy without transactional offsets, for an OffsetFetch that reads many offsets in several parts."""
+        """Return a copy of the committed offsets, for an OffsetFetch that reads many offsets in several parts.
+
+        The copy contains no transactional offsets, but ``is_unstable`` also works for the copy.
+        """
         return Offsets(dict(self.committed), _open_transactions=dict(self._open_transactions))
 
     def store(self, topic: str, partition: int, committed: Committed) -> None:
@@ -145,7 +149,7 @@ class Offsets:
     def delete(self, topic: str, partition: int) -> None:
         """Delete the committed offset of a partition, and its pending offsets in open transactions.
 
-        Both may be missing.
+        A partition without offsets is not an error.
         """
         self.committed.pop((topic, partition), None)
         self._sequences.pop((topic, partition), None)

@@ -55,15 +55,17 @@ class Groups(dict[str, CoordinatedGroup]):
     # --- requests and time ---
 
     def receive(self, group_id: str, event: object, now: float) -> Effects:
-        """Pass an event to a group, and return the effects. If the group does not exist, the event may create it.
+        """Pass an event to a group. If the group does not exist, the event may create it.
+
+        Return the effects: responses and journal events.
 
         An AdminEvent (an eviction or a rebalance) applies to groups of all types. It has no effect if the group does
         not exist.
 
         Args:
-            group_id: Group id.
-            event: The event.
-            now: The current time in seconds.
+            group_id: group id.
+            event: the event.
+            now: the current time in seconds.
 
         Raises: Refused if the request gets an error response.
         """
@@ -81,7 +83,10 @@ class Groups(dict[str, CoordinatedGroup]):
         return self._apply(group, group_type.receive_without_group(group_id, group, event, context, now))
 
     def tick(self, group_id: str, now: float) -> Effects:
-        """Handle the due timers of a group, and return the effects. ``now``: the current time in seconds."""
+        """Handle the due timers of a group. ``now``: the current time in seconds.
+
+        Return the effects: responses and journal events.
+        """
         group = self[group_id]
         return self._apply(group, self.types.of(group).tick(group, self.context, now))
 
@@ -143,11 +148,13 @@ class Groups(dict[str, CoordinatedGroup]):
         return group
 
     def delete_on_request(self, group_id: str, now: float) -> ErrorCode:
-        """Delete a group without members for an administrator. Return NONE, or the error of the request.
+        """Delete a group for an administrator. Return NONE, or the error of the request if the group is not deleted.
+
+        The group must exist, and must have no members.
 
         Args:
-            group_id: The group id.
-            now: The current time in seconds.
+            group_id: the group id.
+            now: the current time in seconds.
         """
         group = self[group_id]
         error = self.types.of(group).prepare_deletion(group, self.context, now)
@@ -198,12 +205,13 @@ class Groups(dict[str, CoordinatedGroup]):
     def commit_error(self, group: CoordinatedGroup, event: Commit, now: float) -> ErrorCode:
         """Return the error of an OffsetCommit, or NONE if the request is valid.
 
-        An accepted commit renews the session of a classic member.
+        An accepted commit renews the session of a classic member. After the result NONE, the caller must store the
+        offsets.
 
         Args:
-            group: The group.
-            event: The request.
-            now: The current time in seconds.
+            group: the group.
+            event: the request.
+            now: the current time in seconds.
         """
         error = self.types.of(group).commit_error(group, event, now)
         self._schedule(group)

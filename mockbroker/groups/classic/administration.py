@@ -11,12 +11,14 @@ from mockbroker.groups.events import AdminEvent, Evict, Rebalance
 
 
 def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
-    """Evict a member of the group or start a rebalance, depending on ``event``. Return the effects.
+    """Evict a member of the group or start a rebalance, depending on ``event``.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The eviction or the rebalance.
-        now: The current time in seconds.
+        group: the group.
+        event: the eviction or the rebalance.
+        now: the current time in seconds.
     """
     match event:
         case Evict():
@@ -26,15 +28,17 @@ def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
 
 
 def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
-    """Remove a member or an unused member id, and return the effects. An unknown member id has no effect.
+    """Remove a member or an unused member id. An unknown member id has no effect.
+
+    Return the effects: responses and journal events.
 
     Pending requests of the member are answered with UNKNOWN_MEMBER_ID, even a SyncGroup. (When a member leaves, its
     SyncGroup is not answered. But an evicted client is still running.)
 
     Args:
-        group: The group.
-        event: The eviction.
-        now: The current time in seconds.
+        group: the group.
+        event: the eviction.
+        now: the current time in seconds.
     """
     if event.member_id in group.pending_members:
         note = membership.remove_and_note_pending_id(group, EventKind.EXPIRE, event.member_id, event.reason)

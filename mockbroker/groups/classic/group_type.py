@@ -62,13 +62,13 @@ class ClassicType(GroupType[ClassicGroup]):
         return ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
 
     def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> GroupEffects:
-        """Handle a request, and return the effects.
+        """Handle a request, and return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            event: The request.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the request.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         if isinstance(event, Join) and _exceeds_pending_members(event, context):
             return [_join_refused(event)]
@@ -77,17 +77,19 @@ class ClassicType(GroupType[ClassicGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a JoinGroup without member id, and reject other requests. Return the effects.
+        """Create the group for a JoinGroup without member id, and reject other requests.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         The new group replaces ``other`` if ``other`` is empty and its type allows this (``is_replaced_by``). Then the
         new group keeps the committed offsets. Else the JoinGroup gets the error INCONSISTENT_GROUP_PROTOCOL.
 
         Args:
-            group_id: The group id.
-            other: The group of another type with this id; None if no group exists.
-            event: The request.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group_id: the group id.
+            other: the group of another type with this id; None if no group exists.
+            event: the request.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         if not isinstance(event, Join):
             return machine.receive_without_group(event)
@@ -104,23 +106,25 @@ class ClassicType(GroupType[ClassicGroup]):
         return [RegisterGroup(group), *machine.receive(group, event, now)]
 
     def administer(self, group: ClassicGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Evict a member or start a rebalance, and return the effects.
+        """Evict a member or start a rebalance.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            event: The eviction or the rebalance that the control API requests.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the eviction or the rebalance that the control API requests.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return administration.administer(group, event, now)
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects.
+        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return timers.tick(group, context.join_settle, now)
 
@@ -134,11 +138,13 @@ class ClassicType(GroupType[ClassicGroup]):
         return phases.fail_pending_requests(group, ErrorCode.NOT_COORDINATOR)
 
     def load(self, group: ClassicGroup, now: float) -> Effects:
-        """Start a rebalance if the group has more members than group.max.size. Return the effects.
+        """Start a rebalance if the group has more members than group.max.size.
+
+        Return the effects: responses and journal events.
 
         Args:
-            group: The group.
-            now: The current time in seconds.
+            group: the group.
+            now: the current time in seconds.
         """
         if len(group.members) <= group.max_size:
             return []
@@ -173,13 +179,14 @@ class ClassicType(GroupType[ClassicGroup]):
         return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
-        """Return the key of the group record, to delete it.
+        """Return the encoded keys for which tombstones are written when a group is deleted.
 
-        In Kafka 4, a group that has only offsets also gets the tombstone.
+        This is the key of the group record, if the record was written. Kafka 4 also writes the tombstone for a group
+        that has only offsets, and therefore no group record.
 
         Args:
-            group: The group.
-            image: The group's last written records.
+            group: the group.
+            image: the group's last written records: encoded key -> encoded value.
         """
         if image or group.quirks.no_tombstone_for_offsets_alone:
             return image
@@ -260,7 +267,10 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- description ---
 
     def describe(self, group: ClassicGroup, response: type[T], context: Context) -> T | None:  # noqa: ARG002
-        """Return the group as an element of DescribeGroupsResponse; None for another response class."""
+        """Return the group as an element of DescribeGroupsResponse.
+
+        ``response``: class of the element; the result is None for the class of another API.
+        """
         from kwire.messages.describe_groups import DescribeGroupsResponse  # on demand, as in ``description``
 
         return cast("T", description.describe(group)) if response is DescribeGroupsResponse.Group else None

@@ -10,14 +10,14 @@ from mockbroker.groups.events import Commit, Heartbeat
 
 
 def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
-    """Renew the session of a valid member, and answer the Heartbeat. Return the effects.
+    """Renew the session of a valid member, and answer the Heartbeat. Return the effects: responses and journal events.
 
     The session is also renewed if the response is REBALANCE_IN_PROGRESS, after which the member has to rejoin.
 
     Args:
-        group: The group.
-        event: The Heartbeat.
-        now: The current time in seconds.
+        group: the group.
+        event: the Heartbeat.
+        now: the current time in seconds.
     """
     error = rules.member_error(group, event)
     if not error:

@@ -15,12 +15,14 @@ REJOIN_EVENT = EventKind.REJOIN  # a local name is faster, and used for each mem
 
 
 def join(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup of a new member or of a member that rejoins, and return the effects.
+    """Handle a JoinGroup of a new member or of a member that rejoins.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The JoinGroup.
-        now: The current time in seconds.
+        group: the group.
+        event: the JoinGroup.
+        now: the current time in seconds.
     """
     group.last_join_at = now
     if error := rules.join_error(group, event):
@@ -41,14 +43,14 @@ def _reject(group: ClassicGroup, event: Join, error: ErrorCode, now: float) -> E
 
 
 def _join_as_new_member(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Handle a JoinGroup without member id, and return the effects.
+    """Handle a JoinGroup without member id, and return the effects: responses and journal events.
 
     A dynamic member may get MEMBER_ID_REQUIRED; a static member never gets this error.
 
     Args:
-        group: The group.
-        event: The JoinGroup.
-        now: The current time in seconds.
+        group: the group.
+        event: the JoinGroup.
+        now: the current time in seconds.
     """
     if event.instance_id is None:
         return (
@@ -71,15 +73,17 @@ def _require_member_id(group: ClassicGroup, event: Join, now: float) -> Effects:
 
 
 def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Effects:
-    """Remove the sender of a JoinGroup that is rejected because of ``group.max.size``, and return the effects.
+    """Remove the sender of a JoinGroup that is rejected because of ``group.max.size``.
+
+    Return the effects: responses and journal events.
 
     The member id of the sender belongs to a member, or is pending. Kafka 4 does not check after the removal whether the
     join phase can complete, but earlier releases do.
 
     Args:
-        group: The group.
-        event: The JoinGroup.
-        now: The current time in seconds.
+        group: the group.
+        event: the JoinGroup.
+        now: the current time in seconds.
     """
     effects: Effects = []
     member = group.members.get(event.member_id)
@@ -94,15 +98,17 @@ def _remove_from_full_group(group: ClassicGroup, event: Join, now: float) -> Eff
 
 
 def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now: float) -> Effects:
-    """Replace the member id of a static member that joins without a member id, as after a restart. Return the effects.
+    """Replace the member id of a static member that joins without a member id, as after a restart.
+
+    Return the effects: responses and journal events.
 
     The old member id is fenced.
 
     Args:
-        group: The group.
-        member: The static member with the same instance id.
-        event: The JoinGroup.
-        now: The current time in seconds.
+        group: the group.
+        member: the static member with the same instance id.
+        event: the JoinGroup.
+        now: the current time in seconds.
     """
     was_leader, old_id = group.leader, member.member_id
     effects: Effects = []

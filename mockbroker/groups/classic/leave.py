@@ -15,12 +15,14 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
-    """Remove the members that a LeaveGroup lists, with a single rebalance for all of them. Return the effects.
+    """Remove the members that a LeaveGroup lists, with a single rebalance for all of them.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The LeaveGroup.
-        now: The current time in seconds.
+        group: the group.
+        event: the LeaveGroup.
+        now: the current time in seconds.
     """
     effects: Effects = []
     removed: list[Member] = []

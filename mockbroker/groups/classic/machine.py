@@ -31,12 +31,12 @@ REQUESTS: Mapping[type, Callable[..., Effects]] = {Join: join, Sync: sync, Heart
 
 
 def receive(group: ClassicGroup, event: Event, now: float) -> Effects:
-    """Handle a request, and return the effects.
+    """Handle a request, and return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The request.
-        now: The current time in seconds.
+        group: the group.
+        event: the request.
+        now: the current time in seconds.
     """
     return REQUESTS[type(event)](group, event, now)
 

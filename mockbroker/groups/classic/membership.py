@@ -14,15 +14,17 @@ from mockbroker.groups.coordinated import member_note, session_timer
 
 
 def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -> Effects:
-    """Remove a member, and answer its pending JoinGroup with UNKNOWN_MEMBER_ID. Return the effects.
+    """Remove a member, and answer its pending JoinGroup with UNKNOWN_MEMBER_ID.
+
+    Return the effects: responses and journal events.
 
     The caller starts the rebalance.
 
     Args:
-        group: The group.
-        member: The member.
-        event: Kind of the journal event.
-        reason: Reason in the journal event.
+        group: the group.
+        member: the member.
+        event: kind of the journal event.
+        reason: reason in the journal event.
     """
     effects: Effects = [member_note(group, event, member, reason)]
     if ticket := group.pop_pending_join(member):

@@ -22,12 +22,14 @@ from mockbroker.groups.coordinated import generation_note
 
 
 def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
-    """Start a join phase unless one is in progress, and complete it if all members have joined. Return the effects.
+    """Start a join phase unless one is in progress, and complete it if all members have joined.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        reason: Why the rebalance starts, for the journal.
-        now: The current time in seconds.
+        group: the group.
+        reason: why the rebalance starts, for the journal.
+        now: the current time in seconds.
     """
     membership.ensure_leader(group)
     effects = [] if group.state is PREPARING else prepare_rebalance(group, reason, now)
@@ -37,12 +39,12 @@ def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
 def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
     """Enter the state PreparingRebalance: fail pending SyncGroups, and set the deadline of the join phase.
 
-    Return the effects.
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        reason: Why the rebalance starts, for the journal.
-        now: The current time in seconds.
+        group: the group.
+        reason: why the rebalance starts, for the journal.
+        now: the current time in seconds.
     """
     effects: Effects = []
     if group.state is COMPLETING:
@@ -109,11 +111,16 @@ def maybe_complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
-    """End the join phase: remove dynamic members that did not rejoin, and start a generation. Return the effects.
+    """End the join phase: remove dynamic members that did not rejoin, and start a generation.
+
+    If only static members remain, and none of them has rejoined, the join phase continues for another rebalance
+    timeout. If no member remains, the group becomes Empty.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        now: The current time in seconds.
+        group: the group.
+        now: the current time in seconds.
     """
     effects: Effects = []
     group.timers.forget(JOIN_TIMER)

@@ -195,10 +195,11 @@ def supports_protocols(group: ClassicGroup, event: Join) -> bool:
 
 
 def select_protocol(group: ClassicGroup) -> str:
-    """Return the name of the protocol with the most votes.
+    """Return the name of the protocol with the most votes. The group must have members.
 
-    A member votes for the first protocol in its list that all members support. If several protocols have most votes,
-    the protocol that comes first in the order of a Java HashMap is selected.
+    A member votes for the first protocol in its list that all members support. If several protocols have the most
+    votes, the first of them in the order of a Java HashMap is selected. With the quirk ``last_protocol_wins_ties``, the
+    last of them is selected.
     """
     votes = Counter(
         next(name for name, _ in member.protocols if group.all_support(name)) for member in group.members.values()

@@ -127,33 +127,33 @@ class ClassicGroup(CoordinatedGroup):
     """The state of a classic group.
 
     Attributes:
-        group_id: Group id.
-        initial_delay: Initial rebalance delay (``group.initial.rebalance.delay.ms``), in seconds.
-        max_size: Maximum number of members (``group.max.size``).
-        quirks: Differences of the emulated release's coordinator (release.py).
-        state: State of the group.
-        previous_state: State before the latest transition; None before the first transition.
-        state_since: Time in seconds when the state was entered.
-        has_record: Whether a record is written even before the first member has joined, because a JoinGroup created the
+        group_id: group id.
+        initial_delay: initial rebalance delay (``group.initial.rebalance.delay.ms``), in seconds.
+        max_size: maximum number of members (``group.max.size``).
+        quirks: differences of the emulated release's coordinator (release.py).
+        state: state of the group.
+        previous_state: state before the latest transition; None before the first transition.
+        state_since: time in seconds when the state was entered.
+        has_record: whether a record is written even before the first member has joined, because a JoinGroup created the
             group or it was loaded from a record.
-        generation: Generation.
-        protocol_type: Protocol type, such as ``consumer``; "" before the first member joins.
-        protocol: Name of the selected protocol; None if none is selected.
-        leader: Member id of the leader; "" if there is none.
-        members: Members by member id.
-        static_members: Member ids by instance id.
-        peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
-        supported_protocols: Number of members that support each protocol.
-        pending_join_count: Number of members with a pending JoinGroup.
-        pending_members: Client ids by pending member id: ids that were assigned with MEMBER_ID_REQUIRED and not yet
+        generation: number of the current generation; 0 before the first.
+        protocol_type: protocol type, such as ``consumer``; "" before the first member joins.
+        protocol: name of the selected protocol; None if none is selected.
+        leader: member id of the leader; "" if the group has no leader.
+        members: members by member id.
+        static_members: member ids by instance id.
+        peak_member_count: largest number of members so far, which determines the iteration order of Kafka's hash map.
+        supported_protocols: number of members that support each protocol.
+        pending_join_count: number of members with a pending JoinGroup.
+        pending_members: client ids by pending member id: ids that were assigned with MEMBER_ID_REQUIRED and not yet
             used to join.
-        pending_sync_members: Ids of the members that have not sent SyncGroup in this generation.
-        current_delay: The initial rebalance delay in progress, in seconds.
-        remaining_delay: Maximum time in seconds by which the initial rebalance delay may still be extended.
-        new_member_added: Whether a member joined during the initial rebalance delay, so that the delay is extended.
-        last_join_at: Time in seconds of the last JoinGroup.
-        timers: Deadlines of the group and its members.
-        offsets: Committed offsets.
+        pending_sync_members: ids of the members that have not sent SyncGroup in this generation.
+        current_delay: the initial rebalance delay in progress, in seconds.
+        remaining_delay: maximum time in seconds by which the initial rebalance delay may still be extended.
+        new_member_added: whether a member joined during the initial rebalance delay, so that the delay is extended.
+        last_join_at: time in seconds of the last JoinGroup.
+        timers: deadlines of the group and its members.
+        offsets: committed offsets.
     """
 
     type_name: ClassVar[str] = CLASSIC

@@ -15,12 +15,12 @@ SYNC_EVENT, ASSIGN_EVENT = EventKind.SYNC, EventKind.ASSIGN  # local names are f
 def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """Handle a SyncGroup: store the leader's assignments, keep a follower's request pending, or answer in Stable.
 
-    Return the effects.
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The SyncGroup.
-        now: The current time in seconds.
+        group: the group.
+        event: the SyncGroup.
+        now: the current time in seconds.
     """
     if error := rules.sync_error(group, event):
         return [replies.sync_error(event.ticket, error)]
@@ -40,14 +40,16 @@ def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
 
 
 def propagate_assignment(group: ClassicGroup, event: Sync, now: float) -> Effects:
-    """Store the leader's assignments, enter Stable, and answer all pending SyncGroups. Return the effects.
+    """Store the leader's assignments, enter Stable, and answer all pending SyncGroups.
+
+    Return the effects: responses and journal events.
 
     A member that is missing in the leader's assignments gets an empty assignment.
 
     Args:
-        group: The group.
-        event: The leader's SyncGroup.
-        now: The current time in seconds.
+        group: the group.
+        event: the leader's SyncGroup.
+        now: the current time in seconds.
     """
     assignments = {member_id: event.assignments.get(member_id, b"") for member_id in group.members}
     group.transition_to(STABLE, now)

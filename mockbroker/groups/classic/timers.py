@@ -13,12 +13,12 @@ MAX_SETTLE = 0.1  # seconds after which join_settle does not extend a first join
 
 
 def tick(group: ClassicGroup, join_settle: float, now: float) -> Effects:
-    """Handle all timers that are due at ``now``, and return the effects.
+    """Handle all timers that are due at ``now``, and return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        join_settle: Minimum time in seconds between the last JoinGroup and the end of the initial rebalance delay.
-        now: The current time in seconds.
+        group: the group.
+        join_settle: minimum time in seconds between the last JoinGroup and the end of the initial rebalance delay.
+        now: the current time in seconds.
     """
     effects: Effects = []
     while timer := group.timers.pop_due(now):

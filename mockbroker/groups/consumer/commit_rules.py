@@ -46,9 +46,9 @@ def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> Erro
     """Return the error of an OffsetFetch, or NONE if the request is valid.
 
     Args:
-        group: The group.
-        member_id: Member id in the request; None if it contains none.
-        epoch: Member epoch in the request.
+        group: the group.
+        member_id: member id in the request; None if the request has no member id.
+        epoch: member epoch in the request; negative if the request has no member epoch.
 
     Source: Kafka's ConsumerGroup.validateOffsetFetch.
     """

@@ -60,13 +60,13 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return ConsumerGroup(group_id=group_id)
 
     def receive(self, group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat, and return the effects.
+        """Handle a heartbeat, and return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            event: The heartbeat.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the heartbeat.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
 
         Raises: Refused if the request gets an error response.
         """
@@ -77,16 +77,18 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a member that joins, and return the effects.
+        """Create the group for a member that joins.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         An empty classic group with this id is replaced, and its committed offsets are kept.
 
         Args:
-            group_id: The group id.
-            other: The group of another type with this id; None if no group exists.
-            event: The heartbeat.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group_id: the group id.
+            other: the group of another type with this id; None if no group exists.
+            event: the heartbeat.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
 
         Raises: Refused if the request gets an error response.
         """
@@ -107,27 +109,29 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         context: Context,
         now: float,
     ) -> GroupEffects:
-        """Remove a member, and start a new group epoch. Return the effects.
+        """Remove a member, and start a new group epoch.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            member: The member.
-            reason: Reason of the removal, for the journal.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            member: the member.
+            reason: reason of the removal, for the journal.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects.
+        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
 
         A call matches at most one regular expression with at most REGEX_SLICE topics; the timer for the next part is
         due at once.
 
         Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return machine.tick(group, context, now)
 
@@ -192,9 +196,9 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         """Return the error of an OffsetFetch, or NONE.
 
         Args:
-            group: The group.
-            member_id: Member id in the request; None if there is none.
-            epoch: Member epoch in the request; negative if there is none.
+            group: the group.
+            member_id: member id in the request; None if the request has no member id.
+            epoch: member epoch in the request; negative if the request has no member epoch.
         """
         return commit_rules.fetch_error(group, member_id, epoch)
 
@@ -218,7 +222,10 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     # --- description ---
 
     def describe(self, group: ConsumerGroup, response: type[T], context: Context) -> T | None:
-        """Return the group as an element of ConsumerGroupDescribeResponse; None for another response class."""
+        """Return the group as an element of ConsumerGroupDescribeResponse.
+
+        ``response``: class of the element; the result is None for the class of another API.
+        """
         return cast("T", description.describe(group, context)) if response is description.Described else None
 
     def view(self, group: ConsumerGroup, context: Context) -> GroupView:

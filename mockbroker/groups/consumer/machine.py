@@ -111,13 +111,15 @@ def with_member_id(event: ConsumerHeartbeat, context: Context) -> ConsumerHeartb
 
 
 def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> Effects:
-    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it. Return the effects.
+    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The heartbeat.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the heartbeat.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
 
     Raises: Refused if the request gets an error response.
     """
@@ -246,14 +248,15 @@ def join_static(
     member with the same member id.
 
     Args:
-        group: The group.
-        member_id: Member id of the joining member.
-        instance_id: Instance id of the joining member.
-        uses_classic_protocol: Whether the joining member uses the classic protocol.
+        group: the group.
+        member_id: member id of the joining member.
+        instance_id: instance id of the joining member.
+        uses_classic_protocol: whether the joining member uses the classic protocol.
 
     Returns:
-        The predecessor, which the joining member replaces, or None if there is none; the joining member before its
-        request is applied: a copy of the predecessor, or a member without subscription and partitions.
+        The predecessor, which the joining member replaces; None if no member has the instance id or the member id. Then
+        the joining member before its request is applied: a copy of the predecessor, or a member without subscription
+        and partitions.
 
     Raises:
         Refused: The instance id belongs to a member of the consumer protocol that has not left, and the joining member
@@ -316,15 +319,17 @@ def update_member(
     context: Context,
     now: float,
 ) -> Effects:
-    """Add or replace a member, start a new epoch if necessary, and compute a new target assignment. Return the effects.
+    """Add or replace a member, start a new epoch if necessary, and compute a new target assignment.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        old: The member that is replaced; None for a new member.
-        before: State of the member before the request.
-        after: State of the member after the request.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        old: the member that is replaced; None for a new member.
+        before: state of the member before the request.
+        after: state of the member after the request.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
 
     Raises:
         Refused: The regular expression is not valid; nothing has changed.
@@ -362,17 +367,19 @@ def add_or_replace_member(group: ConsumerGroup, old: ConsumerMember | None, memb
 
 
 def _update_target(group: ConsumerGroup, context: Context, now: float, reason: str, *, homogeneous: bool) -> Effects:
-    """Start a new group epoch and compute the target assignment, if necessary. Return the effects.
+    """Start a new group epoch and compute the target assignment, if necessary.
+
+    Return the effects: responses and journal events.
 
     A new epoch starts if ``reason`` is not empty or if the metadata of subscribed topics has changed. The target
     assignment is computed if it belongs to an older epoch than the group epoch.
 
     Args:
-        group: The group.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
-        reason: Reason for a new epoch; "" if there is none.
-        homogeneous: Whether all members had the same subscription before the request. Kafka uses this value if the
+        group: the group.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
+        reason: reason for a new epoch; "" to start one only if the metadata of subscribed topics has changed.
+        homogeneous: whether all members had the same subscription before the request. Kafka uses this value if the
             request starts no epoch, but the target assignment is outdated. So a member that joins without topics may
             cause an empty target assignment for all members.
     """
@@ -518,16 +525,18 @@ def _should_resolve_regexes(
 
 
 def _resolve_regexes(group: ConsumerGroup, context: Context, now: float) -> Effects:
-    """Match the next part of the group's regular expressions with topics, and return the effects.
+    """Match the next part of the group's regular expressions with topics.
+
+    Return the effects: responses and journal events.
 
     One call matches one regular expression with at most REGEX_SLICE topics, and then makes the timer for the next part
     due immediately. After the last part, a new epoch starts if the matching topics have changed. If there are many
     topics, the new epoch starts in a separate call.
 
     Args:
-        group: The group, which is changed.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group, which is changed.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     pending = group.regexes_to_resolve
     if pending is None:
@@ -564,13 +573,15 @@ def _resolve_regex(group: ConsumerGroup, pattern: str, context: Context) -> None
 
 
 def leave(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-    """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily. Return the effects.
+    """Handle a heartbeat with epoch -1, or -2 for a static member that leaves temporarily.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     Args:
-        group: The group.
-        event: The heartbeat.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the heartbeat.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
 
     Raises: Refused if the request gets an error response.
     """
@@ -598,19 +609,21 @@ def fence(
     now: float,
     reasons: Mapping[str, str] = NO_MEMBER_REASONS,
 ) -> GroupEffects:
-    """Remove members, release their partitions, and start a new epoch. Return the effects.
+    """Remove members, release their partitions, and start a new epoch.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     If only members of the classic protocol remain, the group may be converted to a classic group instead. After a new
     epoch, the next heartbeat computes the target assignment.
 
     Args:
-        group: The group.
-        members: The members to remove.
-        event: Kind of the journal events.
-        reason: Reason of the removal, for the journal.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
-        reasons: Reasons that the members sent, by member id; a member without an entry has sent none.
+        group: the group.
+        members: the members to remove.
+        event: kind of the journal events.
+        reason: reason of the removal, for the journal.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
+        reasons: reasons that the members sent, by member id; a member without an entry has sent none.
     """
     removed = list(members)
     effects: list[Effect | RegisterGroup] = [
@@ -648,15 +661,15 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-    """Handle the due timers, and return the effects.
+    """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
 
     One call matches at most one regular expression with at most REGEX_SLICE topics. After the call, no deadline is due,
     with two exceptions: more topics have to be matched, or the group was converted to a classic group.
 
     Args:
-        group: The group.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):

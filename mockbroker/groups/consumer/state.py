@@ -77,21 +77,21 @@ class ConsumerMember:
     """A member of a consumer group.
 
     Attributes:
-        member_id: Member id.
+        member_id: member id.
         instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
-        rack_id: Rack of the client; None if unknown.
-        client_id: The ``client.id`` of the request header.
-        client_host: Address of the client.
-        rebalance_timeout: Maximum time in seconds for revoking partitions.
-        topics: Names of the subscribed topics.
-        regex: Subscribed regular expression; "" if there is none.
+        rack_id: rack of the client; None if unknown.
+        client_id: the ``client.id`` of the request header.
+        client_host: address of the client.
+        rebalance_timeout: maximum time in seconds for revoking partitions.
+        topics: names of the subscribed topics.
+        regex: subscribed regular expression; "" if the member subscribes to none.
         assignor: Server-side assignor that the member requests; None for the group's default.
         classic: Metadata of a member that uses the classic protocol (online migration); None for other members.
-        epoch: Member epoch.
-        previous_epoch: Member epoch before the latest reconciliation step; -1 before the first step.
-        state: State of the reconciliation.
-        assigned: Assigned partitions.
-        pending_revocation: Partitions that the member has to revoke.
+        epoch: member epoch.
+        previous_epoch: member epoch before the latest reconciliation step; -1 before the first step.
+        state: state of the reconciliation.
+        assigned: assigned partitions.
+        pending_revocation: partitions that the member has to revoke.
     """
 
     member_id: str
@@ -331,7 +331,8 @@ class ConsumerGroup(SubscribedGroup):
     def put_member(self, member: ConsumerMember) -> None:
         """Add a member, or replace the member with the same id.
 
-        If the member epoch changes, cancel the rebalance timeout.
+        If the member epoch changes, cancel the rebalance timeout. Resolved regular expressions without a subscriber are
+        removed.
         """
         old = self.members.get(member.member_id)
         if old is not None:

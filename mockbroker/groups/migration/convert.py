@@ -141,14 +141,15 @@ def _to_consumer_member(group: ClassicGroup, member: Member, cluster: ClusterSta
 def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
     """Convert a classic group with members to a consumer group, because a member joins with ConsumerGroupHeartbeat.
 
-    Return the effects. As in Kafka, pending JoinGroups and SyncGroups are answered with REBALANCE_IN_PROGRESS before
-    the assignments and subscriptions are decoded, even if the conversion then fails.
+    Return the effects: responses, journal events, and new groups to register. As in Kafka, pending JoinGroups and
+    SyncGroups are answered with REBALANCE_IN_PROGRESS before the assignments and subscriptions are decoded, even if the
+    conversion then fails.
 
     Args:
-        group: The classic group.
-        event: The heartbeat.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the classic group.
+        event: the heartbeat.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
 
     Raises:
         Refused: Settings or group do not allow the upgrade; nothing has changed.
@@ -201,14 +202,16 @@ def can_downgrade(
 def downgrade(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> GroupEffects:
-    """Convert a consumer group to a classic group, and return the effects.
+    """Convert a consumer group to a classic group.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     Args:
-        group: The group.
-        without: The members that leave; the classic group does not contain them.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
-        reason: Reason for a rebalance; "" for no rebalance.
+        group: the group.
+        without: the members that leave; the classic group does not contain them.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
+        reason: reason for a rebalance; "" for no rebalance.
     """
     new = to_classic_group(group, without, context, now)
     note = Note(event=EventKind.DOWNGRADE, group=group.group_id, generation=new.generation, members=tuple(new.members))
@@ -301,13 +304,14 @@ def to_partition_set(topics: Collection[NamedPartitions], cluster: ClusterState)
 
 
 def encode_assignment(assigned: PartitionSet, metadata: bytes, cluster: ClusterState) -> bytes:
-    """Return partitions as an encoded ConsumerProtocolAssignment, in the version of the member's subscription, at most
-    3.
+    """Return partitions as an encoded ConsumerProtocolAssignment.
+
+    The version of the encoding is that of the member's subscription, but at most 3.
 
     Args:
-        assigned: Topic ids and partition indexes.
-        metadata: Encoded subscription of the member.
-        cluster: Cluster that has the topics. Partitions of topics that do not exist are omitted.
+        assigned: topic ids and partition indexes.
+        metadata: encoded subscription of the member.
+        cluster: cluster that has the topics. Partitions of topics that do not exist are omitted.
     """
     element = ConsumerProtocolAssignment.TopicPartition
     topic_partitions = [

@@ -1,8 +1,8 @@
 """The handlers of requests that classic members send to a consumer group, during an online migration (KIP-848).
 
 A classic member is never the leader, and its requests are answered immediately. JoinGroup takes the member's next
-reconciliation step, SyncGroup returns the assignment, and Heartbeat returns REBALANCE_IN_PROGRESS while another step is
-necessary. Source: Kafka's GroupMetadataManager.classicGroup...ToConsumerGroup (4.2).
+reconciliation step, SyncGroup returns the assignment, and Heartbeat returns REBALANCE_IN_PROGRESS while another
+reconciliation step is necessary. Source: Kafka's GroupMetadataManager.classicGroup...ToConsumerGroup (4.2).
 """
 
 from __future__ import annotations
@@ -39,13 +39,15 @@ from mockbroker.groups.migration import convert as migration
 
 
 def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> GroupEffects:
-    """Add a classic member, or run the next reconciliation step of a member that rejoins. Return the effects.
+    """Add a classic member, or run the next reconciliation step of a member that rejoins.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     Args:
-        group: The group.
-        event: The JoinGroup.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the JoinGroup.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     try:
         return _join(group, event, context, now)
@@ -117,13 +119,13 @@ def _get_or_create_member(
 ) -> tuple[ConsumerMember | None, ConsumerMember]:
     """Return two members: the member in the group that a JoinGroup replaces, and the joining member before the request.
 
-    The first is None if a new member joins. For a dynamic member that rejoins, both are the same. An unknown member id
-    of a dynamic member is accepted: the member joins as a new member.
+    The first is None if a new member joins. For a dynamic member that rejoins, both members are the same object. An
+    unknown member id of a dynamic member is accepted: the member joins as a new member.
 
     Args:
-        group: The group.
-        event: The JoinGroup.
-        member_id: Member id of the joining member: the id in the request, or a new id if the request has none.
+        group: the group.
+        event: the JoinGroup.
+        member_id: member id of the joining member: the id in the request, or a new id if the request has none.
 
     Raises: Refused if the request gets an error response.
     """
@@ -137,13 +139,15 @@ def _get_or_create_member(
 
 
 def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> GroupEffects:
-    """Answer a SyncGroup with the assignment of the classic member, and return the effects.
+    """Answer a SyncGroup with the assignment of the classic member.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     Args:
-        group: The group.
-        event: The SyncGroup.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the SyncGroup.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     try:
         member, classic = _classic_member(group, event)
@@ -168,15 +172,17 @@ def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> Gro
 
 
 def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: float) -> GroupEffects:  # noqa: ARG001
-    """Renew the session of a classic member, and answer the Heartbeat. Return the effects.
+    """Renew the session of a classic member, and answer the Heartbeat.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     The response is REBALANCE_IN_PROGRESS if the member has to rejoin for its next reconciliation step.
 
     Args:
-        group: The group.
-        event: The Heartbeat.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the Heartbeat.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     try:
         member, classic = _classic_member(group, event)
@@ -195,15 +201,17 @@ def heartbeat(group: ConsumerGroup, event: Heartbeat, context: Context, now: flo
 
 
 def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> GroupEffects:
-    """Remove the members that a LeaveGroup lists, and start a single new epoch for all of them. Return the effects.
+    """Remove the members that a LeaveGroup lists, and start a single new epoch for all of them.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     The members may use the classic or the consumer protocol.
 
     Args:
-        group: The consumer group.
-        event: The LeaveGroup.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the consumer group.
+        event: the LeaveGroup.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     removed: dict[str, ConsumerMember] = {}
     reasons: dict[str, str] = {}
@@ -224,9 +232,10 @@ def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> G
 
 
 def _classic_member(group: ConsumerGroup, event: Sync | Heartbeat) -> tuple[ConsumerMember, ClassicMemberMetadata]:
-    """Return the classic member that sent a request, and its classic metadata.
+    """Return the classic member that sent a request, and the metadata of its JoinGroup.
 
-    Raises: Refused if the sender is not a classic member of the group.
+    Raises: Refused if the sender is not a classic member of the group, or if the generation in the request is not the
+        member epoch.
     """
     if event.instance_id is None:
         member = consumer.get_member(group, event.member_id)
@@ -270,13 +279,15 @@ REQUESTS: Mapping[type, Callable[..., GroupEffects]] = {Join: join, Sync: sync, 
 
 
 def receive(group: ConsumerGroup, event: Event, context: Context, now: float) -> GroupEffects:
-    """Handle a request of the classic protocol, and return the effects.
+    """Handle a request of the classic protocol.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     Args:
-        group: The group.
-        event: The request.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the request.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     if isinstance(event, Join) and not event.member_id:
         event = replace(event, new_member_id=uuid_text(context.new_uuid()))  # a UUID, unlike in classic groups

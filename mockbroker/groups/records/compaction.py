@@ -83,11 +83,11 @@ def compact(partition: Partition, now_ms: int) -> None:
 def compaction_of(partition: Partition, now_ms: int) -> Generator[int, None, None]:
     """Compact a partition. After each batch, yield the cost of processing the batch, in bytes.
 
-    Nothing is compacted from the segment on in which the oldest open transaction begins.
+    The segment in which the oldest open transaction begins, and all later segments, are not compacted.
 
     Args:
-        partition: The partition, whose active segment is closed first.
-        now_ms: The current time in milliseconds since 1970.
+        partition: the partition, whose active segment is closed first.
+        now_ms: the current time in milliseconds since 1970.
     """
     partition.log.roll()
     cleanable = cleanable_log(partition, now_ms=now_ms)

@@ -12,7 +12,7 @@ class StoredRecords:
     """The records of one group, with only the last record of each key.
 
     Args:
-        entries: Decoded keys and values; there are no tombstones.
+        entries: decoded key and decoded value of each record. No record is a tombstone.
     """
 
     def __init__(self, entries: Iterable[tuple[Any, Any]]) -> None:

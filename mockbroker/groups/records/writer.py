@@ -37,7 +37,10 @@ class _WrittenGroup:
     offset_keys: dict[TopicPartition, bytes | None] = field(default_factory=dict)
 
     def is_current(self, group: CoordinatedGroup) -> bool:
-        """Return whether a group has no changes that are not written yet, as after most heartbeats."""
+        """Return whether all changes of a group are written, as after most heartbeats.
+
+        ``group``: the group; another object than the written group is never current.
+        """
         return self.group is group and self.offsets is group.offsets and not group.has_unwritten_changes
 
     def all_offset_keys(self) -> dict[TopicPartition, bytes | None]:

@@ -64,13 +64,15 @@ class ShareType(EpochGroupType[ShareGroup]):
         return ShareGroup(group_id=group_id)
 
     def receive(self, group: ShareGroup, event: Event, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat, or a request that changes start offsets. Return the effects.
+        """Handle a heartbeat, or a request that changes start offsets.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            event: The request.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the request.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
 
         Raises: Refused if the request gets an error response.
         """
@@ -87,16 +89,18 @@ class ShareType(EpochGroupType[ShareGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: Event, context: Context, now: float
     ) -> GroupEffects:
-        """Handle a request for a group that does not exist, and create the group if possible. Return the effects.
+        """Handle a request for a group that does not exist, and create the group if possible.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         If ``other`` exists, the request is rejected, even if ``other`` has no members.
 
         Args:
-            group_id: The group id.
-            other: The group of another type with this id; None if no group exists.
-            event: The request.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group_id: the group id.
+            other: the group of another type with this id; None if no group exists.
+            event: the request.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
 
         Raises: Refused if the request gets an error response.
         """
@@ -113,24 +117,26 @@ class ShareType(EpochGroupType[ShareGroup]):
         return [RegisterGroup(group), *effects] if group.members or group.initialized else effects
 
     def evict(self, group: ShareGroup, member: ShareMember, reason: str, context: Context, now: float) -> GroupEffects:
-        """Remove a member, and start a new group epoch. Return the effects.
+        """Remove a member, and start a new group epoch.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            member: The member.
-            reason: Reason of the removal, for the journal.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            member: the member.
+            reason: reason of the removal, for the journal.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ShareGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects.
+        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return machine.tick(group, context, now)
 
@@ -226,7 +232,10 @@ class ShareType(EpochGroupType[ShareGroup]):
     # --- description ---
 
     def describe(self, group: ShareGroup, response: type[T], context: Context) -> T | None:
-        """Return the group as an element of ShareGroupDescribeResponse; None for another response class."""
+        """Return the group as an element of ShareGroupDescribeResponse.
+
+        ``response``: class of the element; the result is None for the class of another API.
+        """
         return cast("T", description.describe(group, context)) if response is description.Described else None
 
     def view(self, group: ShareGroup, context: Context) -> GroupView:

@@ -30,10 +30,12 @@ RETRY_INTERVAL = 30.0  # seconds, group.share.initialize.retry.interval.ms
 def begin(group: ShareGroup, context: Context, now: float) -> None:
     """Record the partitions of subscribed topics that are not initialized, and schedule their initialization.
 
+    A topic whose share state is being deleted is removed from ``group.deleting``, and is initialized again.
+
     Args:
-        group: The group.
-        context: Data and functions shared by all groups.
-        now: The broker's time in seconds.
+        group: the group.
+        context: data and functions shared by all groups.
+        now: the broker's time in seconds.
     """
     missing = _uninitialized(group, context)
     if not missing:
@@ -82,7 +84,10 @@ def finish(group: ShareGroup, context: Context, now: float) -> None:
 
 
 def is_assignment_pending(group: ShareGroup) -> bool:
-    """Return whether initialized partitions of subscribed topics are missing from the target assignment."""
+    """Return whether initialized partitions of subscribed topics are missing from the target assignment.
+
+    The result False is stored in ``group.target_is_checked`` until the group changes, so the next call is fast.
+    """
     if group.target_is_checked or not group.members:
         return False
     assigned: dict[UUID, set[int]] = {}

@@ -44,13 +44,15 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 
 
 def heartbeat(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float) -> Effects:
-    """Handle a heartbeat with epoch 0 or more: add or update the member, and assign partitions. Return the effects.
+    """Handle a heartbeat with epoch 0 or more: add or update the member, and assign partitions.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The heartbeat.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the heartbeat.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
 
     Raises: Refused if the heartbeat gets an error response.
     """
@@ -193,13 +195,13 @@ def _reconciled(group: ShareGroup, member: ShareMember, context: Context, *, for
 
 
 def leave(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float) -> Effects:
-    """Handle a heartbeat with epoch -1, with which a member leaves. Return the effects.
+    """Handle a heartbeat with epoch -1, with which a member leaves. Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The heartbeat.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        event: the heartbeat.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
 
     Raises: Refused if the member is unknown.
     """
@@ -212,17 +214,17 @@ def leave(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float
 def fence(
     group: ShareGroup, members: Iterable[ShareMember], event: EventKind, reason: str, context: Context, now: float
 ) -> Effects:
-    """Remove members, start a new epoch, and return the effects.
+    """Remove members, start a new epoch, and return the effects: responses and journal events.
 
     The next heartbeat computes the target assignment.
 
     Args:
-        group: The group.
-        members: The members to remove.
-        event: The kind of event for the journal.
-        reason: Reason of the removal, for the journal.
-        context: Data and functions shared by all groups.
-        now: The broker's time in seconds.
+        group: the group.
+        members: the members to remove.
+        event: the kind of event for the journal.
+        reason: reason of the removal, for the journal.
+        context: data and functions shared by all groups.
+        now: the broker's time in seconds.
     """
     removed = list(members)
     effects: Effects = [_note(group, event, member, reason) for member in removed]
@@ -240,14 +242,14 @@ def fence(
 
 
 def tick(group: ShareGroup, context: Context, now: float) -> Effects:
-    """Handle the due timers, and return the effects.
+    """Handle the due timers, and return the effects: responses and journal events.
 
     Afterwards the next deadline is later than ``now``, unless more partitions have to be initialized.
 
     Args:
-        group: The group.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     effects: Effects = []
     while timer := group.timers.pop_due(now):

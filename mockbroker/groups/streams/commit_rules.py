@@ -48,9 +48,9 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
     """Return the error of an OffsetFetch, or NONE. Source: Kafka's StreamsGroup.validateOffsetFetch.
 
     Args:
-        group: The group.
-        member_id: Member id in the request; None if there is none.
-        epoch: Member epoch in the request; negative if there is none.
+        group: the group.
+        member_id: member id in the request; None if the request has no member id.
+        epoch: member epoch in the request; negative if the request has no member epoch.
     """
     if member_id is None:
         return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to look up null

@@ -22,8 +22,8 @@ def enforce_copartitioning(subtopologies: Sequence[Subtopology], counts: Partiti
     """Set the partition counts of repartition topics so that all topics of a copartition group have the same count.
 
     Args:
-        subtopologies: The subtopologies.
-        counts: The known partition counts, to which the counts are added.
+        subtopologies: the subtopologies.
+        counts: the known partition counts. The new counts are added to ``counts.decided``.
 
     Raises:
         TopicProblem: Topics with different partition counts are joined.

@@ -60,13 +60,15 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return StreamsGroup(group_id=group_id)
 
     def receive(self, group: StreamsGroup, event: StreamsHeartbeat, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat, and return the effects. Raises: Refused if the heartbeat gets an error response.
+        """Handle a heartbeat. Raises: Refused if the heartbeat gets an error response.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            event: The heartbeat.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            event: the heartbeat.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         if event.epoch < 0:
             return machine.leave(group, event)
@@ -75,16 +77,18 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a member that joins, reject other heartbeats, and return the effects.
+        """Create the group for a member that joins, reject other heartbeats.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         An empty classic group with this id is replaced, and its committed offsets are kept.
 
         Args:
-            group_id: The group id.
-            other: The group of another type with this id; None if no group exists.
-            event: The heartbeat.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group_id: the group id.
+            other: the group of another type with this id; None if no group exists.
+            event: the heartbeat.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
 
         Raises: Refused if the heartbeat gets an error response.
         """
@@ -102,24 +106,26 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         context: Context,  # noqa: ARG002
         now: float,  # noqa: ARG002
     ) -> GroupEffects:
-        """Remove a member, and start a new group epoch. Return the effects.
+        """Remove a member, and start a new group epoch.
+
+        Return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            member: The member.
-            reason: Reason of the removal, for the journal.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            member: the member.
+            reason: reason of the removal, for the journal.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return machine.fence(group, member, EventKind.EXPIRE, reason)
 
     def tick(self, group: StreamsGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Handle the due timers, and return the effects.
+        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
 
         Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return machine.tick(group, now)
 
@@ -199,9 +205,9 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         """Return the error of an OffsetFetch by a member, or NONE if the request is valid.
 
         Args:
-            group: The group.
-            member_id: Member id in the request; None if there is none.
-            epoch: Member epoch in the request; negative if there is none.
+            group: the group.
+            member_id: member id in the request; None if the request has no member id.
+            epoch: member epoch in the request; negative if the request has no member epoch.
         """
         return commit_rules.fetch_error(group, member_id, epoch)
 
@@ -225,7 +231,10 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     # --- description ---
 
     def describe(self, group: StreamsGroup, response: type[T], context: Context) -> T | None:  # noqa: ARG002
-        """Return the group as an element of StreamsGroupDescribeResponse; None for another response class."""
+        """Return the group as an element of StreamsGroupDescribeResponse.
+
+        ``response``: class of the element; the result is None for the class of another API.
+        """
         return cast("T", description.describe(group)) if response is description.Described else None
 
     def view(self, group: StreamsGroup, context: Context) -> GroupView:  # noqa: ARG002

@@ -105,14 +105,16 @@ class _Update:
 def heartbeat(
     group: StreamsGroup, event: StreamsHeartbeat, context: Context, now: float, *, is_new: bool = False
 ) -> Effects:
-    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it. Return the effects.
+    """Handle a heartbeat with epoch 0 or more: add or update the member, and reconcile it.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        event: The heartbeat.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
-        is_new: Whether the heartbeat creates the group.
+        group: the group.
+        event: the heartbeat.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
+        is_new: whether the heartbeat creates the group.
 
     Raises:
         Refused: The heartbeat is not valid.
@@ -207,8 +209,10 @@ def _updated_topology(group: StreamsGroup, event: StreamsHeartbeat) -> Topology:
 
     The topology of the first member becomes the group's topology.
 
-    Raises: Refused if the topology in the heartbeat is not valid, or if it differs from the group's topology and its
-    epoch is the same or newer.
+    A topology with an older epoch is ignored.
+
+    Raises: Refused if the topology in the heartbeat is not valid, or if it differs from the group's topology and does
+        not have an older epoch.
     """
     known = group.topology
     if event.topology is None:
@@ -294,14 +298,16 @@ def _check_endpoints(
 def _apply(
     group: StreamsGroup, update: _Update, settings: StreamsGroupSettings, context: Context, now: float
 ) -> Effects:
-    """Apply the changes of a heartbeat to the group, and start a new epoch if necessary. Return the effects.
+    """Apply the changes of a heartbeat to the group, and start a new epoch if necessary.
+
+    Return the effects: responses and journal events.
 
     Args:
-        group: The group.
-        update: The changes.
-        settings: The settings of the group.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        update: the changes.
+        settings: the settings of the group.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
     """
     effects: Effects = []
     reason = _epoch_bump_reason(group, update, settings)
@@ -512,11 +518,13 @@ def _shutdown_status(group: StreamsGroup) -> list[Response.Status]:
 
 
 def leave(group: StreamsGroup, event: StreamsHeartbeat) -> GroupEffects:
-    """Handle a heartbeat with a negative epoch, with which a member leaves. Return the effects.
+    """Handle a heartbeat with a negative epoch, with which a member leaves.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     Args:
-        group: The group.
-        event: The heartbeat.
+        group: the group.
+        event: the heartbeat.
 
     Raises: Refused if the member is unknown.
     """
@@ -528,15 +536,17 @@ def leave(group: StreamsGroup, event: StreamsHeartbeat) -> GroupEffects:
 
 
 def fence(group: StreamsGroup, member: StreamsMember, event: EventKind, reason: str) -> GroupEffects:
-    """Remove a member, release its tasks, start a new epoch, and return the effects.
+    """Remove a member, release its tasks, start a new epoch.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     The next heartbeat computes the target assignment.
 
     Args:
-        group: The group.
-        member: The member to remove.
-        event: The kind of event for the journal.
-        reason: Reason of the removal, for the journal.
+        group: the group.
+        member: the member to remove.
+        event: the kind of event for the journal.
+        reason: reason of the removal, for the journal.
     """
     effects: list[Note] = [note(group, event, member, reason)]
     group.timers.forget(session_timer(member.member_id))
@@ -555,11 +565,13 @@ EXPIRY_REASONS: Mapping[str, str] = {
 
 
 def tick(group: StreamsGroup, now: float) -> GroupEffects:
-    """Handle the due timers, and return the effects. Afterwards no deadline is due.
+    """Handle the due timers. Afterwards no deadline is due.
+
+    Return the effects: responses, journal events, and new groups to register.
 
     Args:
-        group: The group.
-        now: The current time in seconds.
+        group: the group.
+        now: the current time in seconds.
     """
     effects: list[Effect | RegisterGroup] = []
     while timer := group.timers.pop_due(now):

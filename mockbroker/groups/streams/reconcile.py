@@ -107,13 +107,12 @@ def _next_assignment(member: StreamsMember, epoch: int, inputs: ReconciliationIn
 
 
 def _free(wanted: TaskSet, is_unreleased: Callable[[Task], bool]) -> tuple[TaskSet, bool]:
-    """Return the tasks that can be assigned now, and whether some of the wanted tasks are missing.
-
-    A task is missing if another process has not released it yet.
+    """Return the wanted tasks that can be assigned now, and whether at least one wanted task cannot be assigned yet.
 
     Args:
-        wanted: Tasks to assign.
-        is_unreleased: Function that returns whether another process still owns a task.
+        wanted: tasks to assign.
+        is_unreleased: function that returns whether a task cannot be assigned yet, because its owner has not released
+            it.
     """
     free = frozenset(task for task in wanted if not is_unreleased(task))
     return free, len(free) < len(wanted)

@@ -62,21 +62,21 @@ class StreamsMember:
     """A member of a streams group: one stream thread.
 
     Attributes:
-        member_id: Member id.
-        instance_id: Always None: Kafka 4.2 rejects static members.
-        rack_id: Rack of the client; None if unknown.
-        client_id: The ``client.id`` of the request header.
-        client_host: Address of the client.
-        rebalance_timeout: Maximum time in seconds for revoking tasks.
-        topology_epoch: Epoch of the topology that the member has.
-        process_id: Id of the Streams client, whose threads share a state directory.
-        endpoint: Address for interactive queries; None if there is none.
-        client_tags: Tags of the client.
-        epoch: Member epoch.
-        previous_epoch: Member epoch before the latest reconciliation step.
-        state: State of the reconciliation.
-        assigned: Assigned tasks.
-        pending_revocation: Tasks that the member has to revoke.
+        member_id: member id.
+        instance_id: always None: Kafka 4.2 rejects static members.
+        rack_id: rack of the client; None if unknown.
+        client_id: the ``client.id`` of the request header.
+        client_host: address of the client.
+        rebalance_timeout: maximum time in seconds for revoking tasks.
+        topology_epoch: epoch of the topology that the member has.
+        process_id: id of the Streams client, whose threads share a state directory.
+        endpoint: address for interactive queries; None if the member has no such address.
+        client_tags: tags of the client.
+        epoch: member epoch.
+        previous_epoch: member epoch before the latest reconciliation step.
+        state: state of the reconciliation.
+        assigned: assigned tasks.
+        pending_revocation: tasks that the member has to revoke.
     """
 
     member_id: str
@@ -154,27 +154,27 @@ class StreamsGroup(EpochGroup):
     """The state of a streams group.
 
     Attributes:
-        group_id: Group id.
-        epoch: Group epoch, which is incremented when a new target assignment is necessary.
-        assignment_epoch: Group epoch for which the target assignment was computed.
-        topology: The topology; None before the first member joins.
-        validated_topology_epoch: Epoch of the topology if all its topics exist and are valid; -1 if not.
-        metadata_hash: Hash of the metadata of the topology's topics, at the last read.
-        assignment_configs: Settings of the assignor for which the group epoch was computed.
-        members: Members by member id.
-        target: Target assignments by member id.
-        balanced_tasks: State for adding a joining member to the target assignment; None if the next target is computed
+        group_id: group id.
+        epoch: group epoch, which is incremented when a new target assignment is necessary.
+        assignment_epoch: group epoch for which the target assignment was computed.
+        topology: the topology; None before the first member joins.
+        validated_topology_epoch: epoch of the topology if all its topics exist and are valid; -1 if not.
+        metadata_hash: hash of the metadata of the topology's topics, at the last read.
+        assignment_configs: settings of the assignor for which the group epoch was computed.
+        members: members by member id.
+        target: target assignments by member id.
+        balanced_tasks: state for adding a joining member to the target assignment; None if the next target is computed
             from scratch.
-        configured: The topology as configured for the existing topics; None until a heartbeat configures it.
-        owners: The processes that own each task.
-        with_endpoint: Ids of the members that have an endpoint for interactive queries.
-        endpoint_epoch: Epoch of the endpoint information.
-        shutdown_by: Id of the member that requested the shutdown of the application; "" for none.
-        metadata_version: Version of the cluster metadata at the last read; -1 before the first read.
-        metadata_refresh_at: Time in seconds by which the metadata must be read again.
-        peak_member_count: Largest number of members so far, which determines the iteration order of Kafka's hash map.
-        timers: Deadlines of the group and its members.
-        offsets: Committed offsets.
+        configured: the topology as configured for the existing topics; None until a heartbeat configures it.
+        owners: the processes that own each task.
+        with_endpoint: ids of the members that have an endpoint for interactive queries.
+        endpoint_epoch: epoch of the endpoint information.
+        shutdown_by: id of the member that requested the shutdown of the application; "" without such a request.
+        metadata_version: version of the cluster metadata at the last read; -1 before the first read.
+        metadata_refresh_at: time in seconds by which the metadata must be read again.
+        peak_member_count: largest number of members so far, which determines the iteration order of Kafka's hash map.
+        timers: deadlines of the group and its members.
+        offsets: committed offsets.
     """
 
     type_name: ClassVar[str] = STREAMS
