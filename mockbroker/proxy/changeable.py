@@ -52,7 +52,10 @@ class Changeable:
         self.version = self.exchange.version
 
     def decode(self) -> Generator[None, None, None]:
-        """Decode the response, and set ``response`` and ``addresses``; if decoding fails, leave both unchanged."""
+        """Decode the response, and set ``response``, ``version`` and ``addresses``, and ``decoded`` of the exchange.
+
+        If decoding fails, leave all of them unchanged.
+        """
         key, version = self.exchange.api_key, self.exchange.version
         data = self.frame[PREFIX.size :]
         try:

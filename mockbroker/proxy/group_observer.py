@@ -95,7 +95,10 @@ class GroupObserver(Observer):
             self._touch(group)
 
     def answered(self, exchange: Exchange) -> None:
-        """Update a group from a request that names it and the broker's response."""
+        """Update the groups that a request concerns, from the request and the broker's response.
+
+        An exchange is ignored if the broker has not received the request or has not responded, because of a fault rule.
+        """
         if exchange.forwarded is None or exchange.answer is None:
             return  # a fault rule has responded: the coordinator knows nothing of it
         try:

@@ -74,7 +74,7 @@ class ObservedBroker(Broker):
         return self.coordinators.get(group_id, NO_LEADER)
 
     def node_at(self, address: Address) -> int:
-        """Return the id of the broker at an address of the real cluster; -1 if no response has named it."""
+        """Return the id of the broker at an address of the real cluster; -1 if no response contained this address."""
         return next((node for node, each in self.real.items() if each == address), NO_LEADER)
 
     def fetch_sessions(self, node: int) -> ObservedFetchSessions:  # type: ignore[override]
@@ -82,7 +82,8 @@ class ObservedBroker(Broker):
         return self._observed_sessions.setdefault(node, ObservedFetchSessions())
 
     def learn(self, metadata: MetadataResponse) -> Generator[None, None, None]:
-        """Store the topics of a Metadata response, with the leaders of their partitions.
+        """Store the topics of a Metadata response, with the leaders of their partitions, and remove topics that no
+        longer exist.
 
         The generator yields after a limited amount of work, so that other tasks can run.
         """

@@ -140,7 +140,9 @@ class ObservedGroup(CoordinatedGroup):
         return STABLE if all(each.epoch == self.generation for each in self.members.values()) else RECONCILING
 
     def remove(self, member_id: str, event: EventKind, reason: str) -> list[Note]:
-        """Remove a member, and return the events for the journal; none if the member is unknown.
+        """Remove a member, and return the events for the journal; an empty list if the member is unknown.
+
+        If a classic group still has members, a rebalance begins. If it has none, the group becomes Empty.
 
         Args:
             member_id: Id of the member.

@@ -231,7 +231,7 @@ class Proxy:
 
 
 def _peer(client: trio.SocketStream) -> Address:
-    """Return the address of a client; a placeholder if the client has already disconnected."""
+    """Return the address of a client; an address with the host "" if the client has already disconnected."""
     try:
         host, port, *_ = client.socket.getpeername()
     except OSError:

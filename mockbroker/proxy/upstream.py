@@ -48,7 +48,8 @@ class Upstream:
             addresses: Addresses of brokers, in the order in which they are tried.
 
         Returns:
-            The stream and the address that was used; None, after a logged warning, if no broker accepts a connection.
+            The stream and the address that was used; None, after a logged warning, if no broker accepts a connection or
+            a broker rejects the login.
         """
         try:
             return await self._first(addresses)
@@ -57,9 +58,9 @@ class Upstream:
             return None
 
     async def wait_reachable(self) -> None:
-        """Wait until a bootstrap address accepts a connection, and then close the connection.
+        """Wait until a bootstrap address accepts a connection and the login; then close this connection.
 
-        While no address accepts one, try again every CHECK_INTERVAL seconds. Log a warning when the reason changes.
+        Until then, try again every CHECK_INTERVAL seconds. Log a warning when the reason of the failure changes.
         """
         reported = ""
         while True:

@@ -138,6 +138,6 @@ class Coverage(Watcher):
 
 
 def _transactional_id(request: Any) -> str | None:
-    """Return the transactional id of a request, or None."""
+    """Return the transactional id of a request; None if the request has none or an empty one."""
     name = getattr(request, "transactional_id", None) or getattr(request, "v3_and_below_transactional_id", None)
     return str(name) if name else None

@@ -13,7 +13,10 @@ BITS = 53
 
 
 class Dice:
-    """A stream of random numbers, with a text as its seed. Streams with different seeds are independent."""
+    """A stream of random numbers, with a text as its seed. Streams with different seeds are independent.
+
+    ``label``: the parts of the seed, which are converted to text and joined.
+    """
 
     def __init__(self, *label: object) -> None:
         text = " ".join(map(str, label)).encode()

@@ -22,7 +22,13 @@ EARLIEST, LATEST = -2, -1  # timestamps of ListOffsets
 
 
 class Result(StrEnum):
-    """The result of an operation, as far as its client knows it."""
+    """The result of an operation, as far as its client knows it.
+
+    Attributes:
+        UNKNOWN: the client has got no response.
+        DONE: the operation succeeded.
+        REFUSED: the operation failed with an error.
+    """
 
     UNKNOWN = "unknown"
     DONE = "done"
@@ -84,15 +90,15 @@ class Write:
         client: client name and the number of its start.
         place: partition.
         values: values of the records; each is unique in the run.
-        acks: acknowledgements of the last request.
+        acks: value of ``acks`` in the requests: -1 (all), 0 or 1.
         producer: producer id and epoch; None for a producer that is not idempotent.
         sequence: sequence number of the first record.
         transaction: transaction of the batch; None outside a transaction.
         sent_at: virtual time of the first request, seconds.
-        done_at: virtual time of the successful response, seconds; inf if there is none.
+        done_at: virtual time of the successful response, seconds; inf without a successful response.
         result: result of the requests.
         offset: base offset in the response; -1 if it is unknown.
-        error: error code after which the producer gave up; 0 if there is none.
+        error: error code after which the producer gave up; 0 if the producer did not give up.
     """
 
     client: tuple[str, int]

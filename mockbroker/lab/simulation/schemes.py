@@ -57,7 +57,9 @@ LONGEST: Mapping[str, float] = {
 
 
 def swarm(seed: int, events: int) -> Script:
-    """Return a script with classic and consumer groups, with random faults: half of all fault kinds occur.
+    """Return a script with classic and consumer groups, and with random faults.
+
+    Each kind of fault occurs with a probability of 50 %; operations of an administrator always occur.
 
     Args:
         seed: seed of all random choices.
@@ -181,7 +183,9 @@ LEGACY = {"consumer-reader": "classic-reader", "consumer-processor": "classic-pr
 
 
 def data(seed: int, events: int) -> Script:
-    """Return a script whose clients produce and consume records, with random faults: half of all fault kinds occur.
+    """Return a script whose clients produce and consume records, with random faults.
+
+    Each kind of fault occurs with a probability of 50 %. Topics always get more partitions.
 
     Args:
         seed: seed of all random choices.

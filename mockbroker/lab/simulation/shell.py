@@ -55,8 +55,8 @@ class Inbox:
 
     Attributes:
         node: broker id.
-        ticket: ticket (identity) of the request that was taken from ``calls`` and has no response yet; None if there is
-            none.
+        ticket: ticket (identity) of the request that was taken from ``calls`` and has no response yet; None if no
+            request is being handled.
         calls: received requests that are not handled yet, in order.
     """
 
@@ -225,7 +225,7 @@ class Shell:
         disk: disk; responses wait for its syncs. None for a broker without a disk.
         successor: function that returns a broker with the state from the disk, for a restart.
         slices: random number generator for the durations of slices (parts of limited size of a large request).
-        buggify: active buggify points; None if there is none.
+        buggify: active buggify points; None to change nothing.
         bytes_: random number generator for cuts and sizes, and the security protocol, for a network that transports
             bytes; None for a network that transports messages.
 
@@ -236,7 +236,7 @@ class Shell:
         down: whether the process has crashed and not restarted yet.
         away: ids of brokers that are stopped while the process runs.
         waiting: ticket -> request without a response.
-        served: request that is being handled, or None.
+        served: request that is being handled; None while no request is being handled.
     """
 
     def __init__(
@@ -592,7 +592,8 @@ class Shell:
     def crash(self, seconds: float) -> None:
         """Crash the process of the brokers, and restart it after ``seconds`` of virtual time.
 
-        The process loses its memory and some unsynced bytes.
+        The process loses its memory and some unsynced bytes. Do nothing if the process is down, or the brokers have no
+        disk.
         """
         if self.down or self.disk is None:
             return
@@ -615,7 +616,7 @@ class Shell:
         self.queue.after(seconds, self.restart)
 
     def restart(self) -> None:
-        """Restart all brokers of the cluster with the state on the disk."""
+        """Restart all brokers of the cluster with the state on the disk. Do nothing if the process is running."""
         if not self.down or self.disk is None:
             return
         self.down = False

@@ -168,13 +168,14 @@ class QuotaChange:
 
 @dataclass(slots=True, eq=False)
 class QuotaUse:
-    """A successful request that uses a quota.
+    """A request that counts for a quota, with data from its response.
 
     Attributes:
         client: client id.
         connection: number of the connection.
         quota: name of the quota.
-        amount: used bytes or partitions; at most the amount that the broker counts.
+        amount: used bytes or partition mutations; at most the amount that the broker counts. 0 for a request that the
+            broker does not count, because it failed.
         throttle_ms: throttle time in the response, milliseconds.
         sent_at: virtual time of the request, seconds.
         done_at: virtual time of the response, seconds.

@@ -36,10 +36,10 @@ class Client:
         life: number of times the process was started. Timers from before the last start are ignored.
         paused_until: virtual time until which the process is paused, as by a garbage collection, seconds.
         slow: additional network delay of each message, seconds.
-        fatal: name of the error that ended the process, or "".
+        fatal: name of the error that ended the process; "" without such an error.
         link: network link between the client and the brokers.
-        bootstrap: connection to any broker, or None.
-        coordinator: connection to the coordinator, or None.
+        bootstrap: connection to any broker; None without a connection.
+        coordinator: connection to the coordinator; None without a connection.
         dice: random number generator of the client.
         queue: the event queue, which has the virtual time.
         network: the simulated network.

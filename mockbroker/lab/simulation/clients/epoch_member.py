@@ -67,7 +67,11 @@ class EpochMember(Reader, Generic[Answer, Assignment]):
         self.heartbeat()
 
     def _accept(self, answer: Answer) -> None:
-        """Store the epoch, the heartbeat interval and the assignment in ``answer``, a heartbeat response."""
+        """Handle a heartbeat response (``answer``): store its epoch, its heartbeat interval and its assignment.
+
+        An assignment is adopted after a short random delay. If the response has an error code, only the error is
+        handled.
+        """
         self.beating = False
         if answer.error_code:
             self.refused(answer.error_code)

@@ -39,7 +39,7 @@ class LogReader(DirectClient):
         self._reads: Place | None = None
 
     def list_start(self, place: Place) -> None:
-        """Look up the start of the log of a partition (``place``) with ListOffsets."""
+        """Look up the log start offset of a partition (``place``) with ListOffsets; add the result to the history."""
         sent_at = self.queue.now
 
         def listed(offset: int) -> None:
@@ -48,7 +48,10 @@ class LogReader(DirectClient):
         self._list(place, EARLIEST, listed)
 
     def scan(self, place: Place) -> None:
-        """Read all records of a partition, from the start of the log to the log end at this time.
+        """Read all records of a partition, from the start of the log to its current end, and add them to the history as
+        a Scan.
+
+        If another scan is in progress, nothing is done. After an error or a lost connection, the scan is abandoned.
 
         ``place``: the partition.
         """

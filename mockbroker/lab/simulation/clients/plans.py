@@ -85,7 +85,8 @@ def round_robin(members: Mapping[str, Subscription], partitions: Mapping[str, in
 def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, int]) -> dict[str, frozenset[Place]]:
     """Assign partitions cooperatively: a partition that moves is unassigned until its owner has revoked it.
 
-    A member keeps its partitions, but at most as many as an equal division of all partitions gives a member.
+    A member keeps at most n of its partitions, where n is the number of all partitions divided by the number of
+    members, rounded up.
 
     Args:
         members: member -> subscription.

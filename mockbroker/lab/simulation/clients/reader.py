@@ -82,7 +82,7 @@ class Reader(Client):
 
         Args:
             place: the partition.
-            committed: committed offset; -1 if there is none.
+            committed: committed offset; -1 if no offset was committed, for the position 0.
         """
         self.positions.setdefault(place, max(committed, 0))
 

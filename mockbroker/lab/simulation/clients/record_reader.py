@@ -75,11 +75,12 @@ class RecordReader(Reader):
         super().own(share)
 
     def start_at(self, place: Place, committed: int) -> None:
-        """Set the position of a partition to its committed offset, or look it up with ListOffsets if there is none.
+        """Set the position of a partition to its committed offset. Without a committed offset, the position is looked
+        up later with ListOffsets.
 
         Args:
             place: the partition.
-            committed: committed offset; -1 if there is none.
+            committed: committed offset; -1 if no offset was committed.
         """
         if committed >= 0:
             self.positions.setdefault(place, committed)

@@ -47,7 +47,7 @@ class Batch:
     Attributes:
         write: the batch in the history.
         data: the encoded batch.
-        wire: connection of the request in flight, or None.
+        wire: connection of the request in flight; None while no request with the batch is in flight.
         attempts: number of requests so far.
     """
 
@@ -68,8 +68,9 @@ class Sender:
         settled: function that is called with each batch (Write) that has a final result.
 
     Attributes:
-        producer: producer id and epoch; None for a producer that is not idempotent.
-        transactional_id: transactional id, or None.
+        producer: producer id and epoch; None for a producer that is not idempotent, and until an idempotent producer
+            has got its producer id.
+        transactional_id: transactional id; None for a producer without transactions.
     """
 
     def __init__(
@@ -89,11 +90,10 @@ class Sender:
         self._due = False
 
     def reset(self, producer: tuple[int, int] | None) -> None:
-        """Discard all batches, and set the producer id and epoch.
+        """Discard all batches, and set the producer id and epoch. If the id or the epoch changes, sequence numbers
+        restart at 0.
 
-        If one of them changes, sequence numbers restart at 0.
-
-        ``producer``: new producer id and epoch; None for a producer that is not idempotent.
+        ``producer``: new producer id and epoch; None while the producer has no producer id.
         """
         if producer != self.producer:
             self._sequences.clear()

@@ -53,14 +53,15 @@ class Throttled(DirectClient):
         raise NotImplementedError
 
     def request(self, wire: Wire, api_key: int, version: int, request: object, used: Callable[[Any], int]) -> None:
-        """Send a request. If the request is successful, add it to the history.
+        """Send a request. When the response arrives, add the use of the quota (QuotaUse) to the history.
 
         Args:
             wire: the connection.
             api_key: API key of the request.
             version: version of the request.
             request: body of the request.
-            used: function that returns how much of the quota a response used; 0 after an error.
+            used: function that gets the response, and returns how much of the quota the request used: bytes or
+                partition mutations.
         """
         sent_at = self.queue.now
         self._in_flight += 1

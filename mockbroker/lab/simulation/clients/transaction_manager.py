@@ -32,7 +32,15 @@ Current = tuple[int, int, Any, Callable[[Any], None], bool]  # API key, version,
 
 
 class Phase(StrEnum):
-    """The phase of a transactional producer."""
+    """The phase of a transactional producer.
+
+    Attributes:
+        STARTING: InitProducerId is in flight.
+        READY: no transaction is open.
+        OPEN: a transaction is open.
+        ENDING: EndTxn is in flight.
+        FAILED: the transaction was abandoned; InitProducerId must be sent again.
+    """
 
     STARTING = "starting"
     READY = "ready"
@@ -55,7 +63,7 @@ class TransactionManager:
 
     Attributes:
         phase: phase of the producer.
-        transaction: open transaction, or None.
+        transaction: open transaction; None without one. After a failure, it is the abandoned transaction.
     """
 
     def __init__(
@@ -237,11 +245,13 @@ class TransactionManager:
         return self.transaction
 
     def add_partitions(self, places: Sequence[Place], then: Then) -> None:
-        """Add partitions to the transaction, then call ``then``. With KIP-890, no request is sent.
+        """Add partitions to the transaction, then call ``then``. If the request fails, call ``fail`` instead.
+
+        No request is sent with KIP-890, or if all partitions were added before.
 
         Args:
             places: the partitions.
-            then: function that is called without arguments after the response.
+            then: function without arguments.
         """
         new = frozenset(places) - self._added
         if self.kip890 or not new:
@@ -265,11 +275,14 @@ class TransactionManager:
         self._ask(ApiKey.ADD_PARTITIONS_TO_TXN, ADD_VERSION, request, added)
 
     def add_offsets(self, group: str, then: Then) -> None:
-        """Add the offsets of a group to the transaction, then call ``then``. With KIP-890, no request is sent.
+        """Add the offsets of a group to the transaction, then call ``then``. If the request fails, call ``fail``
+        instead.
+
+        No request is sent with KIP-890, or if offsets were added before.
 
         Args:
             group: group id.
-            then: function that is called without arguments after the response.
+            then: function without arguments.
         """
         if self.kip890 or self._offsets_added:
             then()
@@ -288,7 +301,10 @@ class TransactionManager:
         self._ask(ApiKey.ADD_OFFSETS_TO_TXN, OFFSETS_VERSION, request, added)
 
     def end(self, then: Then, *, commit: bool) -> None:
-        """Commit or abort the transaction, then call ``then``. ``commit``: True to commit, False to abort."""
+        """Send EndTxn, then call ``then``, a function without arguments. If EndTxn fails, call ``fail`` instead.
+
+        ``commit``: True to commit the transaction, False to abort it.
+        """
         transaction = self.transaction
         assert transaction is not None
         self.phase = Phase.ENDING

@@ -77,8 +77,8 @@ def _group_of(request: Any) -> str:
 
 
 def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
-    """Return a fingerprint of a group: a tuple of values, of which almost every change of the group changes at least
-    one.
+    """Return a fingerprint of a group: a tuple of values. Almost every change of the group changes at least one of
+    them.
     """
     offsets = group.offsets
     return (
