@@ -32,18 +32,18 @@ class OutgoingCall:
 
     Args:
         key: API key.
-        build: Function that builds the request; its argument is the newest version in ``versions`` that the broker
+        build: function that builds the request; its argument is the newest version in ``versions`` that the broker
             supports.
-        deadline: Time at which the request times out, in seconds on the engine's clock.
-        on_done: Callback that is called with this object once there is a response or a failure; None for no callback.
-        versions: Lowest and highest version that can carry the request.
+        deadline: time at which the request times out, in seconds on the engine's clock.
+        on_done: callback that is called with this object once there is a response or a failure; None for no callback.
+        versions: lowest and highest version that can carry the request; None as the highest for no upper limit.
 
     Attributes:
-        version: Version of the sent request; -1 until the request is sent.
-        sent_at: Time at which the request was sent, in seconds on the engine's clock.
-        response: Body of the response; None until the response is received.
-        failure: Reason why there is no response; None unless the request has failed.
-        reason: Text of the failure for error messages; "" unless the request has failed.
+        version: version of the sent request; -1 until the request is sent.
+        sent_at: time at which the request was sent, in seconds on the engine's clock.
+        response: body of the response; None until the response is received.
+        failure: reason why there is no response; None unless the request has failed.
+        reason: text of the failure for error messages; "" unless the request has failed.
     """
 
     __slots__ = (

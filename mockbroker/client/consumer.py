@@ -119,9 +119,10 @@ class Consumer:
         Positions advance past the returned records. A poll also joins the group, calls the listener and auto-commits.
 
         Args:
-            timeout: Maximum wait in seconds.
+            timeout: maximum wait in seconds.
 
-        Raises: Wakeup, ConcurrentUse, ConsumerError; exceptions of the listener or of an assignor.
+        Raises: Wakeup, ConcurrentUse, ConsumerError; IllegalUse before ``subscribe`` or ``assign``; exceptions of the
+        listener or of an assignor.
         """
         with self._acquired(in_listener=False):
             self._discard_unreturned()
@@ -211,6 +212,8 @@ class Consumer:
     async def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assigned partitions. The consumer does not join the group, so there are no rebalances and no
         failure detection.
+
+        If auto-commit is on, the positions of the previous partitions are committed, without waiting for the response.
 
         Raises: IllegalUse after ``subscribe``.
         """
@@ -403,10 +406,10 @@ class Consumer:
         committed offset.
 
         Args:
-            partitions: The partitions; none for all assigned partitions.
-            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+            partitions: the partitions; none for all assigned partitions.
+            timeout: maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: TimedOut, BrokerError; IllegalUse without a group.
+        Raises: TimedOut, Wakeup, BrokerError; IllegalUse without a group.
         """
         with self._acquired():
             self._driver.update_clock()
@@ -420,10 +423,11 @@ class Consumer:
         """Return the log start offset of each partition.
 
         Args:
-            partitions: The partitions.
-            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+            partitions: the partitions.
+            timeout: maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: TimedOut after the timeout; BrokerError if a broker returns an error that a retry cannot solve.
+        Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
+        that a retry cannot solve.
         """
         offsets = await self._log_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
@@ -432,10 +436,11 @@ class Consumer:
         """Return the end offset of each partition; with ``read_committed``, the last stable offset.
 
         Args:
-            partitions: The partitions.
-            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+            partitions: the partitions.
+            timeout: maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: TimedOut after the timeout; BrokerError if a broker returns an error that a retry cannot solve.
+        Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
+        that a retry cannot solve.
         """
         offsets = await self._log_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
@@ -447,10 +452,10 @@ class Consumer:
         such a record.
 
         Args:
-            timestamps: Milliseconds since 1970, by partition.
-            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+            timestamps: milliseconds since 1970, by partition.
+            timeout: maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: ValueError for a negative timestamp, TimedOut, BrokerError.
+        Raises: ValueError for a negative timestamp; TimedOut, Wakeup, BrokerError.
         """
         for partition, timestamp in timestamps.items():
             if timestamp < 0:
@@ -472,10 +477,11 @@ class Consumer:
         """Return the number of partitions of a topic; 0 if the topic does not exist.
 
         Args:
-            topic: Topic name.
-            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+            topic: topic name.
+            timeout: maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: TimedOut after the timeout; BrokerError if a broker returns an error that a retry cannot solve.
+        Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
+        that a retry cannot solve.
         """
         with self._acquired():
             self._driver.update_clock()
@@ -493,7 +499,7 @@ class Consumer:
         return GroupMetadata(self._engine.group, identity.generation, identity.member_id, identity.instance_id)
 
     def rejoin(self, reason: str = "the application requested a rebalance") -> None:
-        """Request a rebalance with the next poll.
+        """Request a rebalance with the next poll. Without a group, do nothing.
 
         ``reason``: text that is sent to the coordinator in the classic protocol.
         """
@@ -503,7 +509,8 @@ class Consumer:
     # Stopping
 
     def wakeup(self) -> None:
-        """Make the current poll or commit raise Wakeup; if no call is waiting, the next call raises Wakeup.
+        """Make the current call that waits, such as a poll or a commit, raise Wakeup; if no call is waiting, the next
+        one raises Wakeup.
 
         Any task of the same trio run may call this method.
         """

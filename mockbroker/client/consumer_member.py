@@ -130,7 +130,7 @@ class ConsumerMembership:
                 self._flow = None
 
     def rejoin(self, reason: str) -> None:  # noqa: ARG002 - the protocol has no reason
-        """Send a heartbeat with all fields in the next ``maintain``. ``reason`` is ignored."""
+        """Make the next ``maintain`` send a heartbeat with all fields. ``reason`` is ignored."""
         self._send_all_fields, self._next_heartbeat = True, 0.0
 
     @property

@@ -74,10 +74,10 @@ class Coordinator:
 
         Args:
             key: API key.
-            build: Function that returns the request; its argument is the API version.
-            on_done: Callback that is called with the request once there is a response or a failure.
-            timeout: Seconds until the request times out; None for ``request_timeout``.
-            versions: Lowest and highest version that can carry the request.
+            build: function that returns the request; its argument is the API version.
+            on_done: callback that is called with the request once there is a response or a failure.
+            timeout: seconds until the request times out; None for ``request_timeout``.
+            versions: lowest and highest version that can carry the request; None as the highest for no upper limit.
         """
         if self.node is None or not self._network.can_send(self.node):
             return None

@@ -96,7 +96,7 @@ class CorruptRecord(ConsumerError):
 class CommitFailed(ConsumerError):
     """The error for a commit of a consumer that is not a member of the group any more.
 
-    Members that get its partitions may read the records again whose offsets are not committed.
+    Records whose offsets are not committed may be read again by the members that get the partitions.
     """
 
 

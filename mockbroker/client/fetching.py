@@ -124,7 +124,11 @@ class Fetcher:
         return {p: position for p, position in self._positions.items() if position.fetchable and p not in held}
 
     def send_fetches(self) -> int:
-        """Send a Fetch request to every node without a Fetch request in flight. Return the number of requests."""
+        """Send a Fetch request to each node with partitions to fetch, unless the node has a Fetch request in flight or
+        is in backoff.
+
+        Return the number of sent requests.
+        """
         now = self._clock.now
         by_node: dict[int, dict[TopicPartition, PartitionRequest]] = {}
         for partition, position in self.fetchable().items():

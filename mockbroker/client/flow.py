@@ -32,8 +32,8 @@ class ListenerCall:
     """A pending call of the user's rebalance listener; the flow continues when the listener has returned.
 
     Attributes:
-        kind: The method to call: ``on_revoked``, ``on_assigned`` or ``on_lost``.
-        partitions: The revoked, assigned or lost partitions.
+        kind: name of the method to call without ``on_``: ``revoked``, ``assigned`` or ``lost``.
+        partitions: the revoked, assigned or lost partitions.
     """
 
     kind: Literal["revoked", "assigned", "lost"]

@@ -22,8 +22,10 @@ Reset = Literal["earliest", "latest", "none"] | timedelta
 class ClientSettings:
     """The settings that consumers and share consumers have in common, with the same defaults.
 
+    A setting without a description has the meaning of the setting in Kafka with the same name.
+
     Attributes:
-        max_poll_records: Maximum number of records that one poll returns.
+        max_poll_records: maximum number of records that one poll returns.
     """
 
     client_id: str = ""
@@ -50,15 +52,17 @@ class ClientSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
-    """The settings of a consumer, by Kafka's names with ``_`` for the dots and without ``_ms``.
+    """The settings of a consumer, by Kafka's names with ``_`` for the dots and without ``_ms``. A setting without a
+    description has the meaning of the setting in Kafka.
 
     Attributes:
-        auto_offset_reset: Start offset of a partition without a committed offset. A timedelta (Kafka's ``by_duration``)
+        auto_offset_reset: start offset of a partition without a committed offset. A timedelta (Kafka's ``by_duration``)
             is a maximum age: the consumer starts at the first record that is not older.
-        assignors: Names or Assignor objects in order of preference; the default is that of Kafka's Java consumer:
+        assignors: names or Assignor objects in order of preference; the default is that of Kafka's Java consumer:
             range, then cooperative-sticky.
-        group_remote_assignor: The server-side assignor that the member requests; only in consumer groups (KIP-848).
-        max_poll_records: Maximum number of records that one poll returns; not sent to a broker.
+        group_remote_assignor: the server-side assignor that the member requests; only in consumer groups (KIP-848).
+        fetch_sessions: whether incremental fetch sessions (KIP-227) are used; not a setting of Kafka.
+        max_poll_records: maximum number of records that one poll returns; not sent to a broker.
     """
 
     client_id: str = "mockbroker-consumer"

@@ -85,12 +85,13 @@ class Heartbeat:
 
     def next_action(self, now: float, state: ClassicState, *, coordinator_known: bool) -> HeartbeatAction:
         """Return the action that is due now. If several actions are due, the first action in this order is returned:
-        FIND_COORDINATOR, SESSION_EXPIRED, LEAVE, SEND.
+        FIND_COORDINATOR, SESSION_EXPIRED, LEAVE, SEND. The result is NOT_DUE if no action is due, and NOTHING if the
+        member sends no heartbeats in this state.
 
         Args:
-            now: Seconds on the engine's clock.
-            state: State of the member.
-            coordinator_known: Whether the coordinator is known.
+            now: seconds on the engine's clock.
+            state: state of the member.
+            coordinator_known: whether the coordinator is known.
         """
         if state not in SENDS_HEARTBEATS:
             return HeartbeatAction.NOTHING

@@ -51,6 +51,8 @@ class Leading:
         The result is empty for a static leader that rejoins, because the assignment of the group does not change
         (KIP-814).
 
+        The generator yields the condition under which it is resumed (see flow.py).
+
         ``response``: the JoinGroup response, which contains the subscriptions.
         """
         components, status = self._components, self._status

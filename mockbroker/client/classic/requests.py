@@ -29,15 +29,18 @@ def call_coordinator(
 ) -> Waiting[OutgoingCall | None]:
     """Send a request to the coordinator, and wait for its response.
 
-    Args:
-        components: The components of the consumer.
-        key: API key.
-        build: Function that returns the request; its argument is the API version.
-        first_static_version: Lowest version that supports instance ids.
-        timeout: Seconds until the request times out; None for ``request_timeout``.
+    The generator yields the condition under which it is resumed (see flow.py).
 
-    Returns: the request; None if the connection was lost or the request timed out. Raises: UnsupportedVersion if the
-    broker and the client have no common version of the API.
+    Args:
+        components: the components of the consumer.
+        key: API key.
+        build: function that returns the request; its argument is the API version.
+        first_static_version: lowest version that supports instance ids.
+        timeout: seconds until the request times out; None for ``request_timeout``.
+
+    Returns: the request; None if the connection was lost or the request timed out.
+
+    Raises: UnsupportedVersion if the broker and the client have no common version of the API.
     """
     versions = (0 if components.settings.group_instance_id is None else first_static_version), None
     while (call := components.coordinator.send_request(key, build, timeout=timeout, versions=versions)) is None:

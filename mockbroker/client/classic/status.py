@@ -77,11 +77,13 @@ class MemberStatus:
         self.assignment_snapshot = None
 
     def leave_generation(self, code: int, request: str) -> None:
-        """Leave the generation, because the coordinator rejected the membership.
+        """Leave the generation, because the coordinator rejected the membership, and request a rebalance.
+
+        After FENCED_INSTANCE_ID, no rebalance is requested: the next poll raises the error.
 
         Args:
-            code: Error code: FENCED_INSTANCE_ID, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID.
-            request: Name of the rejected request.
+            code: error code: FENCED_INSTANCE_ID, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID.
+            request: name of the rejected request.
         """
         if code == ErrorCode.FENCED_INSTANCE_ID:
             self.fence(request)
@@ -92,10 +94,12 @@ class MemberStatus:
         self.rejoin(f"{request} failed with {ErrorCode(code).name}")
 
     def fence(self, request: str) -> Exception:
-        """Leave the group, because another member with the same instance id has replaced this member; return the error.
+        """Leave the group, because another member with the same instance id has replaced this member.
+
+        Return the error, which the next poll raises.
 
         Args:
-            request: Name of the rejected request, for the message.
+            request: name of the rejected request, for the message.
         """
         self.failure = broker_error(ErrorCode.FENCED_INSTANCE_ID, request)
         self.reset_generation()

@@ -42,8 +42,10 @@ class Syncing:
     def sync(self, assignments: Mapping[str, Assignment]) -> Waiting[Retry | None]:
         """Send SyncGroup, and wait for the response. The member is STABLE after an assignment was received.
 
+        The generator yields the condition under which it is resumed (see flow.py).
+
         Args:
-            assignments: Leader: the assignments by member id. Member that is not the leader: empty.
+            assignments: leader: the assignments by member id. Member that is not the leader: empty.
 
         Returns: None if the member is STABLE, else a Retry.
 

@@ -41,9 +41,9 @@ class AckBatch:
     """Consecutive offsets with their acknowledgements.
 
     Attributes:
-        first: First offset.
-        last: Last offset.
-        types: The type of each offset; one type if all offsets have it.
+        first: first offset.
+        last: last offset.
+        types: the type of each offset; only one type if all offsets have the same type.
     """
 
     first: int

@@ -198,13 +198,13 @@ class ShareFetcher:
             self._in_flight[node.id] = call
 
     def _acks_to_send(self, node_id: int, session: ShareSession) -> dict[TopicPartition, Types]:
-        """Remove and return the acknowledgements to send to a broker, by partition.
+        """Remove and return the acknowledgements to send to a broker: partition -> offset -> type.
 
         If the share session has ended, the acknowledgements fail, and the result is empty.
 
         Args:
-            node_id: Id of the broker.
-            session: The share session.
+            node_id: id of the broker.
+            session: the share session.
         """
         acks = self._pending.pop(node_id, {})
         if acks and not session.established:

@@ -34,12 +34,13 @@ class ShareRequests:
     def fetch(
         self, session: ShareSession, wanted: set[PartitionKey], acks: Mapping[TopicPartition, Types]
     ) -> ShareFetchRequest:
-        """Return a ShareFetch.
+        """Return the next ShareFetch request to a broker: it adds and removes partitions of the session, and
+        acknowledges records.
 
         Args:
-            session: The session with the broker.
-            wanted: All partitions to read from the broker.
-            acks: Acknowledgements of earlier records, by partition.
+            session: the session with the broker.
+            wanted: all partitions to read from the broker, as topic id and partition number.
+            acks: acknowledgements of earlier records: partition -> offset -> type.
         """
         settings = self._settings
         topics: dict[UUID, FetchTopic] = {}
@@ -80,13 +81,13 @@ class ShareRequests:
     def acknowledge(
         self, session: ShareSession, acks: Mapping[TopicPartition, Types], *, renews: bool, final: bool
     ) -> ShareAcknowledgeRequest:
-        """Return a ShareAcknowledge.
+        """Return a ShareAcknowledge request to a broker.
 
         Args:
-            session: The session with the broker.
-            acks: The acknowledgements, by partition.
-            renews: Whether acquisition locks are renewed.
-            final: Whether the request ends the session.
+            session: the session with the broker.
+            acks: the acknowledgements: partition -> offset -> type.
+            renews: whether acquisition locks are renewed.
+            final: whether the request ends the session.
         """
         kind = AckTopic.Partition.AcknowledgementBatch
         topics: dict[UUID, AckTopic] = {}

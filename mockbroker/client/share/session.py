@@ -17,8 +17,8 @@ class ShareSession:
     """The client side of a share session with one broker.
 
     Attributes:
-        epoch: Share session epoch of the next request; 0 before the session exists.
-        partitions: The partitions of the session, as the broker knows them.
+        epoch: share session epoch of the next request; 0 before the session exists.
+        partitions: the partitions of the session that the broker knows, as topic id and partition number.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,9 @@ class ShareSession:
         return sorted(wanted - self.partitions, key=_order), sorted(self.partitions - wanted, key=_order)
 
     def succeeded(self, wanted: Iterable[PartitionKey] | None = None) -> None:
-        """Record that a request succeeded. ``wanted``: the partitions of a ShareFetch; None for a ShareAcknowledge."""
+        """Record that a request succeeded: the epoch increases, and the session has the partitions ``wanted``.
+        ``wanted``: the partitions of a ShareFetch; None for a ShareAcknowledge.
+        """
         self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
         if wanted is not None:
             self.partitions = set(wanted)
