@@ -151,7 +151,10 @@ def _segments(raw: Mapping[str, str]) -> dict[str, str]:
 
 
 def _query(route: Route, request: Request) -> dict[str, Any]:
-    """Return the values of all query parameters of a route, by name. Raises: NotPossible for an invalid parameter."""
+    """Return the values of all query parameters of a route, by name. An absent parameter has its default value.
+
+    Raises: NotPossible for an invalid parameter; Refused with status 400 for more than 100 parameters.
+    """
     known = {parameter.name: parameter for parameter in route.parameters}
     values = {parameter.name: parameter.default for parameter in route.parameters}
     if route.any_query:
@@ -178,9 +181,9 @@ def _query(route: Route, request: Request) -> dict[str, Any]:
 
 
 def _checked(route: Route, body: Any) -> dict[str, Any]:
-    """Return the body of a request, checked against the shape that its route declares.
+    """Return the body of a request, checked against the shape (declaration of the valid values) in its route.
 
-    Raises: NotPossible with all problems.
+    Raises: NotPossible with at most PROBLEMS_LISTED problems of the body.
     """
     if problems := list(islice((route.body or NO_BODY).problems(body, ""), PROBLEMS_LISTED)):
         raise NotPossible(problems)

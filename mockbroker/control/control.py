@@ -47,6 +47,9 @@ class Slots:
         limit: Maximum number of requests.
         setting: Name of the setting that contains the limit.
         noun: Plural noun for the limited requests, for the error message.
+
+    Attributes:
+        taken: Current number of requests.
     """
 
     def __init__(self, limit: int, setting: str, noun: str) -> None:

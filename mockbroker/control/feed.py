@@ -68,7 +68,8 @@ class Feed:
     def since(self, after: int) -> Iterator[dict[str, Any]]:
         """Yield the events after the id ``after`` as JSON objects, oldest first.
 
-        Events that the journal no longer stores are replaced by one ``gap`` object.
+        Each run of consecutive events that the journal no longer stores is replaced by one ``gap`` object. If ``after``
+        is above the id of the newest event, the first object is a ``gap``, and all stored events follow.
         """
         journal = self._cluster.journal
         if after > journal.last_id:  # an id of another process

@@ -50,7 +50,7 @@ class Followers:
             await trio.lowlevel.checkpoint()
 
     async def wake_slowly(self) -> None:
-        """Wake all waiting streams, with a pause of PER_STREAM seconds between two streams.
+        """Wake all waiting streams, a few at a time, with pauses that together last PER_STREAM seconds for each stream.
 
         The method is for streams that send data often.
         """

@@ -48,7 +48,7 @@ class Refused(Exception):
 class NotPossible(Refused):
     """The error for a request whose body is JSON, but contains a value that is not valid (status 422).
 
-    Its problem details list every invalid value in ``errors``.
+    The list ``errors`` in its problem details has all given problems; ``detail`` has the first three.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -40,7 +40,7 @@ class Collection:
             self.content[key], self.patch[key] = value, inner
 
     def keep(self, keys: Container[str]) -> None:
-        """Remove the objects whose keys are not in ``keys``."""
+        """Remove the objects whose keys are not in ``keys``, and add the removals to the merge patch."""
         for key in [key for key in self.content if key not in keys]:
             del self.content[key]
             self.patch[key] = None

@@ -54,9 +54,11 @@ async def stream(control: Control, call: CheckedRequest) -> Response:
 
 
 def position(call: CheckedRequest) -> int | None:
-    """Return the id of the event after which a stream begins; None to begin with new events.
+    """Return the id of the event or request after which a stream begins; None to begin with new ones.
 
-    Raises: NotPossible if the header ``Last-Event-ID`` is not valid.
+    The header ``Last-Event-ID`` is used; without it, the query parameter ``after``.
+
+    Raises: NotPossible if the header is not valid.
     """
     header = call.request.headers.get(LAST_ID)
     if header is None:

@@ -62,7 +62,8 @@ def row_json(control: Control, number: int, entry: Ticket) -> dict[str, Any]:
 def _error_code(entry: Ticket) -> int | None:
     """Return the top-level error code of a response.
 
-    The result is None if the response has no such field, has not been sent, or is too large to be decoded.
+    The result is None if the response has no such field, has not been sent, cannot be decoded, or is too large to be
+    decoded.
     """
     if entry.response is None or "error_code" not in schema_of(APIS[entry.api_key].response).fields:
         return None

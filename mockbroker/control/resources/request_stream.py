@@ -99,7 +99,10 @@ class RequestStream(Stream):
         return b"event: gap\n" + event_data(gap)
 
     async def _new(self) -> list[bytes]:
-        """Return the rows of the next new requests that match the filter of the stream."""
+        """Return the rows of the next new requests that match the filter of the stream, at most ROWS_AT_ONCE rows.
+
+        The requests count as sent. A request without a response is added to the pending requests.
+        """
         rows = list[bytes]()
         entries = self._control.request_log.entries(self._after)
         for searched, entry in enumerate(entries, 1):

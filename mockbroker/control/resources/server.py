@@ -38,7 +38,7 @@ async def health(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG
 
 
 async def cluster(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
-    """Answer GET /v1/cluster: return brokers, settings and counters of the cluster."""
+    """Answer GET /v1/cluster: return the release, the listeners, the brokers and the counts of the cluster."""
     return Answer(cluster_json(control))
 
 
