@@ -74,7 +74,8 @@ def decode_at(
         explained: maximum size, in bytes, of an invalid message that the reference engine decodes again to name the
             invalid field in the error.
 
-    Raises: DecodeError, whose offset counts from the start of ``data``; SchemaError.
+    Raises: DecodeError if the data is invalid; its offset counts from the start of ``data``. SchemaError if the message
+    does not have this version.
     """
     if not isinstance(data, bytes):
         if not isinstance(data, (bytearray, memoryview)):

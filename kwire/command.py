@@ -164,7 +164,8 @@ def _ended_by_signal() -> Iterator[None]:
 
     The conversion applies to the exceptions that the ``with`` block raises, alone or inside an exception group of trio.
 
-    Raises: click.exceptions.Exit with the exit code.
+    Raises: click.exceptions.Exit with the exit code. An exception group that contains only errors of a full or failing
+    disk is replaced by its first error, an OSError.
     """
     try:
         yield

@@ -78,7 +78,7 @@ def parse(text: str, columns: Mapping[str, Column]) -> tuple[Callable[[Row], boo
 
     Returns: a function that returns True for a row that passes the filter, and the names of the columns that it uses.
 
-    Raises: FilterError.
+    Raises: FilterError if the filter is invalid, too long, or can never match.
     """
     if len(text) > MAX_TEXT:
         raise FilterError(f"the filter has {len(text)} characters (limit: {MAX_TEXT})")

@@ -1,4 +1,4 @@
-"""The wire layout of one message version: a tree of six kinds of nodes, without version conditions.
+"""The wire layout of one message version: a tree of six kinds of nodes. The tree contains no version conditions.
 
 Each engine, the JSON form and the output of ``kwire layout`` is one ``match`` over these kinds. Only this module
 compares versions. A layout is plain data.
@@ -117,7 +117,8 @@ class Record:
         slots: fields outside the tagged section.
         flexible: True if the struct ends with a tagged section.
         tagged: fields in the tagged section, in ascending order of their tags.
-        absent: fields that this version lacks. Encoding raises an error unless they have their default value.
+        absent: fields that this version lacks, except ignorable fields. Encoding raises an error unless the absent
+            fields have their default values.
     """
 
     type: type

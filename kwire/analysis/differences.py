@@ -104,7 +104,7 @@ class _Measures:
 def differences(before: Tables, after: Tables) -> list[Difference]:
     """Return all measures of two captures, ordered by kind and name.
 
-    The measures of a group that is in one capture only have no verdict.
+    If a group is in only one of the two captures, its measures have no verdict.
 
     Args:
         before: rows of the first capture by table name, of the tables NEEDED.
@@ -260,7 +260,8 @@ def _judged_count(first: int, second: int, before: float, after: float) -> str |
 def _judged(first: float | None, second: float | None, least: float) -> str | None:
     """Return the verdict about two values; a smaller value is better.
 
-    The verdict is SAME if the larger value is less than RATIO times the smaller value.
+    The verdict is SAME if the values differ by at most ``least``, or if the larger value is at most RATIO times the
+    smaller value.
 
     Args:
         first: value in the first capture; None if unknown, which makes the verdict None.

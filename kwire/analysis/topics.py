@@ -23,7 +23,7 @@ _NAMING: set[int] = {
 def topic_names(call: Call) -> dict[str, str]:
     """Return the topic names in a response; a key is the text ``id:`` followed by the topic id.
 
-    The result is empty for an API whose responses contain no topic ids.
+    The result is empty for an API that is not in ``_NAMING``, and if the response was not captured.
     """
     if call.api_key not in _NAMING or call.response is None:
         return {}

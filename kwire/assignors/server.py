@@ -35,7 +35,8 @@ class MemberSubscription:
 
     Attributes:
         topic_ids: topics that the member subscribes to.
-        assigned: current target assignment, partition numbers by topic id; ``uniform`` keeps partitions in this order.
+        assigned: current target assignment: partition numbers by topic id. If a member has too many partitions,
+            ``uniform`` keeps the first ones in this order.
         instance_id: group instance id of a static member; None for a dynamic member.
         rack_id: rack of the member; None for none.
     """

@@ -36,13 +36,16 @@ def assign(
     *,
     assignable: Assignable | None = None,
 ) -> GroupAssignment:
-    """Return the target assignment of a share group. Raises: AssignorError if the input is not valid.
+    """Return the target assignment of a share group: member id -> topic id -> partition numbers.
 
     Args:
-        members: the members; their order decides ties (in a broker, the order of a HashMap).
+        members: subscription and current assignment of each member, by member id. The order decides ties; in a broker,
+            it is the order of a HashMap.
         partitions: number of partitions by topic id.
         homogeneous: whether all members subscribe to the same topic names; None to compare their topic ids.
         assignable: partitions that may be assigned, because their share state is initialized; None for all.
+
+    Raises: AssignorError for a subscribed topic that is not in ``partitions``.
     """
     if is_homogeneous(members.values()) if homogeneous is None else homogeneous:
         return _assign_homogeneous(members, partitions, assignable)

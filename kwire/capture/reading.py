@@ -106,7 +106,13 @@ class Conversations:
         self._make_room(calls, ended)
 
     def _expire(self, before_us: int, calls: list[Call], ended: list[Connection]) -> None:
-        """End the connections whose last packet was before ``before_us``."""
+        """End the connections whose last packet was before ``before_us``, a time in microseconds since 1970.
+
+        Args:
+            before_us: the time.
+            calls: list to which the calls of the ended connections are added.
+            ended: list to which the ended connections are added.
+        """
         while self.open:
             key, oldest = next(iter(self.open.items()))
             if oldest.connection.last_us >= before_us:

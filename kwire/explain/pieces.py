@@ -211,9 +211,9 @@ class TreeBuilder:
     def give_up(self, error: DecodeError, end: int) -> tuple[Piece, ...]:
         """Finish the tree after a decoding error, and return its outermost pieces.
 
-        The bytes from the error up to ``end`` become an UNREAD piece in the innermost open node. This piece has the
-        path of the error, or the path of the node if the error has no path. Pieces after the position of the error are
-        dropped.
+        Pieces that end after the position of the error are dropped, and so are open nodes without pieces. The bytes
+        from the last remaining piece up to ``end`` become an UNREAD piece in the innermost open node. This piece has
+        the path of the error, or the path of the node if the error has no path.
         """
         for node in self._open:
             node.pieces = _before(node.pieces, self.base + error.offset)

@@ -177,7 +177,7 @@ class Reader:
         """Add the pieces of ``count`` records. The records must take all remaining bytes.
 
         Args:
-            path: path of the batch.
+            path: path of the array of records.
             batch: decoded fields of the batch header, by name.
             count: number of records in the batch header.
 
@@ -373,7 +373,7 @@ class Reader:
         decompressed content.
 
         Args:
-            path: path of the batch or message.
+            path: path of the compressed array of records, or of the compressed value of a message.
             attributes: attributes of the batch or message, which contain the codec.
             read_content: function that adds the pieces of the decompressed data to the Reader that it gets.
         """
@@ -445,8 +445,9 @@ def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: st
 
 
 def _control_type(key: bytes) -> str:
-    """Return the name of a control record's type, such as "COMMIT". ``key``: encoded key, which contains version and
-    type.
+    """Return the name of a control record's type, such as "COMMIT"; "" for an unknown type.
+
+    ``key``: encoded key, which contains version and type.
     """
     if len(key) < 4:
         return ""

@@ -308,6 +308,13 @@ class Fuzzer:
         seed: seed of the random choices.
         api: key of the only API to mutate; None for all APIs.
 
+    Attributes:
+        counts: number of test cases (key ``cases``), and number of malformed requests by outcome: ``answered``,
+            ``closed`` or ``silent``.
+        errors: number of malformed requests by name of the error code in the response.
+        findings: number of findings so far.
+        offered: versions that the broker supports, by API key.
+
     Raises: BrokerError if the broker cannot be fuzzed.
     """
 

@@ -1,7 +1,7 @@
 """Conversion of messages to JSON text by generated functions.
 
-The result equals ``json.dumps`` of ``objects.to_json``, and takes a sixth of the time. A function is generated for each
-version of a message on first use, and cached.
+The text equals that of ``json.dumps`` without spaces for the result of ``objects.to_json``, and takes a sixth of the
+time. A function is generated for each version of a message on first use, and cached.
 """
 
 from __future__ import annotations

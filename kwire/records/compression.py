@@ -124,7 +124,7 @@ def compressed_pieces(codec: int, data: bytes, *, old_lz4: bool = False) -> Iter
     """Compress ``data``, and yield the result in several parts, so that the caller can do other work between two parts.
 
     The same input always results in the same bytes. For gzip and zstd, these bytes differ from the result of
-    ``compress``. The arguments and errors are those of ``compress``.
+    ``compress``. The arguments and errors are those of ``compress``, without ``level``.
     """
     if codec == NONE:
         return iter((data,))
@@ -251,7 +251,7 @@ def _unzstd(data: bytes, limit: int) -> Iterator[bytes]:
 def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
     """Return zstd frames with smaller windows, and their total decompressed size in bytes.
 
-    The size is 0 if a frame does not declare its size.
+    The size is 0 if a frame does not declare its size. Raises: LimitError if the declared sizes exceed ``limit``.
 
     zstd allocates the window that a frame header declares: up to 128 MiB, even for a frame of a few bytes. High
     compression levels declare windows that are larger than the output limit, although such a window is never needed.

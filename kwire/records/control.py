@@ -126,7 +126,7 @@ def build_marker(
         base_offset: offset of the marker in the partition.
         leader_epoch: leader epoch of the partition; -1 if unknown.
 
-    Raises: EncodeError; ValueError if ``type`` is not ABORT or COMMIT.
+    Raises: EncodeError if a number does not fit into its field; ValueError if ``type`` is not ABORT or COMMIT.
     """
     if type not in (ControlType.ABORT, ControlType.COMMIT):
         raise ValueError(f"{type.name} does not end a transaction: use ABORT or COMMIT")

@@ -117,8 +117,8 @@ class Message:
         The error of an invalid inner message is raised after the messages before it were yielded. The error of an
         invalid message size is raised before any message is yielded.
 
-        If an inner message is invalid, the offset in the error is the offset of the wrapper's value. The error text
-        contains the offset in the decompressed data. Raises: CrcError, DecodeError, LimitError.
+        If an inner message is invalid, the offset in the error is the offset of the wrapper. The error text contains
+        the offset in the decompressed data. Raises: CrcError, DecodeError, LimitError.
 
         Args:
             verify_crc: False to skip the check of the checksum.
@@ -156,7 +156,10 @@ class Message:
             raise
 
     def _locate(self, error: DecodeError) -> None:
-        """Change the path and the offset in the error of an inner message, so that both refer to this wrapper."""
+        """Set the offset in the error of an inner message to the offset of this wrapper.
+
+        The offset in the decompressed data, which the error had before, is appended to the reason.
+        """
         error.reason += f" (byte {error.offset} after decompression)"
         error.offset = self.position
 
@@ -184,8 +187,10 @@ class Message:
         return (None, at) if size < 0 else (data[at : at + size], at + size)
 
     def _open(self, limit: int | None) -> bytes:
-        """Return the decompressed message set inside this wrapper. ``limit``: maximum size in bytes; None for the
-        default.
+        """Return the decompressed message set inside this wrapper.
+
+        ``limit``: maximum size in bytes; None for the default of ``records.limits``. Raises: DecodeError if the data
+        cannot be decompressed; LimitError if the result is larger than ``limit``.
         """
         if self.codec not in CODECS:
             reason = f"compression codec {self.codec} is not allowed in message sets"
@@ -283,9 +288,8 @@ def build_message_set(
         keep_offsets: True to use the records' own offsets, as after compaction.
         log_append_time: timestamp of all messages, in milliseconds since 1970; None to use the records' own timestamps.
 
-    Raises: EncodeError for record headers and for values that do not fit; ValueError if there are no records, or if the
-    magic or
-        codec is not allowed in message sets.
+    Raises: EncodeError for record headers and for values that do not fit; ValueError if there are no records, if the
+    magic or codec is not allowed in message sets, or for ``log_append_time`` with magic 0.
     """
     if not records:
         raise ValueError("a message set needs at least one record")

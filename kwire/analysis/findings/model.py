@@ -147,5 +147,7 @@ def counted(number: float, what: str) -> str:
 
 
 def quoted(name: str | None) -> str:
-    """Return a client id in backquotes; the text ``a client without id`` if the id is None or empty."""
+    """Return an id, such as a client id or a group id, in backquotes; ``a client without id`` if the id is None or
+    empty.
+    """
     return f"`{name}`" if name else "a client without id"

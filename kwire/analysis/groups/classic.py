@@ -222,7 +222,7 @@ class _Generations:
         """Return the trigger and the empty generation that followed a generation because all members left or expired.
 
         The result is None if members remained, or if a member joined before all members had left. Memberships of
-        members that expired are ended.
+        members that expired are ended, and an inferred event ``member_silent`` is added for each of these members.
 
         Args:
             phase: the generation with members.

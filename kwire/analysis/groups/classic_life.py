@@ -25,7 +25,7 @@ class ClassicLife:
         end: end of the life.
         joins: all JoinGroup requests with their responses, in order.
         phases: generations, in order.
-        sessions: times at which requests of members renewed their sessions.
+        sessions: sessions of the members: times of requests, responses and renewals, by member id.
         memberships: members by member id, in the order in which they joined.
         asks: JoinGroup requests with their responses, by member id.
     """

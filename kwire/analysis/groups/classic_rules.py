@@ -11,7 +11,9 @@ from kwire.analysis.groups.sessions import GONE
 
 
 def report_gaps(life: ClassicLife) -> None:
-    """Add a row of ``violations`` for each member that sent no request for longer than its session timeout.
+    """Add a row of ``violations`` for each time for which a member sent no request within its session timeout.
+
+    The time in which a member waits for a response to JoinGroup or SyncGroup does not count.
 
     ``life``: one life of a classic group; the violations are added to its rows.
     """

@@ -318,7 +318,8 @@ class Outcome:
     def change(
         self, ts: int, epoch: int, member: Membership, before: set[str], after: set[str], unread_since: int | None
     ) -> None:
-        """Add a row of ``assignment_changes``: a change of a member's assignment outside a rebalance.
+        """Add a row of ``assignment_changes``: a response that changed the assignment of one member (server-side
+        assignment only).
 
         Args:
             ts: time, in microseconds since 1970.

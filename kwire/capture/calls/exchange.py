@@ -62,8 +62,9 @@ class Exchange:
     """A converter of the frames of one connection to calls. For the arguments, see ``Conversation``.
 
     If a connection begins with a request of unknown API or version, the call is held back until another frame proves
-    that the connection is a Kafka connection. Any of these is proof: a request of known API and version, a request of a
-    known API with a client id, or a response with the correlation id of a pending request.
+    that the connection is a Kafka connection. Without proof, ``finish`` drops the call. Any of these is proof: a
+    request of known API and version, a request of a known API with a client id, or a response with the correlation id
+    of a pending request.
 
     Attributes:
         connection: the connection, with its counters so far.
@@ -202,7 +203,7 @@ class Exchange:
         Args:
             is_request: True for a request, False for a response.
             head: first bytes, with the length prefix.
-            size: size of the frame, in bytes.
+            size: size of the frame without its length prefix, in bytes.
             why: reason why the remaining bytes are missing; None if they were skipped because they are not needed.
             framer: framer of this direction.
         """
@@ -249,7 +250,7 @@ class Exchange:
         Args:
             client_id: client id of the request; None for null or if unknown.
             framer: framer of the requests; None if the request was not captured.
-            size: bytes of the request; None if the request was not captured.
+            size: size of the request without its length prefix, in bytes; None if the request was not captured.
         """
         self.number += 1
         connection = self.connection
@@ -271,7 +272,7 @@ class Exchange:
         Args:
             header: the decoded header.
             framer: framer of the requests, which has the time and file position of the frame.
-            size: size of the request, in bytes.
+            size: size of the request without its length prefix, in bytes.
         """
         checks = self.checks
         if header.client_id != checks.client_id and header.client_id is not None:
@@ -310,7 +311,7 @@ class Exchange:
         Args:
             call: the call.
             framer: framer of the responses, which has the time and file position of the frame.
-            size: size of the response, in bytes.
+            size: size of the response without its length prefix, in bytes.
         """
         call.response_us, call.response_size = framer.now, size
         call.response_file, call.response_position = framer.file, framer.began_at

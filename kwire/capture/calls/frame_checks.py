@@ -48,7 +48,7 @@ class FrameChecks:
 
         Args:
             is_request: True for a request, False for a response.
-            size: size of the frame, in bytes.
+            size: value of the length prefix: size of the frame without the prefix, in bytes.
         """
         least = 0 if self._tokens.expected else LEAST_REQUEST if is_request else LEAST_RESPONSE
         return least <= size <= MAX_FRAME
@@ -59,7 +59,7 @@ class FrameChecks:
         Args:
             is_request: True for a request, False for a response.
             head: first bytes of the frame, with its length prefix.
-            size: size of the frame, in bytes.
+            size: size of the frame with its length prefix, in bytes.
 
         Returns: True if the frame is skipped; and the reason. The reason is None if the body is not needed, or if the
         frame is not skipped.

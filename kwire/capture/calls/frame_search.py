@@ -19,7 +19,8 @@ SELECTIVE = 4  # length of a client id that is long enough to search for
 
 
 def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
-    """Return the offsets at which a response to a pending request may begin.
+    """Return the offsets, from ``start`` on, at which a response to a pending request may begin: at most MAX_TRIES
+    offsets.
 
     Args:
         data: captured bytes.
@@ -36,7 +37,7 @@ def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
 
 
 def requests(data: bytes, start: int, client_id: bytes | None) -> list[int]:
-    """Return the offsets, from ``start`` on, at which a request may begin.
+    """Return the offsets, from ``start`` on, at which a request may begin: at most MAX_TRIES offsets.
 
     Requests are found by the client id if it is known and long enough, else by the whole header.
 

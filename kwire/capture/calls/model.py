@@ -117,7 +117,8 @@ class Call:
         connection: id of the connection.
         client: ``host:port`` of the client.
         broker: ``host:port`` of the broker.
-        number: index of the call on its connection, in the order of requests.
+        number: number of the call on its connection, from 1, in the order in which the calls began. A response without
+            a captured request also has a number.
         api_key: API key; None if unknown.
         api_version: version of the request; None if unknown.
         correlation_id: correlation id; None if unknown.

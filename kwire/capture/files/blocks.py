@@ -99,7 +99,7 @@ def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
     """Return lines of text about skipped packets and about connections that were not decoded completely.
 
     Args:
-        skipped: skipped packets.
+        skipped: skipped packets; truncated and lost packets are ignored, because ``damage`` returns them.
         remarks: number of connections that were not decoded completely, by reason.
     """
     by_file = sorted(skipped, key=lambda one: (one.file, one.reason))

@@ -42,10 +42,12 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
-    """Return the capture files that paths refer to, ordered by name. Raises: OSError if a file or a folder cannot be
-    read.
+    """Return the capture files that paths refer to, in the order of the paths; the files of a folder are ordered by
+    name.
 
-    ``paths``: files, folders and addresses.
+    Raises: OSError if a file or a folder cannot be read.
+
+    ``paths``: files, folders and addresses. ``-`` (stdin) is returned unchanged.
     """
     files: list[str] = []
     for path in paths:
@@ -281,7 +283,7 @@ class CaptureFile:
     def _report_skipped(self, passed: Passed) -> bool:
         """Add skipped bytes to ``problems``, and return True.
 
-        If the skipped bytes only extend the damage that was reported last, add nothing and return False.
+        If the skipped bytes only extend the damage that was reported last, extend the last problem and return False.
         """
         position, reason, size = passed.lost.position, passed.lost.reason, passed.size
         is_same = self._passed is not None and self._passed[1:] == (reason, position)

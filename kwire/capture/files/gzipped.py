@@ -22,7 +22,8 @@ def opened(raw: BinaryIO) -> Any:
 class Unzip:
     """A readable stream of the decompressed content of a gzip file.
 
-    Limits: the content has at most MAX_GZIP_RATIO times the size of the file.
+    Limits: content of more than FREE_GZIP bytes counts as damaged if it is larger than MAX_GZIP_RATIO times the
+    compressed bytes.
     """
 
     def __init__(self, raw: BinaryIO) -> None:

@@ -172,7 +172,10 @@ def interface_names() -> list[str]:
 
 
 def _hardware(name: str) -> int:
-    """Return the hardware type of an interface, such as 1 for Ethernet. Raises: OSError if there is none."""
+    """Return the hardware type of an interface, such as 1 for Ethernet.
+
+    Raises: OSError if the interface does not exist.
+    """
     import fcntl  # not on Windows
 
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as some:

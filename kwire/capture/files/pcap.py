@@ -44,7 +44,8 @@ class Pcap:
     """A reader of pcap records.
 
     A record is returned when a plausible record or the end of the file follows it. If a header is implausible, its
-    length may be wrong; the reader then keeps the record until it has read the next header.
+    length may be wrong; the reader then keeps the record until it has read the next header. After damage, the attribute
+    ``lost`` is set; the caller then calls ``again`` instead of ``block`` until ``lost`` is None.
     """
 
     def __init__(self, split: Split) -> None:
@@ -211,8 +212,9 @@ class Pcap:
             base: position of ``data`` in the file.
             final: True if ``data`` ends at the end of the file.
 
-        Returns: the records that follow, or None; the number of processed bytes; and the skipped range, or None while
-        the search has not ended.
+        Returns: the record before the damage, which ``block`` has kept, or None; the number of processed bytes; and the
+        skipped range, or None while the search has not ended. At the end of the search, the attribute ``lost`` becomes
+        None.
         """
         assert self.lost is not None and self._search is not None  # noqa: PT018 - one is set with the other
         lost = self.lost

@@ -20,7 +20,8 @@ PCAPNG = b"\x0a\x0d\x0d\x0a"
 
 
 class Pcapng:
-    """A reader of the blocks of a pcapng file.
+    """A reader of the blocks of a pcapng file. After damage, the attribute ``lost`` is set; the caller then calls
+    ``again`` instead of ``block`` until ``lost`` is None.
 
     Args:
         split: part of the file to read.

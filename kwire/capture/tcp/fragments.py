@@ -84,7 +84,8 @@ class Fragments:
     Limits: MAX_FRAGMENTED packets.
 
     Attributes:
-        given_up: number of fragments whose first fragment is missing; the key is the file.
+        given_up: number of dropped fragments by file: fragments without a captured first fragment, and fragments above
+            MAX_EARLY_FRAGMENTS before it.
     """
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ class Fragments:
     def finish(self) -> list[Skipped]:
         """At the end of the capture, drop all incomplete packets; return the fragments without a first fragment.
 
-        Returns: for each file, the number of fragments whose first fragment was not captured.
+        Returns: for each file with dropped fragments, their number, with the reason NO_FIRST_FRAGMENT.
         """
         while self._packets:
             self._give_up()
@@ -105,7 +106,7 @@ class Fragments:
         return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(given_up.items()) if count]
 
     def _give_up(self) -> None:
-        """Drop the oldest incomplete packet. Count its fragments in ``given_up`` if the first fragment is missing."""
+        """Drop the oldest incomplete packet, and count its fragments that wait for the first fragment in ``given_up``."""
         packet = self._packets.pop(next(iter(self._packets)))
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 

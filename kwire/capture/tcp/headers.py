@@ -357,7 +357,7 @@ class PacketHeaders:
         """Count packets that are skipped or truncated.
 
         Args:
-            why: a key of SKIP_REASONS.
+            why: a key of SKIP_REASONS for skipped packets, or SNAPLEN for truncated packets.
             count: number of packets.
         """
         if count:

@@ -54,8 +54,9 @@ class SegmentReader:
         return _segments(block, rows, parse.skipped, spare)
 
     def problems(self, path: str) -> list[Problem]:
-        """Return the damaged packets that were found since the previous call of this method. ``path``: path of the
-        file.
+        """Return a problem for each unknown link type that was found since the previous call of this method.
+
+        ``path``: path of the file.
         """
         kinds, self.unknown = sorted(self.unknown), set()
         return [Problem(path, 0, f"unknown link type {kind}: its packets are skipped") for kind in kinds]
@@ -67,7 +68,7 @@ def _segments(block: Block, rows: Rows, skipped: dict[str, int], spare: dict[int
     Args:
         block: block of the packets.
         rows: TCP segments as columns.
-        skipped: number of skipped packets by reason, which is updated.
+        skipped: number of skipped packets by reason, which the result contains.
         spare: payloads of fragments in earlier blocks, by their position in the file.
     """
     sport, dport = rows.sport.astype(np.uint64), rows.dport.astype(np.uint64)

@@ -180,9 +180,9 @@ class Stream:
     def is_lost(self, now_us: int) -> bool:
         """Return whether the missing bytes of the gap will never arrive.
 
-        They count as lost if they have not arrived some segments or some time after the peer acknowledged them. They
-        also count as lost if too many bytes or segments are buffered, or if the gap is older than HOLE_SECONDS.
-        ``now_us``: current time, in microseconds since 1970.
+        They count as lost if the peer has acknowledged them, and ACKED_SEGMENTS segments or ACKED_US microseconds have
+        passed since the gap was noticed. They also count as lost if too many bytes or segments are buffered, or if the
+        gap is older than HOLE_SECONDS. ``now_us``: current time, in microseconds since 1970.
         """
         if len(self.held) > MAX_HELD_SEGMENTS or self.held_bytes > MAX_HELD:
             return True
