@@ -96,6 +96,8 @@ def save(path: Path, parts: Iterable[bytes]) -> None:
     Args:
         path: path of the complete file.
         parts: content of the file, in parts.
+
+    Raises: click.ClickException if the file cannot be written.
     """
     temporary = ""
     try:

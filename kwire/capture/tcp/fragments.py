@@ -106,7 +106,7 @@ class Fragments:
         return [Skipped(path, count, NO_FIRST_FRAGMENT) for path, count in sorted(given_up.items()) if count]
 
     def _give_up(self) -> None:
-        """Drop the oldest incomplete packet, and count its fragments that wait for the first fragment in ``given_up``."""
+        """Drop the oldest incomplete packet. Add its fragments that wait for the first fragment to ``given_up``."""
         packet = self._packets.pop(next(iter(self._packets)))
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
