@@ -62,19 +62,19 @@ class SaslState(Enum):
 
 
 class Authentication:
-    """The authentication of one connection.
+    """The authentication of one connection. All times are client time: real time, which a test cannot stop.
 
     Args:
-        users: The users and their credentials.
-        settings: The broker configuration.
-        new_nonce: Function that returns the server's part of a nonce, for SCRAM.
-        sasl: The SASL settings of the listener.
+        users: the users and their credentials.
+        settings: the broker configuration.
+        new_nonce: function that returns the server's part of a nonce, for SCRAM.
+        sasl: the SASL settings of the listener.
 
     Attributes:
-        raw_tokens: Whether the next frame is a raw SASL token.
-        user: The authenticated principal; "" before the authentication.
-        by_token: Whether the client has authenticated with a delegation token.
-        state: The state of the authentication.
+        raw_tokens: whether the next frame is a raw SASL token.
+        user: the authenticated principal; "" before the authentication.
+        by_token: whether the client has authenticated with a delegation token.
+        state: the state of the authentication.
     """
 
     def __init__(

@@ -76,44 +76,47 @@ class Broker:
     the broker's clock.
 
     Args:
-        nodes: The brokers of the cluster.
-        settings: The broker configuration.
-        new_uuid: Function that returns a new UUID, for member ids, topic ids and fetch session ids.
-        release: The Kafka release to emulate.
-        wall_at_zero: Seconds since 1970 at time 0 of the broker's clock.
-        users: Users and their credentials, for SASL.
-        cluster: Existing topics and logs; None for a new cluster. The caller then calls ``failover.recover`` to load
+        nodes: the brokers of the cluster.
+        settings: the broker configuration.
+        new_uuid: function that returns a new UUID, for member ids, topic ids and fetch session ids.
+        release: the Kafka release to emulate.
+        wall_at_zero: seconds since 1970 at time 0 of the broker's clock.
+        users: users and their credentials, for SASL.
+        cluster: existing topics and logs; None for a new cluster. The caller then calls ``failover.recover`` to load
             groups and transactions from the logs.
-        types: All group types of the coordinator.
+        types: all group types of the coordinator.
 
     Attributes:
-        deadlines: Deadlines in the broker's time.
-        client_deadlines: Deadlines in client time, such as the end of the wait of a Fetch.
-        to_client_time: Function that converts a time of the broker's clock to client time, both in seconds.
-        logs: The log manager, for retention and compaction of topics.
-        fetch_purgatory: Pending Fetch requests.
-        metadata_responses: Cache of Metadata responses.
+        cluster: the topics with their logs, the brokers, and all stored configurations.
+        groups: all groups, by group id.
+        transactions: all transactional ids, with the coordinator's state of their transactions.
+        deadlines: deadlines in the broker's time.
+        client_deadlines: deadlines in client time, such as the end of the wait of a Fetch.
+        to_client_time: function that converts a time of the broker's clock to client time, both in seconds.
+        logs: the log manager, for retention and compaction of topics.
+        fetch_purgatory: pending Fetch requests.
+        metadata_responses: cache of Metadata responses.
         advertised_versions: API versions that ApiVersions advertises, by API key; set by the router.
-        api_versions: Cached ApiVersions responses, by whether they contain the optional features.
-        appended_partitions: Partitions of the transaction log and of ``__share_group_state`` that have received records
+        api_versions: cached ApiVersions responses, by whether they contain the optional features.
+        appended_partitions: partitions of the transaction log and of ``__share_group_state`` that have received records
             since the last call of ``write_changes``.
-        quotas: The client quotas.
-        log_dirs: The log directories of the brokers.
-        share_states: The share coordinator.
-        share_fetch_purgatory: Pending ShareFetch requests.
-        changed_partitions: Partitions that have changed since the last call of ``Router.finish``. The list is filled
+        quotas: the client quotas.
+        log_dirs: the log directories of the brokers.
+        share_states: the share coordinator.
+        share_fetch_purgatory: pending ShareFetch requests.
+        changed_partitions: partitions that have changed since the last call of ``Router.finish``. The list is filled
             only while ShareFetch requests wait.
-        deleted_topics: Ids of deleted topics whose share states will be deleted by the next ``write_changes``.
-        loading: Indexes of the partitions of the offsets topic that their coordinators are loading.
-        frozen_metadata: By broker id, the outdated cluster metadata of brokers whose metadata is frozen.
-        authorizer: The authorizer; None if there is none.
-        identity: Function that returns the identity of the client of a connection, by the number of the connection.
-        client_metrics: The clients that push metrics.
-        loggers: The levels of the brokers' loggers.
-        features: Feature name -> finalized level. Features of level 0 are left out.
-        broker_settings: The settings of each broker. AlterConfigs changes them.
-        settings: The settings of the cluster. The object remains the same when they change.
-        slice_size: Maximum number of elements of a request, such as partitions, that are handled at once. After them,
+        deleted_topics: ids of deleted topics whose share states will be deleted by the next ``write_changes``.
+        loading: indexes of the partitions of the offsets topic that their coordinators are loading.
+        frozen_metadata: by broker id, the outdated cluster metadata of brokers whose metadata is frozen.
+        authorizer: the authorizer; None if the cluster has no authorizer.
+        identity: function that returns the identity of the client of a connection, by the number of the connection.
+        client_metrics: the clients that push metrics.
+        loggers: the levels of the brokers' loggers.
+        features: feature name -> finalized level. Features of level 0 are left out.
+        broker_settings: the settings of each broker. AlterConfigs changes them.
+        settings: the settings of the cluster. The object remains the same when they change.
+        slice_size: maximum number of elements of a request, such as partitions, that are handled at once. After them,
             requests of other connections are handled.
     """
 
@@ -301,7 +304,9 @@ class Broker:
         return token_id
 
     def schedule_token_sweep(self, now: float) -> None:
-        """Set the deadline of the next check for expired delegation tokens. Do nothing if there are no tokens.
+        """Set the deadline of the next check for expired delegation tokens.
+
+        Do nothing if the cluster has no tokens, or if the deadline is already set.
 
         ``now``: the broker's time in seconds.
         """
@@ -488,7 +493,9 @@ class Broker:
         return self.frozen_metadata.get(node, self.cluster) if self.frozen_metadata else self.cluster
 
     def rack(self, node: int) -> str | None:
-        """Return the rack of a broker: the element of ``broker.rack`` at the broker's index; None without racks.
+        """Return the rack of a broker; None without racks.
+
+        ``broker.rack`` is a list of racks. The brokers, ordered by id, get the racks in turn.
 
         ``node``: broker id.
         """
@@ -499,12 +506,14 @@ class Broker:
         return racks[ids.index(node) % len(racks)] or None
 
     def replica_error(self, partition: Partition | None, node: int, leader_epoch: int) -> ErrorCode:
-        """Return the error for a Fetch that a leader or a follower may answer, or NONE if the broker has a replica.
+        """Return the error for a Fetch that a leader or a follower may answer.
+
+        The error is NONE if the broker has a replica, and the leader epoch is that of the leader.
 
         Args:
-            partition: The partition; None if it does not exist.
-            node: Id of the broker that received the request.
-            leader_epoch: Leader epoch in the request; -1 to skip its check.
+            partition: the partition; None if it does not exist.
+            node: id of the broker that received the request.
+            leader_epoch: leader epoch in the request; -1 to skip its check.
         """
         if partition is None or node not in partition.replicas:
             return self.leader_error(partition, node)
@@ -526,13 +535,14 @@ class Broker:
         return max((node for node in self.cluster.in_sync(partition) if self.rack(node) == rack), default=-1)
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
-        """Return the error for a request that only the leader of a partition may answer, or NONE if the broker is the
-        leader.
+        """Return the error for a request that only the leader of a partition may answer.
+
+        The error is NONE if the broker is the leader, and the leader epoch is that of the leader.
 
         Args:
-            partition: The partition; None if it does not exist.
-            node: Id of the broker that received the request.
-            leader_epoch: Leader epoch in the request; -1 to skip its check.
+            partition: the partition; None if it does not exist.
+            node: id of the broker that received the request.
+            leader_epoch: leader epoch in the request; -1 to skip its check.
         """
         if partition is None:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION

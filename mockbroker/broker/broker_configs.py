@@ -61,9 +61,9 @@ def broker_configs(settings: Settings, release: Release, node: Node) -> Iterator
     """Yield the configurations of a broker, sorted by name.
 
     Args:
-        settings: The settings of the broker.
-        release: The emulated Kafka release.
-        node: Id of the broker.
+        settings: the settings of the broker.
+        release: the emulated Kafka release.
+        node: the broker, with its id, hosts and ports.
     """
     in_release = release_settings(release.quirks.configs_before_4_0)
     own = {name for name in settings.by_name() if name.startswith(OURS) or name in in_release}

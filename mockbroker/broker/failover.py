@@ -87,12 +87,15 @@ def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> 
 
 
 def handle_broker_loss(broker: Broker, node: int, now: float) -> Effects:
-    """Elect the first live replica as leader of each partition that a lost broker led.
+    """Remove a broker from the running brokers, and elect new leaders of the partitions that it led.
+
+    The new leader is the first in-sync replica whose broker is running. Without such a replica, the partition has no
+    leader, unless ``unclean.leader.election.enable`` is true.
 
     Args:
-        broker: The state of the cluster.
-        node: Id of the lost broker.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        node: id of the lost broker.
+        now: the broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
 
@@ -151,12 +154,13 @@ def _elect_if_leaderless(broker: Broker, partition: Partition, now: float) -> Ef
 def start_broker(broker: Broker, node: int, now: float) -> Effects:
     """Start a stopped broker.
 
-    The replicas of the broker are in sync immediately. The broker becomes the leader of its leaderless partitions.
+    The replicas of the broker are in sync immediately, except replicas that a reassignment has added and that have not
+    caught up. The broker becomes the leader of the leaderless partitions for which it has an in-sync replica.
 
     Args:
-        broker: The state of the cluster.
-        node: Id of the broker.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        node: id of the broker.
+        now: the broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
 
@@ -330,10 +334,10 @@ def check_stopped(broker: Broker, node: int) -> None:
     """Raise an error if a broker is running.
 
     Args:
-        broker: The state of the cluster.
-        node: Id of the broker.
+        broker: the state of the cluster.
+        node: id of the broker.
 
-    Raises: FailoverError if the broker is running.
+    Raises: FailoverError if the broker is running; UnknownBrokerError if it does not exist.
     """
     if node in broker.cluster.nodes and LossDue(node) not in broker.deadlines:
         raise FailoverError(f"broker {node} is already running")
@@ -376,7 +380,9 @@ def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects
 
 
 def _unload(broker: Broker, partition: Partition) -> Effects:
-    """Unload the groups of a partition of ``__consumer_offsets``. Return the responses to their pending requests.
+    """Unload the groups of a partition of ``__consumer_offsets``.
+
+    Return the effects: the responses to the pending requests of the groups, and journal events.
 
     Source: Kafka's GroupMetadataManager.onUnloaded.
     """

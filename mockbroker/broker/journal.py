@@ -131,16 +131,16 @@ class Journal:
     of a rebalance.
 
     Attributes:
-        events: The events, oldest first.
-        ids: The ids of ``events``. Ids are consecutive, begin at 1 and are never used again; the ids of removed events
+        events: the events, oldest first.
+        ids: the ids of ``events``. Ids are consecutive, begin at 1 and are never used again; the ids of removed events
             are missing.
-        max_events: Number of events to keep: this number of events whose kind is in ``FREQUENT``, and the same number
+        max_events: number of events to keep: this number of events whose kind is in ``FREQUENT``, and the same number
             of all other events. None to keep all. The oldest events are removed when there are twice as many.
-        listeners: Functions that are called with each new event.
-        wakers: Functions that are called without arguments after each new event.
-        begin: The broker's time, in seconds, at which ``time_ms`` is 0.
-        last_id: Id of the newest event, also if it was removed; 0 before the first event.
-        last_removed: Id of the newest removed event whose kind is not in ``FREQUENT``; 0 if there is none.
+        listeners: functions that are called with each new event.
+        wakers: functions that are called without arguments after each new event.
+        begin: the broker's time, in seconds, at which ``time_ms`` is 0.
+        last_id: id of the newest event, also if it was removed; 0 before the first event.
+        last_removed: id of the newest removed event whose kind is not in ``FREQUENT``; 0 before the first removal.
     """
 
     def __init__(self, begin: float) -> None:

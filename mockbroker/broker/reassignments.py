@@ -61,10 +61,13 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
 def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
     """Add a new replica to the in-sync replicas, and continue the reassignment.
 
+    Nothing changes if the partition no longer exists, has no leader or does not wait for the replica, or if the
+    replica is paused or its broker is stopped.
+
     Args:
-        broker: The state of the cluster.
-        due: Key of the deadline, which contains the partition and the replica.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        due: key of the deadline, which contains the partition and the replica.
+        now: the broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
     """

@@ -15,10 +15,11 @@ REQUEST_HEAD, RESPONSE_HEAD = 8, 4  # bytes up to the correlation id
 def redacted_request(frame: bytes, key: int) -> tuple[bytes, bool]:
     """Return a request in which secrets are replaced, and whether it contained a secret.
 
-    If the request may contain secrets but cannot be decoded, return only its beginning up to the correlation id.
+    If the request may contain secrets but cannot be decoded, return True and only its first bytes, up to and including
+    the correlation id.
 
     Args:
-        frame: The frame, without its length.
+        frame: the frame, without its length.
         key: API key.
     """
     if not _may_have_secrets(key, "request"):
@@ -35,10 +36,10 @@ def redacted_request(frame: bytes, key: int) -> tuple[bytes, bool]:
 def redacted_response(frame: bytes, key: int, version: int) -> tuple[bytes, bool]:
     """Return a response in which secrets are replaced, and whether it contained a secret.
 
-    If the response may contain secrets but cannot be decoded, return only its correlation id.
+    If the response may contain secrets but cannot be decoded, return True and only its correlation id.
 
     Args:
-        frame: The frame, without its length.
+        frame: the frame, without its length.
         key: API key of the request.
         version: API version of the request.
     """

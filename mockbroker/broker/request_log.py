@@ -39,19 +39,19 @@ class Request(Generic[M]):
     """A request that the cluster received.
 
     Attributes:
-        time_ms: Milliseconds since the cluster was started or reset.
+        time_ms: milliseconds since the cluster was started or reset.
         api: Kafka's name of the API, such as ``JoinGroup``.
         version: API version.
-        client_id: The ``client.id`` of the request header.
-        node: Id of the broker that received the request.
-        host: Address of the client.
-        body: The decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
-        response: The decoded response; None without a response, or if the response was discarded. The log keeps the
-            latest 16 MiB of responses, and no response above 1 MiB.
-        error_code: The top-level error code of the response; None without a response, or if the response has no
+        client_id: the ``client.id`` of the request header.
+        node: id of the broker that received the request.
+        host: address of the client.
+        body: the decoded message, which must not be modified. Passwords and tokens read ``[redacted]``.
+        response: the decoded response; None without a response, or if the response was discarded. The log keeps the
+            latest 16 to 32 MiB of responses, and no response above 1 MiB.
+        error_code: the top-level error code of the response; None without a response, or if the response has no
             top-level error code.
-        latency_ms: Milliseconds of the broker's clock until the response was made; None without a response.
-        fault: Name of the fault rule that was applied to the request, or None.
+        latency_ms: milliseconds of the broker's clock until the response was made; None without a response.
+        fault: name of the fault rule that was applied to the request; None if no rule was applied.
     """
 
     time_ms: int
@@ -124,9 +124,11 @@ class RequestLog:
     def record_response(self, entry: Ticket, frame: bytes) -> None:
         """Add the response to a logged request.
 
+        If the response is larger than LARGEST_RESPONSE, only its time is stored.
+
         Args:
-            entry: The log entry of the request.
-            frame: The response with its length prefix.
+            entry: the log entry of the request.
+            frame: the response with its length prefix.
         """
         entry.answered_at = self.now
         self.answered += 1

@@ -21,29 +21,32 @@ class ResponseCache:
         self._weight = 0
 
     def get(self, epoch: int, key: Hashable) -> CachedResponse | None:
-        """Return the cached response to a request, or None if there is none.
+        """Return the cached response to a request; None if the response is not cached.
 
         Args:
-            epoch: Epoch of the cluster metadata; a response of an older epoch is not returned.
-            key: Key of the request.
+            epoch: epoch of the cluster metadata; a response of an older epoch is not returned.
+            key: key of the request.
         """
         return self._responses.get(key) if epoch == self._epoch else None
 
     def weight(self, key: Hashable) -> int:
-        """Return the approximate size in bytes of a cached response. ``key``: key of the request."""
+        """Return the approximate size in bytes of a cached response. ``key``: key of the request.
+
+        Raises: KeyError if the response is not cached.
+        """
         return self._weights[key]
 
     def keep(self, epoch: int, key: Hashable, response: object, weight: int) -> CachedResponse:
-        """Cache a response, and return the response with its cache entry. A response larger than MAX_BYTES is returned
-        without being cached.
+        """Cache a response, unless it is larger than MAX_BYTES.
 
-        A cached response must not be modified.
+        Return the response, and an empty dict for its encoded form by API version (``Reply.encoded``). A cached
+        response must not be modified.
 
         Args:
-            epoch: Epoch of the cluster metadata.
-            key: Key of the request.
-            response: The response message.
-            weight: Approximate size of the response in bytes.
+            epoch: epoch of the cluster metadata.
+            key: key of the request.
+            response: the response message.
+            weight: approximate size of the response in bytes.
         """
         cached: CachedResponse = response, {}
         if weight > MAX_BYTES:

@@ -33,10 +33,13 @@ def requester(broker: Broker, ticket: Ticket) -> Principal:
 
 
 def find(broker: Broker, hmac: bytes) -> DelegationToken | ErrorCode:
-    """Return the delegation token that has a given HMAC, or an error code if there is no such token or it has expired.
+    """Return the delegation token that has a given HMAC, or an error code.
+
+    The error codes are DELEGATION_TOKEN_AUTH_DISABLED if tokens are disabled, and DELEGATION_TOKEN_NOT_FOUND if no
+    token has this HMAC. The token that is returned may have expired.
 
     Args:
-        broker: The state of the cluster.
+        broker: the state of the cluster.
         hmac: HMAC of the token.
     """
     if not is_enabled(broker):

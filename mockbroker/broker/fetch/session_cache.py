@@ -172,10 +172,13 @@ class FetchSessionCache:
         """Return the context of a request, or the error code if the session id or session epoch of the request is not
         valid.
 
+        The session of the request is updated: its partitions, its epoch and the time of its last use. A full request
+        closes the session whose id it contains.
+
         Args:
-            request: The Fetch request.
+            request: the Fetch request.
             version: API version of the request.
-            now: The broker's time in seconds.
+            now: the broker's time in seconds.
         """
         by_id = version >= BY_ID_SINCE
         shard = self._shard(request.session_id)
@@ -199,12 +202,12 @@ class FetchSessionCache:
         return FetchContext(session.partitions, now, by_id, session, epoch=session.epoch)
 
     def partitions_of(self, request: FetchRequest, version: int) -> list[Key] | None:
-        """Return the partitions that a request in a fetch session reads; None for a request without a session.
+        """Return the partitions that a request in a fetch session reads; None for a full request or an unknown session.
 
         The cache is not changed.
 
         Args:
-            request: The Fetch request.
+            request: the Fetch request.
             version: API version of the request.
         """
         if request.session_epoch in (INITIAL, FINAL):
@@ -225,15 +228,15 @@ class FetchSessionCache:
 
 
 class _CacheShard:
-    """One of the shards of the session cache, with its share of the slots.
+    """One of the shards of the session cache, which has an equal part of the slots.
 
     Args:
-        slots: Maximum number of sessions.
-        first_id: Lowest session id of the shard.
-        new_uuid: Function that returns a random UUID, for session ids.
+        slots: maximum number of sessions.
+        first_id: lowest session id of the shard.
+        new_uuid: function that returns a random UUID, for session ids.
 
     Attributes:
-        sessions: Sessions by id, least recently used first.
+        sessions: sessions by id, least recently used first.
     """
 
     def __init__(self, slots: int, first_id: int, new_uuid: Callable[[], UUID]) -> None:

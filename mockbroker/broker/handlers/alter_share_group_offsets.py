@@ -1,4 +1,4 @@
-"""The handler of AlterShareGroupOffsets v0. Not modelled: authorization (everything is allowed).
+"""The handler of AlterShareGroupOffsets v0.
 
 Source: Kafka's KafkaApis.handleAlterShareGroupOffsetsRequest and GroupCoordinatorService.alterShareGroupOffsets.
 """

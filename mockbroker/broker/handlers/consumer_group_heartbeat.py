@@ -1,4 +1,4 @@
-"""The handler of ConsumerGroupHeartbeat v0-1. Not modelled: throttling, group configurations.
+"""The handler of ConsumerGroupHeartbeat v0-1.
 
 See kwire/messages/consumer_group_heartbeat.py for version notes.
 """

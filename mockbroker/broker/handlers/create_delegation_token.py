@@ -42,11 +42,13 @@ def owner_of(request: CreateDelegationTokenRequest, requester: Principal) -> Pri
 
 
 def response_for(request: CreateDelegationTokenRequest, requester: Principal) -> CreateDelegationTokenResponse:
-    """Return the response to a rejected request, still without an error code. The caller sets the error code.
+    """Return a response with owner and requester, but without a token and with the time -1 in all time fields.
+
+    The caller sets the error code of a rejected request, or the token and its times.
 
     Args:
-        request: The request.
-        requester: The principal of the client.
+        request: the request.
+        requester: the principal of the client.
     """
     owner, no_time = owner_of(request, requester), token_requests.NO_TIME
     return CreateDelegationTokenResponse(

@@ -41,13 +41,13 @@ def _add_partitions(
     """Add the requested partitions to a topic.
 
     Args:
-        broker: The state of the cluster.
-        requested: The topic in the request.
-        room: Maximum number of partitions that the request may still add.
+        broker: the state of the cluster.
+        requested: the topic in the request.
+        room: maximum number of partitions that the request may still add.
         validate_only: True to add no partition, and only check the request.
 
-    Returns: the number of added partitions, and error code and error message. After an error, the number is 0; if the
-    request exceeds ``room``, it is ``room``.
+    Returns: the number of partitions that are added, or would be added without ``validate_only``; and error code and
+        error message. After an error, the number is 0. If the request exceeds ``room``, the number is ``room``.
     """
     topic = broker.cluster.topics.get(requested.name)
     if topic is None:

@@ -1,4 +1,4 @@
-"""The handler of DeleteShareGroupOffsets v0. Not modelled: authorization (everything is allowed).
+"""The handler of DeleteShareGroupOffsets v0.
 
 Source: Kafka's KafkaApis.handleDeleteShareGroupOffsetsRequest and GroupCoordinatorService.deleteShareGroupOffsets.
 """
@@ -62,7 +62,10 @@ def _split(broker: Broker, request: DeleteShareGroupOffsetsRequest) -> list[Any]
 
 
 def _merge(response: DeleteShareGroupOffsetsResponse, more: DeleteShareGroupOffsetsResponse) -> None:
-    """Append the topics of the response ``more`` to ``response``."""
+    """Append the topics of the response ``more`` to ``response``, and copy an error of ``more``.
+
+    A copied error removes the earlier topics of ``response``.
+    """
     if more.error_code and not response.error_code:
         response.error_code, response.error_message, response.responses = more.error_code, more.error_message, []
     response.responses += more.responses

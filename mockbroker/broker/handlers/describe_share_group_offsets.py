@@ -1,4 +1,4 @@
-"""The handler of DescribeShareGroupOffsets v0-1. Not modelled: authorization (everything is allowed).
+"""The handler of DescribeShareGroupOffsets v0-1.
 
 A partition that does not exist is returned without a start offset. Kafka 4.2 does not answer a request for such a
 partition.
@@ -63,14 +63,14 @@ def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest
 def _error(
     broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], requested: DescribeShareGroupOffsetsRequest.Group
 ) -> ErrorCode:
-    """Return the error code of a group in a request; NONE if there is no error.
+    """Return the error code of a group in a request; NONE if the group can be described.
 
     As in Kafka, the broker need not be the coordinator of the group if the request lists partitions.
 
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        requested: The group in the request.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        requested: the group in the request.
     """
     if not broker.serves_share_groups:
         return ErrorCode.UNSUPPORTED_VERSION

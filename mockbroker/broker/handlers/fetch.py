@@ -1,4 +1,4 @@
-"""The handler of Fetch v0-18, with fetch sessions. Not modelled: quotas.
+"""The handler of Fetch v0-18, with fetch sessions.
 
 If fewer than ``min_bytes`` of records are available, the fetch waits in the purgatory for more records, for at most
 ``max_wait_ms`` of client time.

@@ -1,4 +1,4 @@
-"""The handler of Heartbeat v0-4. Not modelled: throttling."""
+"""The handler of Heartbeat v0-4."""
 
 from __future__ import annotations
 

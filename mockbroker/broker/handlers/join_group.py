@@ -1,4 +1,4 @@
-"""The handler of JoinGroup v0-9. Not modelled: throttling.
+"""The handler of JoinGroup v0-9.
 
 See kwire/messages/join_group.py for version notes.
 """

@@ -1,4 +1,4 @@
-"""The handler of LeaveGroup v0-5. Not modelled: throttling."""
+"""The handler of LeaveGroup v0-5."""
 
 from __future__ import annotations
 

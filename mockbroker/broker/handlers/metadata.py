@@ -227,14 +227,15 @@ def _creates_topics(
 
 
 def _by_name(broker: Broker, metadata: ClusterState, name: str, *, create: bool) -> TopicResult:
-    """Return the topic for the response, and its metadata; an error and None if the topic does not exist.
+    """Return the topic in the response, still without partitions, and the topic in the cluster metadata.
 
-    If this call creates the topic, the result is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
+    If the topic does not exist, the topic in the response has an error, and the second value is None. If this call
+    creates the topic, the error is UNKNOWN_TOPIC_OR_PARTITION, as in Kafka.
 
     Args:
-        broker: The state of the cluster.
-        metadata: The cluster metadata that the broker reports, which may be outdated.
-        name: Topic name.
+        broker: the state of the cluster.
+        metadata: the cluster metadata that the broker reports, which may be outdated.
+        name: topic name.
         create: True to create the topic if it does not exist.
     """
     if name in metadata.topics:

@@ -1,4 +1,4 @@
-"""The handler of Produce v0-13. Not modelled: quotas.
+"""The handler of Produce v0-13.
 
 The broker validates header and checksum of a record batch, and stores the batch as received. The records in the batch
 are validated only if a setting or the header requires it. The message sets of v0-2 are converted to batches.
@@ -293,11 +293,11 @@ def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | 
     ``min.insync.replicas``.
 
     Args:
-        broker: The state of the cluster.
-        topic: The topic; None if it does not exist.
-        partition: The partition; None if it does not exist.
+        broker: the state of the cluster.
+        topic: the topic, which must not be None.
+        partition: the partition of the topic, which must not be None.
 
-    Source: Partition.effectiveMinIsr.
+    Source: Kafka's Partition.effectiveMinIsr.
     """
     assert topic is not None
     assert partition is not None
@@ -312,12 +312,14 @@ def _transaction_error(
 ) -> ErrorCode:
     """Return the transaction coordinator's error for a batch, or NONE if its partition is in the transaction.
 
+    Since v12, the partition is added to the transaction (KIP-890).
+
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        partition: The partition.
-        batch: The batch.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        partition: the partition.
+        batch: the batch.
+        now: the broker's time in seconds.
     """
     producer = Identity(batch.producer_id, batch.producer_epoch)
     if partition.producers.is_open(producer.producer_id, producer.epoch if broker.release.kip890 else None):
@@ -373,9 +375,9 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
     As in Kafka, a truncated second batch is ignored.
 
     Args:
-        records: The records of the partition in the request.
+        records: the records of the partition in the request.
         version: API version of the request.
-        limit: Maximum size of a message of a message set, in bytes.
+        limit: maximum size in bytes of a record batch, or of a message of a message set.
 
     Returns: the batch; an error code if the records are not valid; None for an empty message set (v0-2).
     """
@@ -409,12 +411,13 @@ def _rejection(batch: Batch, rules: RecordRules, partition: Partition, now_ms: i
     """Decode and validate the records of a batch.
 
     Args:
-        batch: The batch.
-        rules: Requirements of the topic on records.
-        partition: The partition.
-        now_ms: The current time in milliseconds since 1970.
+        batch: the batch.
+        rules: requirements of the topic on records.
+        partition: the partition.
+        now_ms: the current time in milliseconds since 1970.
 
-    Returns: the error with its message if a record is invalid; None if all records are valid.
+    Returns: the error with its message if a record is invalid; None if all records are valid, or if the batch is too
+        large to be decompressed.
     """
     try:
         decompress(batch.codec, batch.data[HEADER.size :])

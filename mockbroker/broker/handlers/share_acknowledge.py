@@ -1,7 +1,6 @@
 """The handler of ShareAcknowledge v1-2, with which a share group member acknowledges records that it has acquired.
 
-Not modelled: throttling. Source: Kafka's KafkaApis.handleShareAcknowledgeRequest and
-SharePartitionManager.acknowledgeSessionUpdate.
+Source: Kafka's KafkaApis.handleShareAcknowledgeRequest and SharePartitionManager.acknowledgeSessionUpdate.
 """
 
 from __future__ import annotations

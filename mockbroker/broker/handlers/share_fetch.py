@@ -1,6 +1,7 @@
-"""The handler of ShareFetch v1-2, which acquires records for a member of a share group. Not modelled: throttling.
+"""The handler of ShareFetch v1-2, which acquires records for a member of a share group.
 
-Source: Kafka's KafkaApis.handleShareFetchRequest and SharePartitionManager.newContext.
+Not modelled: the byte quotas of consumers do not apply. Source: Kafka's KafkaApis.handleShareFetchRequest and
+SharePartitionManager.newContext.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The handler of ShareGroupHeartbeat v1. Not modelled: throttling, authorization.
+"""The handler of ShareGroupHeartbeat v1.
 
 Source: Kafka's KafkaApis.handleShareGroupHeartbeat and GroupCoordinatorService.shareGroupHeartbeat.
 """

@@ -1,4 +1,4 @@
-"""The handler of StreamsGroupHeartbeat v0. Not modelled: throttling.
+"""The handler of StreamsGroupHeartbeat v0.
 
 As in Kafka 4.2, static members, task offsets, owned warm-up tasks and regular expressions are rejected. Source: Kafka's
 KafkaApis.handleStreamsGroupHeartbeat and GroupCoordinatorService.streamsGroupHeartbeat.

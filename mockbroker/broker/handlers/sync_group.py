@@ -1,4 +1,4 @@
-"""The handler of SyncGroup v0-5. Not modelled: throttling."""
+"""The handler of SyncGroup v0-5."""
 
 from __future__ import annotations
 

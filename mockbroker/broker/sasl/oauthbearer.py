@@ -62,8 +62,8 @@ class OAuthBearer:
         the token.
 
         Args:
-            claims: The claims of the token.
-            authorization: The authorization id in the message; None if there is none.
+            claims: the claims of the token.
+            authorization: the authorization id in the message; None if the message has no authorization id.
         """
         user = claims[self._rules.principal_claim]
         if authorization is not None and authorization.replace("=2C", ",").replace("=3D", "=") != user:

@@ -114,9 +114,11 @@ def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Ca
     """Return the SCRAM credentials of users, derived from their passwords.
 
     Args:
-        passwords: Passwords by user.
-        mechanisms: Names of SASL mechanisms; only SCRAM-SHA-256 and SCRAM-SHA-512 are used.
-        new_salt: Function that returns a new random salt.
+        passwords: passwords by user.
+        mechanisms: names of SASL mechanisms; only SCRAM-SHA-256 and SCRAM-SHA-512 are used.
+        new_salt: function that returns a new random salt.
+
+    Returns: (user, mechanism) -> credential.
     """
     credentials: dict[tuple[str, str], ScramCredential] = {}
     for mechanism in mechanisms:

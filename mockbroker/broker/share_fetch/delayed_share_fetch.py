@@ -448,13 +448,14 @@ def _respond(
 ) -> Effects:
     """Return the effects of the response to a ShareFetch.
 
-    The response contains the partitions that were read, errors, and the results of acknowledgements.
+    The response contains the partitions that were read, errors, and the results of acknowledgements. If the request
+    ends the share session, the records that the member has acquired are released.
 
     Args:
-        broker: The state of the cluster.
-        fetch: The request.
-        responses: The partitions that were read, with their responses.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        fetch: the request.
+        responses: the partitions that were read, with their responses.
+        now: the broker's time in seconds.
     """
     request, session = fetch.call.request, fetch.session
     responses |= fetch.responses

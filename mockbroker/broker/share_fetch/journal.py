@@ -41,13 +41,13 @@ def acquired_note(broker: Broker, call: Call[Any], responses: Mapping[PartitionK
 def acknowledged_note(
     broker: Broker, call: Call[Any], topics: Iterable[Any], results: Mapping[PartitionKey, object]
 ) -> list[Note]:
-    """Return the event for the successful acknowledgements of a request, or an empty list if there are none.
+    """Return the event for the successful acknowledgements of a request; an empty list if none was successful.
 
     Args:
-        broker: The state of the cluster.
-        call: The request.
-        topics: Its topics, with partitions and acknowledgement batches.
-        results: Partition -> error; None for a partition without an error.
+        broker: the state of the cluster.
+        call: the request.
+        topics: the topics of the request, with partitions and acknowledgement batches.
+        results: partition -> error; None for a partition without an error.
     """
     counts: Counts = {}
     for topic in topics:

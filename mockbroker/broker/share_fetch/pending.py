@@ -22,17 +22,17 @@ class PendingShareFetch:
     """A ShareFetch request that may wait for records.
 
     Attributes:
-        call: The request, its client, and its ticket (the object that identifies the request).
-        settings: Settings of the group.
-        session: The share session, if it existed before the request; None for a request that creates or ends a session.
-        opened: The share session, also if this request created it; None for a request that ends a session.
-        epoch: Session epoch after this request. If the session has a different epoch, a later request has used the
+        call: the request, its client, and its ticket (the object that identifies the request).
+        settings: settings of the group.
+        session: the share session, if it existed before the request; None for a request that creates or ends a session.
+        opened: the share session, also if this request created it; None for a request that ends a session.
+        epoch: session epoch after this request. If the session has a different epoch, a later request has used the
             session.
-        partitions: The partitions to read, in the order in which they are read.
-        responses: Responses of partitions with errors.
-        acknowledged: Result of each acknowledged partition: the error, or None.
-        expires_at: End of the maximum wait in client time, in seconds.
-        error: Error of the response at the end of the wait; NONE to return the available records.
+        partitions: the partitions to read, in the order in which they are read.
+        responses: responses of partitions with errors.
+        acknowledged: result of each acknowledged partition: the error; None if the acknowledgement was successful.
+        expires_at: end of the maximum wait in client time, in seconds.
+        error: error of the response at the end of the wait; NONE to return the available records.
     """
 
     call: Call[ShareFetchRequest]
