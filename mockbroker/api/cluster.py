@@ -166,7 +166,7 @@ class Cluster(ClusterOperations):
             group_id: the group, which need not exist yet.
             state: state name of Kafka. Classic groups: Empty, PreparingRebalance, CompletingRebalance, Stable. Consumer
                 groups (KIP-848): Empty, Assigning, Reconciling, Stable. Streams groups: the states of consumer groups,
-                and NotReady. Share groups: empty, Stable. All types: Dead if the group does not exist. None for any
+                and NotReady. Share groups: Empty, Stable. All types: Dead if the group does not exist. None for any
                 state.
             members: number of members; None for any number.
             timeout: maximum wait in seconds of real time; the broker's clock does not affect the wait.

@@ -455,7 +455,9 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def unused(self) -> list[FaultState]:
-        """Return the rules that were never applied. Rules that were added with ``optional=True`` are left out."""
+        """Return the rules that were never applied, including removed rules. Rules that were added with
+        ``optional=True`` are left out.
+        """
         return [self._state_of(active) for active in self._stage.unused()]
 
     # On the object that owns the rules:

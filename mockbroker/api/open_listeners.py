@@ -18,7 +18,7 @@ from mockbroker.topics.model import Node
 class PortInUseError(OSError):
     """The error for a listener that cannot be bound.
 
-    The message contains the address and the options that change the address.
+    The message contains the reason, and what to change or to stop.
     """
 
 

@@ -16,7 +16,7 @@ BODY_LENGTH = 300  # characters of a request body in a line
 def request_report(title: str, requests: Sequence[Request], marked: Collection[int] = ()) -> list[str]:
     """Return a title line and one line for each of the last REQUESTS_SHOWN requests.
 
-    Without requests, the result is the single line "TITLE: none".
+    Without requests, the result is one line: the title and "none".
 
     Args:
         title: heading, such as ``OffsetCommit requests``.

@@ -39,10 +39,11 @@ class BrokerThread:
     """A thread that runs a cluster.
 
     Args:
-        options: The arguments of ``open_cluster``.
+        options: the arguments of ``open_cluster``.
 
     Attributes:
-        failure: The exception that ended the thread; None while the thread runs, and after ``close``.
+        failure: the exception that ended the thread; None while the thread runs, and after a ``close`` without a
+            failure.
 
     Raises: SettingsError, PortInUseError or DataDirError, as ``open_cluster`` does.
     """
@@ -72,7 +73,7 @@ class BrokerThread:
     def close(self) -> None:
         """End the cluster, and wait until its sockets are closed.
 
-        If an exception has ended the thread, raise that exception.
+        If an exception has ended the thread, raise that exception. In a forked process, do nothing.
         """
         assert self._nursery is not None
         if os.getpid() != self._process:  # forked: the cluster runs in the parent process
@@ -115,7 +116,8 @@ class BrokerThread:
     def call(self, function: Callable[[Cluster], T]) -> T:
         """Run a function in the broker's thread; return its result, or raise its exception.
 
-        Raises: ClusterClosedError if the cluster is not running.
+        Raises: ClusterClosedError if the cluster is not running, or in a forked process; RuntimeError in the broker's
+        thread.
         """
         __tracebackhide__ = True
         future: Future[T] = Future()
@@ -228,17 +230,17 @@ class ThreadCluster(ThreadHandle, ClusterOperations):
     loop, await ``wait_group_async`` and ``compact_async`` instead.
 
     Attributes:
-        nodes: The brokers with their ids and addresses.
-        bootstrap_servers: The ``bootstrap.servers`` for clients: ``host:port`` of every broker's first listener,
+        nodes: the brokers with their ids and addresses.
+        bootstrap_servers: the ``bootstrap.servers`` for clients: ``host:port`` of every broker's first listener,
             comma-separated.
-        listeners: The ``bootstrap.servers`` of each listener, by listener name.
-        tls: The CA and client certificate files for TLS clients.
-        journal: The journal of group events.
-        clock: The broker's clock, which a test can stop and advance.
-        faults: The fault rules, which make the cluster misbehave on command.
+        listeners: the ``bootstrap.servers`` of each listener, by listener name.
+        tls: the CA and client certificate files for TLS clients.
+        journal: the journal of group events.
+        clock: the broker's clock, which a test can stop and advance.
+        faults: the fault rules, which make the cluster misbehave on command.
 
     Raises: ClusterClosedError from every method after the cluster was closed or its test has finished, and in a forked
-    process.
+    process; RuntimeError from every method in the broker's thread, such as in a callback of the journal.
     """
 
     def __init__(self, thread: BrokerThread, cluster: Cluster) -> None:

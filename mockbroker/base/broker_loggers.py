@@ -36,7 +36,10 @@ class BrokerLoggers:
         return levels
 
     def change(self, levels: Mapping[str, str | None]) -> None:
-        """Set the levels of some loggers. ``levels``: level by logger name; None removes the logger's own level."""
+        """Set the levels of some loggers, then call ``set_levels``.
+
+        ``levels``: level by logger name; None removes the logger's own level.
+        """
         self._own |= {name: level for name, level in levels.items() if level is not None}
         for name in levels.keys() - {name for name, level in levels.items() if level is not None}:
             self._own.pop(name, None)

@@ -35,7 +35,7 @@ def _of_settings() -> Mapping[str, str]:
 
 
 def documentation(name: str | None) -> str | None:
-    """Return the description of a broker setting; None if the name is unknown or the setting has no effect.
+    """Return the description of a broker setting; None if the setting is not a field of Settings.
 
     ``name``: Kafka's name of the setting; None has no description.
     """

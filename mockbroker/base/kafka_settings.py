@@ -119,8 +119,9 @@ def kafka_settings() -> Mapping[str, Mapping[str, KafkaSetting]]:
 def base_name(name: str) -> str:
     """Return the name of the setting for all listeners that corresponds to a setting of one listener.
 
-    The prefix ``listener.name.NAME.`` is removed. If Kafka has no setting with the remaining name, a SASL mechanism at
-    its beginning is removed too. If Kafka has none with that name either, only the prefix is removed.
+    The prefix ``listener.name.NAME.`` is removed. If Kafka has no setting with the remaining name, parts at its
+    beginning, such as a SASL mechanism, are removed until Kafka has one. If Kafka has none of these names, only the
+    prefix is removed.
     """
     known = kafka_settings()
     parts = name.split(".")

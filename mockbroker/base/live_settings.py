@@ -181,6 +181,8 @@ class BrokerSettings:
     def set_on(self, name: str) -> Mapping[str, str]:
         """Return the settings that AlterConfigs has set for one broker, or for all brokers.
 
+        If ``keeps_min_in_sync`` is True, the settings for all brokers always contain ``min.insync.replicas``.
+
         ``name``: broker id as text, or ALL_BROKERS.
         """
         own = self.configs.get(name, {})

@@ -1,7 +1,8 @@
 """The broker configuration, by Kafka's names of the settings.
 
-A setting that has an effect in mockbroker is a field of Settings. Every other broker setting of Kafka is accepted with
-the values that Kafka accepts. Any other name is an error.
+Most settings that have an effect in mockbroker are fields of Settings. Every other broker setting of Kafka is accepted
+with the values that Kafka accepts, and stored in ``Settings.others``; a few of these settings also have an effect
+(READ_ELSEWHERE). Any other name is an error.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ class SettingsError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """The broker settings that have an effect, with Kafka's defaults except for ``sasl_enabled_mechanisms``.
+    """The broker settings of mockbroker. The defaults are Kafka's, except for ``listeners``,
+    ``listener_security_protocol_map``, ``queued_max_request_bytes`` and ``sasl_enabled_mechanisms``.
 
     The name of a field is Kafka's name with underscores instead of dots. The unit of ``_ms`` is milliseconds. Settings
     that begin with ``mockbroker`` do not exist in Kafka. In a maximum number of bytes, -1 means no limit.
@@ -180,7 +182,7 @@ class Settings:
         group_streams_max_standby_replicas: Maximum of streams.num.standby.replicas of a group.
         group_streams_min_heartbeat_interval_ms: Minimum of streams.heartbeat.interval.ms of a group.
         group_streams_min_session_timeout_ms: Minimum of streams.session.timeout.ms of a group.
-        others: Kafka settings that have no effect in mockbroker: value by name, as text.
+        others: Kafka settings that are not fields of this class: value by name, as text. Most of them have no effect.
     """
 
     advertised_listeners: str = ""
@@ -327,11 +329,13 @@ class Settings:
         return cls(**values, given=frozenset(given), others=others)
 
     def by_name(self) -> dict[str, bool | int | str]:
-        """Return the value of every setting that has an effect, by Kafka's name of the setting."""
+        """Return the value of every setting that is a field of this class, by Kafka's name of the setting."""
         return {_kafka_name(name): getattr(self, name) for name in _KINDS}
 
     def text(self, name: str) -> str | None:
-        """Return the value of a setting as text, by Kafka's name; None for a setting without effect that is not set."""
+        """Return the value of a setting as text, by Kafka's name; None if the setting is not a field of this class and
+        not set.
+        """
         if not is_ours(name):
             return self.others.get(name)
         value = getattr(self, _attribute(name))
@@ -340,7 +344,8 @@ class Settings:
     def with_values(self, values: Mapping[str, str]) -> Settings:
         """Return a copy of the settings with some values replaced.
 
-        An invalid value of a setting that has an effect is ignored. A value of any other setting is stored unchecked.
+        An invalid value of a setting that is a field of this class is ignored. A value of any other setting is stored
+        in ``others`` unchecked.
 
         ``values``: the new values as text, by Kafka's name of the setting.
         """
@@ -598,7 +603,7 @@ def _kafka_name(attribute: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether the setting with this Kafka name has an effect in mockbroker."""
+    """Return whether the setting with this Kafka name is a field of Settings."""
     return _attribute(name) in _KINDS and name == _kafka_name(_attribute(name))
 
 
@@ -607,7 +612,7 @@ def _attribute(name: str) -> str:
 
 
 def _accepted(name: str, value: object) -> str:
-    """Return the value of a Kafka setting that has no effect in mockbroker, as text.
+    """Return the value of a Kafka setting that is not a field of Settings, as text.
 
     Args:
         name: Kafka's name of the setting.

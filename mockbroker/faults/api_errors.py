@@ -16,11 +16,13 @@ def api_errors() -> Mapping[str, frozenset[str]]:
 
 
 def unusual_error(api: str, error: str) -> str | None:
-    """Return a warning if Kafka does not return an error for an API; None if Kafka does.
+    """Return a warning if Kafka does not return an error for an API.
+
+    The result is None if Kafka returns the error, or if the errors of the API are not known.
 
     Args:
         api: Kafka's name of the API.
-        error: Name of the error.
+        error: name of the error.
     """
     known = api_errors().get(api)
     if known is None or error in known:

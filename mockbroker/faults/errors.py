@@ -181,11 +181,14 @@ class ErrorInjection:
         return _size(self._marks) > SLICE
 
     def split(self) -> Any | None:
-        """Return a copy of the request without the elements that get the error; None if no element remains."""
+        """Return a copy of the request without the elements that get the error; None if no element remains.
+
+        In the copy of a Fetch, ``max_wait_ms`` is 0, because a fetch with an error does not wait for records.
+        """
         return finished(self.split_in_slices())
 
     def split_in_slices(self) -> Generator[None, None, Any | None]:
-        """Return a copy of the request without the elements that get the error; None if no element remains.
+        """Do the same as ``split`` in slices. The generator returns the result of ``split``.
 
         The generator yields after about every SLICE elements, so that other requests are handled in between.
         """
@@ -286,14 +289,14 @@ class ErrorInjection:
         return built
 
     def _name_of(self, answer: Answer, requested: Any, name: str) -> str | None:
-        """Return the topic name for a name field of the response, if the request has the topic id.
+        """Return the topic name for the response to a request that has only the topic id.
 
-        Return None for any other field.
+        If no topic has the id, return None if the field of the response can be null, else "".
 
         Args:
-            answer: Description of the response struct.
-            requested: The struct in the request.
-            name: Name of the field in the response.
+            answer: description of the response struct.
+            requested: the struct in the request, which contains the topic id.
+            name: name of the field in the response.
         """
         known = self._lookups.topic_name(requested.topic_id)
         is_nullable = self._version in schema_of(answer.struct).fields[name].null

@@ -252,14 +252,15 @@ def _version_edits(sites: Sites, add: int) -> Iterator[_Edit]:
 
 
 def _record_edits(frame: bytes, sites: Sites, form: str, values: _Values, affects: Affects | None) -> EditsInSlices:
-    """Return the edits of records fields: of all fields if the form changes all records, else of the first field.
+    """Return the edits of records fields: of all fields if the form changes all records, else of the first field that
+    it can change.
 
     Args:
-        frame: The response frame.
-        sites: Positions of the fields.
-        form: Form of malformed response.
-        values: Parameters of the form.
-        affects: Function that returns whether a topic and partition are affected; None for all.
+        frame: the response frame.
+        sites: positions of the fields.
+        form: form of malformed response.
+        values: parameters of the form.
+        affects: function that returns whether a topic and partition are affected; None for all.
     """
     fields = yield from _records_fields(frame, sites, affects)
     numbers = values.numbers

@@ -241,10 +241,10 @@ class Rule:
     """A fault rule, as data.
 
     Attributes:
-        name: Name, unique among the rules; "" until the rule is added.
-        match: Conditions on requests or connections.
-        occurrence: Settings that limit how often the rule is applied.
-        action: The fault.
+        name: name, unique among the rules; "" for a name that is generated when the rule is added.
+        match: conditions on requests or connections.
+        occurrence: settings that limit how often the rule is applied.
+        action: the fault.
     """
 
     name: str = ""
