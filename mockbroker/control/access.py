@@ -148,7 +148,7 @@ def _foreign_page(header: str, value: str, hosts: list[str]) -> Refused:
     """Return the error for a request that a page of another origin has sent.
 
     Args:
-        header: name of the header that shows this.
+        header: name of the header that shows the foreign origin.
         value: value of the header.
         hosts: values of the Host headers of the request.
     """

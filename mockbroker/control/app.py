@@ -133,7 +133,10 @@ def _too_large() -> Refused:
 
 
 def parsed(data: bytes) -> Any:
-    """Return the JSON value in ``data``. Raises: Refused with status 400 if it is not valid, or nested too deeply."""
+    """Return the JSON value in ``data``.
+
+    Raises: Refused with status 400 if ``data`` is not valid JSON, or is nested too deeply.
+    """
     try:
         return json.loads(data.decode("utf-8"), parse_constant=_no_constant)
     except RecursionError:
@@ -191,8 +194,9 @@ def _checked(route: Route, body: Any) -> dict[str, Any]:
 
 
 async def _handle_waiting(request: Request, control: Control, route: Route, call: CheckedRequest) -> Response | None:
-    """Handle a request that may wait for a condition; return None if the client disconnects before the response is
-    known.
+    """Handle a request that may wait for a condition, and return its response.
+
+    The result is None if the client disconnects before the response is known. The request is then cancelled.
     """
     answers = list[Answer | Response]()
 

@@ -71,7 +71,7 @@ async def run_demo(cluster: Cluster, servers: str, partitions: int = PARTITIONS,
 
 
 class _Network:
-    """The connections of one consumer, which can be cut all at once."""
+    """The connections of one consumer. The method ``cut`` closes all of them, and prevents new ones."""
 
     def __init__(self) -> None:
         self._is_up = True

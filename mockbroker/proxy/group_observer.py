@@ -246,8 +246,8 @@ class GroupObserver(Observer):
     def _set_task_partitions(self, group: ObservedGroup, member: ObservedMember, request: Any) -> None:
         """Set the partitions that a member of a streams group reads.
 
-        A task reads one partition of each source topic of its subtopology: the partition whose index is the task's
-        number.
+        If the request contains a topology, its topics are stored in the group first. A task reads one partition of each
+        source topic of its subtopology: the partition whose index is the task's number.
         """
         topology = getattr(request, "topology", None)
         if topology is not None:
@@ -324,7 +324,9 @@ class GroupObserver(Observer):
                 yield Note(event=EventKind.DELETE, group=each.group_id)
 
     def _accepted(self, request: Any, response: Any) -> dict[tuple[str, int], Committed]:
-        """Return the offsets in an OffsetCommit that the coordinator has accepted, by topic and partition."""
+        """Return the offsets in an OffsetCommit or TxnOffsetCommit that the coordinator has accepted, by topic and
+        partition.
+        """
         refused = {
             (topic.name or getattr(topic, "topic_id", None), each.partition_index)
             for topic in response.topics

@@ -369,8 +369,10 @@ class Interception:
         channel.orders.append(End(close.reason, close.reset))
 
     def _note_dropped(self, channel: Channel) -> None:
-        """Call ``answered`` of the observers with no response, because a fault rule drops the response of the
-        broker.
+        """Report to the observers that a fault rule drops the broker's response to the request in progress.
+
+        Their method ``answered`` is called, with the response None. If the broker has not responded, nothing is
+        reported.
         """
         exchange = channel.exchange
         if exchange is not None and channel.ticket is not None:

@@ -62,8 +62,8 @@ class Connection:
     Attributes:
         number: Number of the connection, from 1 on. A number is not reused.
         client: Address of the client.
-        node: Id of the broker. -1 for a connection to the bootstrap listener of the proxy, which is forwarded to one of
-            the addresses in ``--to``.
+        node: Id of the broker. -1 for a connection to the bootstrap listener of the proxy, whose requests are forwarded
+            to one of the addresses in ``--to``.
         broker: Address of the broker in the real cluster.
         own: Address of the proxy to which the client has connected.
     """

@@ -18,14 +18,14 @@ SCOPE = re.compile(r"[\x21\x23-\x5b\x5d-\x7e]+")  # an element of the scope of a
 
 
 def parse_options(name: str, text: str) -> dict[str, str]:
-    """Return the options of the login module in a JAAS setting.
+    """Return the options of the login module in a JAAS setting: option name -> value.
 
     Args:
         name: Kafka's name of the setting, for error messages.
         text: Value of the setting: the class of the login module, a control flag, options and a semicolon.
 
     Raises:
-        SettingsError: The value does not have this form.
+        SettingsError: The value does not have this format.
     """
     match = LOGIN_MODULE.fullmatch(text)
     if match is None:
@@ -35,7 +35,7 @@ def parse_options(name: str, text: str) -> dict[str, str]:
 
 
 def plain_users(options: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield the users of PLAIN with their passwords. ``options``: the options of PlainLoginModule."""
+    """Yield user name and password of each user of PLAIN. ``options``: the options of PlainLoginModule."""
     for option, value in options.items():
         if option.startswith(USER):
             yield option.removeprefix(USER), value

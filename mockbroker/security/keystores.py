@@ -155,11 +155,13 @@ def _place(text: Text, store: str) -> tuple[str | None, str | None, str | None]:
 
 
 def _read(path: str, kind: str | None) -> tuple[bytes, str]:
-    """Return the content of a keystore file and its type. If the file cannot be read, the content is empty.
+    """Return the content of a keystore file, and the type of the keystore. If the file cannot be read, the content is
+    b"".
 
     Args:
         path: Path of the file.
-        kind: The type in the settings; None to choose the type from the content: PEM, or JKS for all other content.
+        kind: The type in the settings, which is returned. None to choose the type from the content: PEM for PEM or
+            empty content, JKS for all other content.
     """
     file = Path(path)
     try:

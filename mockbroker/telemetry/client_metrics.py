@@ -121,7 +121,9 @@ class ClientMetrics:
             self._software.popitem(last=False)
 
     def software(self, connection: int) -> tuple[str, str]:
-        """Return name and version of the client software of a connection; "unknown" for both without ApiVersions."""
+        """Return the name and the version of the client software of a connection; "unknown" for both before
+        ApiVersions.
+        """
         return self._software.get(connection, ("unknown", "unknown"))
 
     def get(

@@ -52,10 +52,10 @@ class _Use:
 
 @dataclass(slots=True)
 class _Limits:
-    """The cached quotas of a connection, which apply to the client that sent its last request.
+    """The cached quotas of the client that sent the last request on a connection.
 
     Attributes:
-        client: the client that sent the last request.
+        client: the client.
         by_key: quota name, such as ``producer_byte_rate`` -> quota.
         producer: quota of the bytes of Produce requests; None without such a quota.
         consumer: quota of the bytes of Fetch responses; None without such a quota.

@@ -75,7 +75,7 @@ class Groups(Collection):
     def _share_out(self, groups: Registry, left_out: dict[str, int]) -> dict[str, tuple[int, int]]:
         """Decide for each of the first GROUPS groups how many members and committed offsets the page shows.
 
-        Return both numbers by group id.
+        Return group id -> (number of members, number of committed offsets).
 
         ``left_out``: dictionary in which the method sets the entries ``groups``, ``members`` and ``offsets``: how many
         of each the page does not show.

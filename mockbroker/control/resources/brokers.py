@@ -22,7 +22,9 @@ COORDINATOR = Object({"group": Text(), "coordinator": Whole(-1)})
 
 
 async def act(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/brokers/{broker}: stop, kill or start a broker, or freeze or thaw its metadata."""
+    """Answer POST /v1/brokers/{broker}: stop, kill or start a broker, or freeze or thaw its metadata. Return the
+    broker.
+    """
     node = _id_of(call.path["broker"])
     if node not in _ids(control):
         raise Refused(
@@ -49,7 +51,10 @@ async def act(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def move_leader(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/topics/{topic}/partitions/{partition}/leader: move the leadership to another broker."""
+    """Answer POST /v1/topics/{topic}/partitions/{partition}/leader: move the leadership to another broker.
+
+    The response has the leader after the move.
+    """
     topic, index = call.path["topic"], _id_of(call.path["partition"])
     control.cluster.move_leader(topic, index, _target(control, call))
     leader = control.broker.cluster.topics[topic].partitions[index].leader
@@ -57,7 +62,10 @@ async def move_leader(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def act_on_replica(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/topics/{topic}/partitions/{partition}/replicas/{broker}: pause or resume a replica."""
+    """Answer POST /v1/topics/{topic}/partitions/{partition}/replicas/{broker}: pause or resume a replica.
+
+    The response has the in-sync replicas of the partition.
+    """
     topic, index, node = call.path["topic"], _id_of(call.path["partition"]), _id_of(call.path["broker"])
     if call.body["action"] == "pause":
         control.cluster.pause_replica(topic, index, node)
@@ -69,7 +77,7 @@ async def act_on_replica(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def move_coordinator(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/groups/{group}/coordinator: move the group to another coordinator."""
+    """Answer POST /v1/groups/{group}/coordinator: move the group to another coordinator, and return the coordinator."""
     group_id = call.path["group"]
     control.cluster.move_coordinator(group_id, _target(control, call))
     return Answer({"group": group_id, "coordinator": control.cluster.coordinator(group_id)})

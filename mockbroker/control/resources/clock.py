@@ -28,7 +28,10 @@ async def read(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG00
 
 
 async def change(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/clock: stop or resume the clock, or advance it."""
+    """Answer POST /v1/clock: stop or resume the clock, or advance it. Return the clock.
+
+    After an advance, the response also has the journal events since the request arrived.
+    """
     clock = control.cluster.clock
     if len(call.body) != 1:
         raise NotPossible([Problem("", "expected either mode or advance_ms", ("mode", "advance_ms"))])

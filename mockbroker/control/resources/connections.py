@@ -33,7 +33,7 @@ CLOSE_PARAMETERS = (
 
 
 async def read(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/connections: return the open connections."""
+    """Answer GET /v1/connections: return a page of the open connections."""
     return page_of(call, control.cluster.connections(), connection_json)
 
 

@@ -52,7 +52,7 @@ ADDED = Object({"faults": Items(Text())})
 
 
 async def read_all(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/faults: return all fault rules with their counters."""
+    """Answer GET /v1/faults: return a page of the fault rules with their counters."""
     states = {each.name: each for each in control.cluster.faults.states()}
     return page(call, states, lambda name: states[name].to_json())
 
@@ -63,13 +63,13 @@ async def read(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def add(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/faults: add a fault rule."""
+    """Answer POST /v1/faults: add a fault rule, and return it with its counters."""
     state = control.cluster.faults.add_rule(dict(call.body))
     return Answer(state.to_json(), {"Location": f"/v1/faults/{quote(state.name, safe='')}"})
 
 
 async def put(control: Control, call: CheckedRequest) -> Answer:
-    """Answer PUT /v1/faults/{fault}: replace a fault rule, or add it."""
+    """Answer PUT /v1/faults/{fault}: replace a fault rule, or add it if it does not exist. Return the rule."""
     return Answer(control.cluster.faults.put_rule(call.path["fault"], dict(call.body)).to_json())
 
 
@@ -89,13 +89,14 @@ async def remove_all(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def release(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/faults/{fault}/release: release requests that a fault rule holds."""
+    """Answer POST /v1/faults/{fault}/release: release requests that a fault rule holds, and return their number."""
     return Answer({"released": control.cluster.faults.release(call.path["fault"], call.body.get("count"))})
 
 
 async def wait(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/faults/{fault}/wait: wait until a fault rule was applied or holds requests, and return the
-    rule.
+    """Answer GET /v1/faults/{fault}/wait: wait until a fault rule was applied or holds requests, and return the rule.
+
+    Raises: Refused with status 504 after the timeout.
     """
     name, query = call.path["fault"], call.query
     faults = control.cluster.faults
@@ -127,7 +128,10 @@ async def read_presets(control: Control, call: CheckedRequest) -> Answer:  # noq
 
 
 async def apply_preset(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/presets/{preset}: add the rules of a preset and make its cluster changes, all of them or none."""
+    """Answer POST /v1/presets/{preset}: add the rules of a preset and make its cluster changes, all of them or none.
+
+    The response has the names of the added rules.
+    """
     name = call.path["preset"]
     if name not in PRESETS:
         raise Refused(404, f"unknown preset {shown(name)}: the presets are {', '.join(PRESETS)}")

@@ -83,7 +83,7 @@ _Names = Mapping[UUID, str]
 
 
 async def read_all(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/groups: return all groups."""
+    """Answer GET /v1/groups: return a page of the groups."""
     names, groups = topic_names(control), control.broker.groups
     wanted, cursor = ids_of_page(call, groups)
     listed_groups = [
@@ -106,7 +106,10 @@ async def read_lag(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def wait(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/groups/{group}/wait: wait until a group meets the conditions, and return the group."""
+    """Answer GET /v1/groups/{group}/wait: wait until a group meets the conditions, and return the group.
+
+    Raises: Refused with status 504 after the timeout.
+    """
     group_id, query = call.path["group"], call.query
 
     def is_met() -> bool | None:
@@ -137,7 +140,7 @@ async def wait(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def rebalance(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/groups/{group}/rebalance: start a rebalance."""
+    """Answer POST /v1/groups/{group}/rebalance: start a rebalance, and return the group."""
     control.cluster.rebalance(call.path["group"], call.body.get("reason", ""))
     return await read(control, call)
 
@@ -149,14 +152,14 @@ async def evict(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def set_offsets(control: Control, call: CheckedRequest) -> Answer:
-    """Answer PUT /v1/groups/{group}/offsets: set committed offsets."""
+    """Answer PUT /v1/groups/{group}/offsets: set committed offsets, and return the group."""
     offsets = {(each["topic"], each["partition"]): each["offset"] for each in call.body["offsets"]}
     control.cluster.set_committed(call.path["group"], offsets)
     return await read(control, call)
 
 
 def existing(control: Control, group_id: str) -> CoordinatedGroup:
-    """Return the group with this id. Raises: Refused with status 404 if it does not exist."""
+    """Return the group with this id. Raises: Refused with status 404 if the group does not exist."""
     group = control.broker.groups.get(group_id)
     if group is None:
         raise Refused(404, f"group {group_id!r} does not exist: GET /v1/groups lists all groups")

@@ -71,13 +71,13 @@ DELETE_PARAMETERS = (
 
 
 async def read_all(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/topics: return all topics."""
+    """Answer GET /v1/topics: return a page of the topics."""
     topics = control.broker.cluster.topics
     return page(call, topics, lambda name: topic_json(control, name))
 
 
 async def create(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/topics: create a topic."""
+    """Answer POST /v1/topics: create a topic, and return it."""
     name = call.body["name"]
     partitions = call.body.get("partitions", control.broker.settings.num_partitions)
     try:
@@ -104,7 +104,9 @@ async def read_records(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def append(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/topics/{topic}/records: append records."""
+    """Answer POST /v1/topics/{topic}/records: append records, and return their offsets. If a record is invalid, none is
+    appended.
+    """
     problems: list[Problem] = []
     records = [_record(form, f"records[{at}]", problems) for at, form in enumerate(call.body["records"])]
     if problems:
@@ -128,13 +130,13 @@ async def delete_records(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def run_retention(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/topics/{topic}/retention: delete the segments that exceed the retention limits."""
+    """Answer POST /v1/topics/{topic}/retention: delete segments that exceed the retention limits; return the topic."""
     control.cluster.run_retention(call.path["topic"])
     return Answer(topic_json(control, call.path["topic"]))
 
 
 async def compact(control: Control, call: CheckedRequest) -> Answer:
-    """Answer POST /v1/topics/{topic}/compaction: compact a topic."""
+    """Answer POST /v1/topics/{topic}/compaction: compact a topic, and return it."""
     await control.cluster.compact(call.path["topic"])
     return Answer(topic_json(control, call.path["topic"]))
 

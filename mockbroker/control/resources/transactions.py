@@ -27,7 +27,7 @@ TRANSACTIONS = listed(TRANSACTION)
 
 
 async def read(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/transactions: return all transactional ids."""
+    """Answer GET /v1/transactions: return a page of the transactional ids, each with its current transaction."""
     return page_of(call, control.cluster.transactions(), transaction_json)
 
 

@@ -1,4 +1,4 @@
-"""A client connection of a conversation, which matches responses with requests and records their arrival times."""
+"""A client connection to the broker under test. It matches responses with requests, and records their arrival times."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Conversation:
         names: recorded id -> label in the file, such as ``$topic:orders``.
         steps: steps, in order.
         users: SASL user -> password.
-        sasl: labels of the connections to the SASL listener; all others use PLAINTEXT.
+        sasl: labels of the connections to the SASL listener; all other connections use PLAINTEXT.
         brokers: number of brokers.
         down: ids of the brokers that were shut down before the conversation.
     """

@@ -117,8 +117,8 @@ async def prepare(asker: Asker, conversation: Conversation) -> None:
 
 
 async def clear(asker: Asker, conversation: Conversation) -> None:
-    """Delete the groups that a conversation names, after removing their members, and the topics that the conversation
-    creates.
+    """Delete the topics that a conversation creates and the groups that it names. Members are removed from the groups
+    first.
 
     If the conversation creates ACLs, all ACLs of the cluster are deleted.
 

@@ -40,9 +40,9 @@ class Outcome:
 
     Attributes:
         name: scenario and recorded release, or the file name.
-        verdict: ``ok``; ``differs``; ``waiting`` if the broker has other settings than the recorded broker; ``failed``
-            if the conversation could not be played.
-        detail: the difference, the settings that the broker must have, or the error; "" for ``ok``.
+        verdict: ``ok``; ``differs``; ``waiting`` if this broker or kwire cannot play the conversation, for example
+            because the broker has different settings; ``failed`` after an error.
+        detail: the difference; what the conversation waits for, such as settings; or the error. "" for ``ok``.
         is_hurried: whether the player was so late that its delay may have caused the difference. Then the conversation
             is repeated.
     """

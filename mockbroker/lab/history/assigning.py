@@ -1,7 +1,7 @@
 """Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions to consumers.
 
-A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and sets no watch. It connects to the
-coordinator of its group, which is determined by a hash of the group id. When the registered nodes change, the
+A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and sets no watch. A hash of the group id
+determines the coordinator of the group, to which the consumer connects. When the registered nodes change, the
 coordinator computes an assignment and stops all consumers of the group. After all have stopped, it sends each consumer
 its partitions. A consumer reads only its assigned partitions.
 

@@ -1,7 +1,7 @@
 """The ledger: the record of all readers of each partition over time, for any rebalance scheme.
 
 Each consumer reports when it starts and stops reading a partition. From these reports the ledger computes how long
-partitions have two readers or none, and how often they move.
+partitions have two readers or none, and how often partitions move.
 """
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ class Ledger:
                 self._states.setdefault((group, place), _State(counted=self.queue.now))
 
     def come(self, group: str, reader: str) -> None:
-        """Record that the process of a consumer was started, so that partitions of its group without a reader count as
-        unread.
+        """Record that the process of a consumer was started. From now on, the partitions of its group that have no
+        reader count as unread.
 
         Args:
             group: group id.

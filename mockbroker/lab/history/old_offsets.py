@@ -106,7 +106,7 @@ class OldOffsets:
 
 
 def _granted(session: Session) -> None:
-    """Do nothing. ZooKeeper calls this function when it has accepted the broker's session, which needs no action."""
+    """Do nothing. ZooKeeper calls this function when it has accepted the session of the broker."""
 
 
 def _expired() -> None:

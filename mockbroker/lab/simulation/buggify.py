@@ -78,9 +78,10 @@ class Buggify:
         pump.flush = flush_late  # type: ignore[method-assign]
 
     def postpones_turn(self) -> float:
-        """Return the time in seconds by which the handling of received requests is postponed; 0 if it is not postponed.
+        """Return the time in seconds by which the handling of received requests is postponed; 0 to handle them now.
 
-        If the point ``batch-differently`` is active, the method decides at random; else it always returns 0.
+        If the point ``batch-differently`` is active, the time is chosen at random, mostly 0. If it is not active, the
+        time is always 0.
         """
         if "batch-differently" not in self._points or not self._dice.chance(OFTEN):
             return 0.0

@@ -149,7 +149,7 @@ class Fenced:
         producer: producer id and epoch.
         what: name of the request's API.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the successful response, seconds; inf if there is none.
+        done_at: virtual time of the successful response, seconds; inf without a successful response.
     """
 
     transactional_id: str
@@ -169,7 +169,7 @@ class OffsetOperation:
         offset: offset of the commit, or result of the lookup; -1 without a committed offset.
         write: True for a commit, False for a lookup.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the response, seconds; inf if there is none.
+        done_at: virtual time of the response, seconds; inf without a response.
         result: result of the request.
         transaction: transaction of the commit; None outside a transaction. The commit takes effect when this
             transaction ends.
@@ -217,7 +217,7 @@ class RegisterOperation:
         value: the value that is set or was read; NOTHING if it is removed or does not exist.
         write: True for a write, False for a read.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the response, seconds; inf if there is none.
+        done_at: virtual time of the response, seconds; inf without a response.
         result: result of the request.
     """
 
@@ -237,8 +237,8 @@ class Deletion:
         place: partition.
         offset: offset before which the records are deleted.
         sent_at: virtual time of the request, seconds.
-        done_at: virtual time of the successful response, seconds; inf if there is none.
-        low_watermark: start of the log in the response; -1 if there is none.
+        done_at: virtual time of the successful response, seconds; inf without a successful response.
+        low_watermark: start of the log in the response; -1 without a successful response.
     """
 
     place: Place

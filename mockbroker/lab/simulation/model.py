@@ -295,7 +295,8 @@ class Model:
         Args:
             now_held: producer id -> key (group with partition) -> pending offset in the broker.
 
-        Returns: a description of a pending offset in the broker that no request contained, or "" if there is none.
+        Returns: a description of a pending offset in the broker that no request contained, or "" if requests contained
+        all of them.
         """
         known: dict[int, dict[Key, list[Stored]]] = {}
         for producer_id, held in [*self.held.items(), *((each[1], each[2]) for each in self.ended)]:

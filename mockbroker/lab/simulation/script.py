@@ -138,8 +138,8 @@ class Script:
         buggify: active buggify points.
         protocol: Kafka's security protocol of connections that transport bytes; "" for connections that transport
             messages.
-        configs: topic -> configurations of a topic with a cleanup policy, which only the clients of the scheme
-            ``upkeep`` write to.
+        configs: topic -> configurations, for each topic with a cleanup policy. Only the clients of the scheme
+            ``upkeep`` write to these topics.
     """
 
     seed: int

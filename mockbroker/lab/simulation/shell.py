@@ -80,12 +80,12 @@ class SimulatedConnection(Connection):
     """The broker's end of a connection in the simulated network.
 
     Args:
-        shell: the shell of the broker, which connects it to the simulation.
+        shell: the simulated process of all brokers.
 
     Attributes:
         wire: the connection in the simulated network.
         requests: received requests.
-        out: requests with their responses, which are not sent yet.
+        out: unsent responses, each with its request.
         pending: the last request that was handled; None before the first.
     """
 
@@ -129,7 +129,7 @@ class ObservedPump(Pump):
     An exception in a handler ends the run.
 
     Args:
-        shell: the shell of the broker, which connects the pump to the simulation.
+        shell: the simulated process of all brokers.
     """
 
     def __init__(self, shell: Shell) -> None:

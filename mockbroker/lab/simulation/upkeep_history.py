@@ -23,7 +23,7 @@ class Policy:
     """The cleanup policy of a topic: its configurations, with Kafka's defaults. Durations are in milliseconds.
 
     Attributes:
-        compact: whether the log is compacted, else retention deletes its segments.
+        compact: True if the log is compacted, False if retention deletes segments.
         retention_ms: maximum age of a segment; NO_LIMIT for none.
         retention_bytes: size in bytes below which retention does not shrink a log; NO_LIMIT for none.
         segment_ms: maximum age of the active segment when a batch is appended.

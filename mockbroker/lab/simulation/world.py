@@ -523,8 +523,11 @@ class World:
                 raise Broken(name, found)
 
     def _unread(self, readers: Sequence[Client]) -> str:
-        """Return a description of a reader that has not read all records at the end of the run, or "" if there is
-        none.
+        """Return a description of a reader that has not read all records at the end of the run; "" if all readers have.
+
+        The clients that still read records must have read all records of their partitions, too.
+
+        ``readers``: the clients that were started at the end of the run to read all records.
         """
         for reader in readers:
             if isinstance(reader, FinalKeeper) and not reader.done:

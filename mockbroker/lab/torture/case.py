@@ -58,7 +58,7 @@ class Case:
         flight: function that gets the broker's first records of a TLS handshake and a random number generator. It
             returns the bytes to send instead; nothing is sent after them.
         certificate: function that gets the authority that the client trusts, and returns the broker's certificate.
-        published: link to a bug report of a client that failed this case; "" if there is none.
+        published: link to a bug report of a client that failed this case; "" if no such report is known.
     """
 
     name: str

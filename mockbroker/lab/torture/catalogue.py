@@ -1,7 +1,7 @@
 """The catalogue of all torture cases: the named cases, and the cases with malformed responses.
 
-There is one case with malformed responses for each combination of a kind of malformation, such as an array that is too
-long, and an API whose responses can contain it.
+There is one case with malformed responses for each kind of malformation, such as an array that is too long, and each
+API to which it can be applied.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class Result:
         recovered: seconds from the end of the misbehaviour until the next progress; None without progress.
         applied: number of times that the cluster misbehaved.
         usage: peak resource usage.
-        exit_code: exit code of the client; None if it did not end by itself.
+        exit_code: exit code of the client; None if the client did not end by itself.
         output: last output of the client.
         response: fields of the last response that the case changed; "" if unknown.
         reproduce: command line that runs the case again.

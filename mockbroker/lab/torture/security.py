@@ -48,12 +48,12 @@ class Security:
         return ["--security-protocol", self.protocol, *mechanism]
 
     def cluster_options(self) -> dict[str, Any]:
-        """Return the arguments of the cluster: its listener and its users."""
+        """Return the keyword arguments ``listeners`` and ``users`` for the creation of the cluster."""
         users = {USER: PASSWORD} if self.has_sasl else None
         return {"listeners": [self.protocol], "users": users}
 
     def environment(self, ca: Path | None) -> Mapping[str, str]:
-        """Return the environment variables that the client needs.
+        """Return the environment variables that the client needs: name -> value.
 
         Args:
             ca: file with the certificate of the authority that the client must trust; None without TLS.

@@ -1,4 +1,4 @@
-"""A draft of the group protocol for Kafka 0.9, which was never released.
+"""A draft of the group protocol for Kafka 0.9. The draft was never released.
 
 In the draft, the coordinator assigns partitions.
 """

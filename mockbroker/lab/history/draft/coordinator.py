@@ -39,7 +39,8 @@ class Member:
 
     Attributes:
         generation: last generation that was sent to the member; -1 if none was sent.
-        connection: number of the connection on which the last request of the member arrived, or None.
+        connection: number of the connection on which the last heartbeat or JoinGroup of the member arrived; None before
+            a heartbeat after a load.
         dead: whether the member's session has expired.
         warned: whether a heartbeat of the member has been answered with IllegalGeneration in this rebalance.
     """

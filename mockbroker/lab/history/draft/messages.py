@@ -16,7 +16,7 @@ Offsets = Mapping[TopicPartition, int]  # partition -> next offset to read
 
 
 class Error(Enum):
-    """The errors of the draft protocol. Kafka has errors with the same names but other meanings."""
+    """The errors of the draft protocol. Kafka's errors with similar names have different meanings."""
 
     NONE = "none"
     ILLEGAL_GENERATION = "IllegalGeneration"

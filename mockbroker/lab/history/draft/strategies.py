@@ -1,4 +1,4 @@
-"""The assignment strategies of the draft, which are part of the broker."""
+"""The assignment strategies of the draft protocol. They are part of the broker."""
 
 from __future__ import annotations
 

@@ -18,11 +18,12 @@ class Moment:
         kind: ``received`` or ``answered`` (a request), ``noticed`` (a cause of a rebalance), ``became`` (a new state),
             ``watched`` (a topic), ``wrote`` (a group to the store), ``kept`` (committed offsets in the store), ``cut``
             (closed a connection), ``failed`` or ``recovered`` (a broker).
-        what: name of the message, cause, state, topic or group, as ``kind`` requires; "" if there is none.
+        what: name of the message, cause, state, topic or group, as ``kind`` requires; "" for ``cut``, ``failed`` and
+            ``recovered``.
         node: broker id; None for a state change of a consumer.
         consumer: name of the consumer that sends or receives the message; None without a message.
-        error: error in the response, or NONE.
-        generation: generation in the message or record; None if it contains none.
+        error: error in the response; NONE without an error.
+        generation: generation in the message or record; None if the message or record has no generation.
     """
 
     time: float

@@ -1,4 +1,4 @@
-"""The checker of invariant I29, which is about the records of transactions that read_committed readers get.
+"""The checker of invariant I29: read_committed readers get the records of committed transactions only.
 
 If a transaction is committed, such a reader gets all its records, but not before the commit. If a transaction is not
 committed, such a reader gets none of its records. Records outside a transaction are visible to every reader.
@@ -11,7 +11,7 @@ from mockbroker.lab.simulation.history import READ_COMMITTED, Place, Result, Tra
 
 
 def find_aborted_read(log: FinalLog) -> str:
-    """Return a description of the first violation of I29, or "" if there is none.
+    """Return a description of the first violation of I29, or "" if I29 holds.
 
     There are three kinds of violations:
 
@@ -40,7 +40,8 @@ def find_aborted_read(log: FinalLog) -> str:
 
 
 def _part(log: FinalLog, visible: dict[bytes, tuple[Place, int]]) -> str:
-    """Return a description of a transaction that is only partly visible at the end of the run, or "" if there is none.
+    """Return a description of a transaction that is only partly visible at the end of the run, or "" if no transaction
+    is partly visible.
 
     Args:
         log: the records at the end of the run.

@@ -14,7 +14,8 @@ Written = dict[int, tuple[bytes, bytes | None, int, float]]  # offset -> key, va
 
 
 def find_wrong_compaction(log: FinalLog) -> str:
-    """Return a description of a record that compaction has lost, changed, or not removed in time; "" if there is none.
+    """Return a description of a record that compaction has lost, changed, or not removed in time; "" if compaction was
+    correct.
 
     Only records whose offset is known from a response are checked. A record counts as superseded as soon as a later
     record with its key may have been stored.
@@ -141,8 +142,8 @@ def _remaining(
     """Return a description of a superseded record that compaction had to remove by the end of the run
     (max.compaction.lag.ms).
 
-    The result is "" if there is none. Compaction removes records from closed segments only. A segment is closed by the
-    first batch that is more than segment.ms younger than the first record of the segment.
+    The result is "" if no such record remains. Compaction removes records from closed segments only. A segment is
+    closed by the first batch that is more than segment.ms younger than the first record of the segment.
 
     Args:
         log: the records at the end of the run.

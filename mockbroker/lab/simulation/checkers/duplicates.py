@@ -8,7 +8,8 @@ from mockbroker.lab.simulation.history import Place, Write
 
 
 def find_duplicate(log: FinalLog) -> str:
-    """Return a description of a wrongly stored record of an idempotent producer; "" if there is none.
+    """Return a description of a wrongly stored record of an idempotent producer; "" if all records are stored
+    correctly.
 
     A record is wrongly stored if it is stored twice or out of order, if no client sent it, or if the rest of its batch
     is missing. Batches of producers that are not idempotent may be stored repeatedly, and in another order.
@@ -46,7 +47,7 @@ def find_duplicate(log: FinalLog) -> str:
 
 
 def _torn(log: FinalLog, place: Place, seen: dict[bytes, int]) -> str:
-    """Return a description of a batch that is only partly in the log; "" if there is none.
+    """Return a description of a batch that is only partly in the log; "" if no batch is incomplete.
 
     Args:
         log: the records at the end of the run.

@@ -11,7 +11,7 @@ ROUNDING = 0.003  # seconds
 def find_early_expiry(log: FinalLog) -> str:
     """Return a description of an offset, transactional id or producer id that expired too soon after its last use.
 
-    The result is "" if there is none. A use is a successful request.
+    The result is "" if nothing expired too soon. A use is a successful request.
 
     ``log``: the records at the end of the run.
     """

@@ -15,7 +15,7 @@ SENT, DONE = 1, 0  # sort order at the same time: responses first
 def find_zombie(log: FinalLog) -> str:
     """Return a description of a request that succeeded although a newer producer had fenced its sender.
 
-    The result is "" if there is none.
+    The result is "" if no such request succeeded.
 
     ``log``: the records at the end of the run.
     """

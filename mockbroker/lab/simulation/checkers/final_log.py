@@ -55,12 +55,12 @@ class FinalLog:
         return self.committed if isolation == READ_COMMITTED else self.all
 
     def places(self, *, committed: bool) -> dict[bytes, tuple[Place, int]]:
-        """Return the partition and the offset of each value.
+        """Return the partition and offset of each value: value -> (partition, offset).
 
-        If the log contains a value twice, its last offset is returned.
+        If the log contains a value twice, the last offset is returned.
 
         Args:
-            committed: Whether to include only records that a read_committed reader receives.
+            committed: whether to include only records that a read_committed reader receives.
         """
         log = self.committed if committed else self.all
         return {value: (place, offset) for place, records in log.items() for offset, value in records.items()}

@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 def find_impossible_lookup(log: FinalLog) -> str:
     """Return a description of an offset operation whose result is impossible in every order of the commits.
 
-    The result is "" if there is none.
+    The result is "" if all results are possible.
 
     ``log``: the records at the end of the run.
     """

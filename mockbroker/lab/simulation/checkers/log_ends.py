@@ -1,4 +1,4 @@
-"""The checker of invariant I36, which is about the log end that ListOffsets returns.
+"""The checker of invariant I36: the log end offset that ListOffsets returns is correct.
 
 The returned log end offset must be greater than the offset of each record that was acknowledged or read before the
 request. It must not be greater than the offset of a record whose first request is sent after the response.
@@ -21,7 +21,7 @@ Bounds = dict[Key, list[tuple[float, int]]]  # times and offsets
 def find_wrong_end(log: FinalLog) -> str:
     """Return a description of a ListOffsets response whose end offset contradicts another response.
 
-    The result is "" if there is none.
+    The result is "" if no end offset contradicts another response.
 
     ``log``: the records at the end of the run.
     """

@@ -9,7 +9,8 @@ from mockbroker.lab.simulation.history import EARLIEST
 
 
 def find_wrong_start(log: FinalLog) -> str:
-    """Return a description of a log start to which no DeleteRecords request moved the log; "" if there is none.
+    """Return a description of a log start to which no DeleteRecords request moved the log; "" if all log starts are
+    correct.
 
     ``log``: the records at the end of the run.
     """

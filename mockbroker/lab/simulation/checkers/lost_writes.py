@@ -9,7 +9,8 @@ from mockbroker.lab.simulation.history import Result
 
 
 def find_lost_write(log: FinalLog) -> str:
-    """Return a description of an acknowledged record that is not in the log at the end of the run; "" if there is none.
+    """Return a description of an acknowledged record that is not in the log at the end of the run; "" if no record was
+    lost.
 
     Records of committed transactions and records without a transaction must be visible to read_committed readers.
     Records of aborted transactions must be in the log.

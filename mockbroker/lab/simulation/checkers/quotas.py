@@ -19,7 +19,7 @@ ROUNDING = 0.002  # seconds
 
 
 def find_exceeded_quota(log: FinalLog) -> str:
-    """Return a description of a quota that a client has exceeded; "" if there is none.
+    """Return a description of a quota that a client has exceeded; "" if no client has exceeded its quotas.
 
     ``log``: the records at the end of the run.
     """
@@ -114,7 +114,7 @@ class _Check:
         return possible | ({NO_QUOTA} if sure == -inf else set())
 
     def mutations(self, uses: list[QuotaUse]) -> str:
-        """Return a description of a controller_mutation_rate quota that was exceeded; "" if there is none.
+        """Return a description of a controller_mutation_rate quota that was exceeded; "" if no such quota was exceeded.
 
         Requests from before and after an AlterClientQuotas request are not added up, because this request gives all
         clients new tokens.

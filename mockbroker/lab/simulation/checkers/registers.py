@@ -14,7 +14,7 @@ from mockbroker.lab.simulation.history import NOTHING, OffsetOperation, Result
 def find_impossible_state(log: FinalLog) -> str:
     """Return a description of a response that is impossible in every order of the administrator's requests.
 
-    The result is "" if there is none.
+    The result is "" if all responses are possible.
 
     ``log``: the records at the end of the run.
     """

@@ -12,7 +12,7 @@ SLACK_MS = 1_000  # of rounded times and delays of messages
 
 
 def find_wrong_retention(log: FinalLog) -> str:
-    """Return a description of the first violation of I42, or "" if there is none.
+    """Return a description of the first violation of I42, or "" if retention was correct.
 
     There are three kinds of violations: a log start that moved backwards or too far, a missing record, and an old
     record that was not deleted.

@@ -9,7 +9,7 @@ from mockbroker.lab.simulation.history import OffsetOperation, Place, Result
 
 
 def find_unstable_lookup(log: FinalLog) -> str:
-    """Return a description of a lookup that ignored a pending offset; "" if there is none.
+    """Return a description of a lookup that ignored a pending offset; "" if no lookup did.
 
     All lookups use require_stable. An offset was certainly pending between the response to TxnOffsetCommit and the
     EndTxn, if the EndTxn succeeded.

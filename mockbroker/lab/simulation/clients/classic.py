@@ -33,7 +33,8 @@ class ClassicClient(Reader):
         seen_in: generation -> topic -> number of partitions when the member joined this generation. Entries are kept
             until a generation is stable, because a new coordinator may go back to the previous generation if the latest
             was not written.
-        gave_up_in: generation in which the member revoked partitions and therefore has to rejoin; -1 if there is none.
+        gave_up_in: generation in which the member revoked partitions and therefore has to rejoin; -1 without such a
+            generation.
         reported: partitions that the group leader believes the member owns.
     """
 

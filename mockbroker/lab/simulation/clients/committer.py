@@ -6,7 +6,7 @@ from mockbroker.lab.simulation.clients.reader import Reader
 
 
 class Committer(Reader):
-    """A consumer with manual assignment, which reads all partitions of its topics and commits their offsets."""
+    """A consumer with manual assignment. It reads all partitions of its topics, and commits their offsets."""
 
     def ready(self) -> None:
         everything = [(topic, index) for topic in self.topics for index in range(self.partitions(topic))]

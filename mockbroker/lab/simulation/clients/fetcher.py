@@ -53,7 +53,7 @@ class NodeSession:
 
 
 class Fetcher:
-    """The sender of a client's Fetch requests, which also updates the client's positions.
+    """The sender of a client's Fetch requests. It also updates the client's positions.
 
     Args:
         client: the client.

@@ -17,7 +17,7 @@ def recording_commit(client: Client, request: Any, then: Then) -> Then:
     Return a callback that records the result of the commit and then calls ``then``.
 
     Args:
-        client: client that sends the request, whose history is used.
+        client: client that sends the request; the commits are added to the history of this client's run.
         request: body of the OffsetCommit.
         then: function that handles the response body.
     """
@@ -45,7 +45,7 @@ def recording_lookup(client: Client, then: Then) -> Then:
     """Return a callback that records the offsets of an OffsetFetch response in the history and then calls ``then``.
 
     Args:
-        client: client that sends the OffsetFetch at this time, whose history is used.
+        client: client that sends the OffsetFetch now; the lookups are added to the history of this client's run.
         then: function that handles the response body.
     """
     sent_at = client.queue.now

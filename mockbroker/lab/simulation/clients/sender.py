@@ -175,7 +175,7 @@ class Sender:
 
         Args:
             batches: batches of a partition, in order.
-            wire: connection to the leader, or None.
+            wire: connection to the leader; None if no connection to the leader is open.
         """
         for at, batch in enumerate(batches):
             if batch.wire is None:

@@ -91,9 +91,9 @@ class Answered(Watcher):
                 )
 
     def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
-        """Return whether a JoinGroup request is pending in its group.
+        """Return whether a JoinGroup request, or a newer JoinGroup of the same member, is pending in its group.
 
-        Return True also if a newer JoinGroup of the same member is pending, and False if there is no classic group.
+        The result is False if the group does not exist or is not a classic group.
 
         Args:
             broker: the cluster.

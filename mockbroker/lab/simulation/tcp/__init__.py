@@ -1,1 +1,3 @@
-"""Simulated TCP connections: requests and responses as bytes, which are cut anywhere, with TLS and SASL."""
+"""Simulated TCP connections with TLS and SASL. Requests and responses are bytes, which arrive in segments of any
+size.
+"""

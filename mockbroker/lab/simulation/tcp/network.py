@@ -17,7 +17,7 @@ ROOMS = (200, 2_000, 65_536)  # bytes of a connection that are sent and not yet 
 
 
 class Acceptor(Protocol):
-    """The interface of the broker for the simulated network, which opens and closes connections."""
+    """The interface of the broker through which the simulated network opens and closes connections."""
 
     def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
         """Accept a connection. Return its socket, or None if the broker is down.

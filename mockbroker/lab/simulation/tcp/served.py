@@ -61,7 +61,7 @@ class Process(Protocol):
 
 
 class ServedConnection(SocketConnection):
-    """A connection with a simulated socket, which passes requests and responses to the invariant checkers.
+    """A connection with a simulated socket. It reports requests and responses to the invariant checkers.
 
     Args:
         owner: the sockets of the broker.

@@ -192,7 +192,7 @@ class SimulatedTls:
     """The TLS context of a simulated listener."""
 
     def wrap_socket(self, sock: SimulatedSocket, **_: Any) -> SimulatedTlsSocket:
-        """Return the TLS socket of a new connection, which replaces ``sock``."""
+        """Return the TLS socket that replaces ``sock``, the plain socket of a new connection."""
         wrapped = SimulatedTlsSocket(sock._dice, sock._room, sock.changed)
         wrapped.down = sock.down
         return wrapped
