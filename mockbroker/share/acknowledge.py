@@ -204,7 +204,7 @@ class _Acknowledgement:
             partition.count_complete(run)
 
     def roll_back(self) -> None:
-        """Undo the changes of all acknowledged records: a member has acquired them again.
+        """Undo the state changes of all acknowledged records: the member has acquired the records, as before.
 
         Renewed locks remain renewed.
         """

@@ -84,11 +84,13 @@ class Acquisition:
 def acquire(partition: SharePartition, request: Acquisition, fetch_offset: int, batches: Sequence[LogBatch]) -> None:
     """Acquire available records for a member, as many as the limits allow, and add them to ``request.acquired``.
 
+    If the maximum number of records in flight would be exceeded, ``request.max_records`` is reduced.
+
     Args:
-        partition: The share partition.
-        request: The request of the member.
-        fetch_offset: Offset from which the batches were read: ``partition.next_fetch_offset()``.
-        batches: Record batches of the log, in order. The first batch contains the fetch offset, or is the first batch
+        partition: the share partition.
+        request: the request of the member.
+        fetch_offset: offset from which the batches were read: ``partition.next_fetch_offset()``.
+        batches: record batches of the log, in order. The first batch contains the fetch offset, or is the first batch
             after it if compaction has removed the record.
     """
     if request.max_records <= 0 or not batches or batches[-1].last_offset < partition.start:

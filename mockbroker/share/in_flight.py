@@ -69,11 +69,14 @@ class Run:
 class InFlightBatch:
     """A batch of in-flight offsets.
 
+    Args:
+        run: a run with all offsets of the batch.
+
     Attributes:
-        first: First offset.
-        last: Last offset.
-        runs: The runs, in order, without gaps between them.
-        by_offset: Whether Kafka keeps a state for each offset of the batch.
+        first: first offset.
+        last: last offset.
+        runs: the runs, in order, without gaps between them.
+        by_offset: whether Kafka keeps a state for each offset of the batch.
     """
 
     __slots__ = ("by_offset", "first", "last", "runs")
@@ -94,7 +97,7 @@ class InFlightBatch:
         return self.runs[0]
 
     def overlaps(self, offset: int) -> bool:
-        """Return whether the batch contains ``offset`` as an offset other than its first."""
+        """Return whether the batch contains ``offset``, and begins before ``offset``."""
         return self.first < offset <= self.last
 
     def runs_between(self, first: int, last: int) -> list[Run]:

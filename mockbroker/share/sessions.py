@@ -62,14 +62,14 @@ class ShareSession:
     def selects(self, partition: PartitionKey, *, records: bool, failed: bool) -> bool:
         """Return whether a response must contain a partition of the session.
 
-        The response must contain a partition that has records, an error, or the mark in ``partitions`` from an earlier
-        request. The mark is then set if the partition has an error, so that the next response contains the partition
-        too; else the mark is removed.
+        The response must contain a partition with records or an error, and a partition whose value in ``partitions`` is
+        True. If the response contains the partition, the value becomes True after an error, so that the next response
+        contains the partition too; else it becomes False.
 
         Args:
-            partition: The partition. If it has records, it moves to the end of ``partitions``.
-            records: Whether the response has records of the partition.
-            failed: Whether the response has an error for the partition.
+            partition: the partition. If it has records, it moves to the end of ``partitions``.
+            records: whether the response has records of the partition.
+            failed: whether the response has an error for the partition.
         """
         if partition not in self.partitions:  # forgotten while the request waited for records
             return records or failed

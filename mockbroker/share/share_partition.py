@@ -50,21 +50,24 @@ class SharePartition:
     """The state of a partition in a share group.
 
     Args:
-        key: Group id, topic id and partition.
-        leader_epoch: Leader epoch of the partition.
-        max_deliveries: Value of ``group.share.delivery.count.limit``.
-        max_in_flight: Value of ``group.share.partition.max.record.locks``.
-        write: Function that writes a change to the share coordinator.
+        key: group id, topic id and partition.
+        leader_epoch: leader epoch of the partition.
+        max_deliveries: value of ``group.share.delivery.count.limit``.
+        max_in_flight: value of ``group.share.partition.max.record.locks``.
+        write: function that writes a change to the share coordinator. Its arguments are the share partition, the change
+            and the broker's time in seconds; it returns NONE or the error.
 
     Attributes:
+        state_epoch: state epoch of the stored state, which each change contains.
+        throttle_from: number of deliveries from which on fewer records are acquired at a time.
         start: Share-partition start offset: the delivery of all earlier records is complete.
         end: Share-partition end offset: the last in-flight offset; the next offset to acquire if no record is in
             flight.
-        batches: The in-flight batches.
-        complete_count: Number of records at or after ``start`` whose delivery is complete.
-        may_have_available: Whether an in-flight record may be available.
-        gap: The gap window; None without gaps.
-        next_lock_end: Lower bound of the ends of the acquisition locks in seconds; inf if no record is acquired.
+        batches: the in-flight batches.
+        complete_count: number of records at or after ``start`` whose delivery is complete.
+        may_have_available: whether an in-flight record may be available.
+        gap: the gap window; None without gaps.
+        next_lock_end: lower bound of the ends of the acquisition locks in seconds; inf if no record is acquired.
     """
 
     __slots__ = (
@@ -152,8 +155,8 @@ class SharePartition:
     def next_fetch_offset(self) -> int:
         """Return the offset from which the leader must read the log for the next acquisition.
 
-        This is the first in-flight offset that is available or missing in the stored state. If there is none, it is the
-        first offset after the in-flight records.
+        This is the first in-flight offset that is available or missing in the stored state. If no in-flight offset is
+        available or missing, it is the first offset after the in-flight records.
         """
         if not len(self.batches) or self.start > self.batches.last.last:
             self.may_have_available = False
@@ -166,7 +169,7 @@ class SharePartition:
         return self.end + 1
 
     def _first_available(self) -> int | None:
-        """Return the first in-flight offset that is available or in a gap; None if there is none."""
+        """Return the first in-flight offset that is available or in a gap; None without such an offset."""
         gap_start = self.gap.first if self.has_gaps and self.gap is not None else None
         for batch in self.batches:
             if gap_start is not None:

@@ -68,13 +68,14 @@ class SharePartitions:
         """Return a share partition; load it from the share coordinator if it is not loaded.
 
         Args:
-            key: The share partition.
-            partition: The partition of the topic. The caller is its leader.
-            now: The broker's time in seconds.
+            key: the share partition.
+            partition: the partition of the topic. The caller is its leader.
+            now: the broker's time in seconds.
 
         Returns:
-            The share partition, or an error for the client. The error is UNKNOWN_SERVER_ERROR if the group coordinator
-            has not initialized the share partition.
+            The share partition, or an error for the client: UNKNOWN_SERVER_ERROR if the group coordinator has not
+            initialized the share partition, OFFSET_NOT_AVAILABLE if ``share.auto.offset.reset`` selects no offset, or
+            the result of ``reported_error``.
         """
         found = self.loaded.get(key)
         if found is not None:
@@ -99,12 +100,14 @@ class SharePartitions:
         return loaded
 
     def _reset_offset(self, group_id: str, partition: Partition, now: float) -> int | None:
-        """Return the start offset that ``share.auto.offset.reset`` selects; None if no record is recent enough.
+        """Return the start offset that ``share.auto.offset.reset`` selects.
+
+        The result is None if no record is recent enough, or if a batch cannot be decoded.
 
         Args:
-            group_id: The group id.
-            partition: The partition.
-            now: The current time in seconds.
+            group_id: the group id.
+            partition: the partition.
+            now: the current time in seconds.
         """
         strategy = self.group_settings(group_id).auto_offset_reset
         if strategy == "earliest":
@@ -136,7 +139,7 @@ class SharePartitions:
 
         Returns:
             Numbers of records: ``released`` for records that can be acquired again, ``archived`` for records that
-                cannot.
+            cannot. Empty if no lock has expired or the share partition is not loaded.
         """
         partition = self.loaded.get(key)
         if partition is None:

@@ -56,16 +56,18 @@ class ShareState:
     """The durable state of a share partition.
 
     Attributes:
-        state_epoch: Epoch of the initialization; a write with an older epoch is fenced.
+        state_epoch: epoch of the initialization; a write with an older epoch is fenced.
         start_offset: Share-partition start offset; UNINITIALIZED until the first leader determines it.
-        snapshot_epoch: Number of snapshots since the initialization.
-        leader_epoch: Leader epoch of the last leader that read the state.
-        complete_count: Number of records at or after the start offset whose delivery is complete; UNINITIALIZED if
+        snapshot_epoch: number of the last snapshot. The first initialization writes snapshot 0; later initializations
+            continue the count.
+        leader_epoch: leader epoch of the last leader that read the state.
+        complete_count: number of records at or after the start offset whose delivery is complete; UNINITIALIZED if
             unknown.
-        created_ms: Time of the last change, in milliseconds since 1970.
-        written_ms: Time of the last snapshot, in milliseconds since 1970.
-        updates: Number of update records since the last snapshot; as in Kafka, it starts at -1 after the
-            initialization.
+        created_ms: time of the initialization, or of the last snapshot that followed the maximum number of updates, in
+            milliseconds since 1970.
+        written_ms: time of the last snapshot, in milliseconds since 1970.
+        updates: number of update records since the last snapshot. As in Kafka, it is -1 after the first initialization,
+            and a later initialization does not change it.
     """
 
     state_epoch: int

@@ -26,10 +26,10 @@ class StateSummary:
     """The fields of a share partition's state that the group coordinator reads.
 
     Attributes:
-        state_epoch: Epoch of the initialization.
+        state_epoch: epoch of the initialization.
         start_offset: Share-partition start offset; -1 if no leader has determined it.
-        leader_epoch: Leader epoch of the last leader that read the state; 0 if no leader has read it.
-        complete_count: Number of records after the start offset whose delivery is complete; -1 if unknown.
+        leader_epoch: leader epoch of the last leader that read the state; 0 if no leader has read it.
+        complete_count: number of records at or after the start offset whose delivery is complete; -1 if unknown.
     """
 
     state_epoch: int
@@ -43,11 +43,11 @@ class StateChange:
     """A change of the state of a share partition, written by the leader.
 
     Attributes:
-        state_epoch: State epoch that the leader has read.
-        leader_epoch: Leader epoch of the partition.
-        start_offset: Share-partition start offset.
-        complete_count: Number of records at or after the start offset whose delivery is complete.
-        batches: The changed states of offsets.
+        state_epoch: state epoch that the leader has read; ANY_EPOCH to skip its check.
+        leader_epoch: leader epoch of the partition; ANY_EPOCH to skip its check.
+        start_offset: Share-partition start offset; UNINITIALIZED to leave the stored start offset unchanged.
+        complete_count: number of records at or after the start offset whose delivery is complete.
+        batches: the changed states of offsets.
     """
 
     state_epoch: int
@@ -94,13 +94,14 @@ class ShareStates:
         and with another offset when an administrator alters the offset. The leader then reads the state again.
 
         Args:
-            key: The share partition.
-            state_epoch: The group epoch; it is higher at each later initialization.
-            start_offset: The first offset to deliver; -1 if the leader determines it by ``share.auto.offset.reset``.
-            now: The broker's time in seconds.
+            key: the share partition.
+            state_epoch: the group epoch; it is higher at each later initialization.
+            start_offset: the first offset to deliver; -1 if the leader determines it by ``share.auto.offset.reset``.
+            now: the broker's time in seconds.
 
         Returns:
-            NONE, FENCED_STATE_EPOCH, UNKNOWN_TOPIC_OR_PARTITION or COORDINATOR_NOT_AVAILABLE.
+            NONE; FENCED_STATE_EPOCH if the state epoch is older than the stored one; UNKNOWN_TOPIC_OR_PARTITION; or
+            COORDINATOR_NOT_AVAILABLE if the partition of ``__share_group_state`` has no leader.
         """
         before = self._states.get(key)
         if before is not None and ANY_EPOCH < state_epoch < before.state_epoch:
@@ -141,10 +142,11 @@ class ShareStates:
         """Delete the state of a share partition.
 
         Args:
-            key: The share partition.
-            now: The broker's time in seconds.
+            key: the share partition.
+            now: the broker's time in seconds.
 
-        Returns: NONE, even if there is no state, or COORDINATOR_NOT_AVAILABLE.
+        Returns: NONE if the state is deleted or does not exist; COORDINATOR_NOT_AVAILABLE if its partition of
+            ``__share_group_state`` has no leader.
         """
         if key not in self._states:
             return ErrorCode.NONE
@@ -171,12 +173,14 @@ class ShareStates:
         """Return the state of a share partition for its leader, and store the leader epoch.
 
         Args:
-            key: The share partition.
-            leader_epoch: Leader epoch of the partition.
-            now: The broker's time in seconds.
+            key: the share partition.
+            leader_epoch: leader epoch of the partition.
+            now: the broker's time in seconds.
 
         Returns:
-            The state, or an error; INVALID_REQUEST if the share partition is not initialized.
+            The state, which the caller must not change; or an error: INVALID_REQUEST if the share partition is not
+            initialized, FENCED_LEADER_EPOCH if a later leader has read the state, UNKNOWN_TOPIC_OR_PARTITION or
+            COORDINATOR_NOT_AVAILABLE.
         """
         state = self._states.get(key)
         if state is None:

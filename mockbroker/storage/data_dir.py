@@ -25,7 +25,11 @@ T = TypeVar("T")
 class DataDir:
     """The data directory of a cluster. Call ``open`` before any other method.
 
-    After a method has raised DataDirError, no further data is written, because the content of the disk is unknown.
+    After a method has raised DataDirError, ``close`` writes nothing, because the content of the disk is unknown.
+
+    Args:
+        disk: the disk, on which the data directory is the folder "".
+        name: path of the directory, for error messages.
 
     Attributes:
         collected: number of the last change; changes are numbered from 1.

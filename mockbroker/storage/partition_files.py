@@ -132,7 +132,8 @@ class PartitionFiles:
 
         Args:
             base: base offset of the first replaced segment.
-            end: base offset of the first segment that is not replaced; above the log end offset if there is none.
+            end: base offset of the first later segment, which is not replaced; an offset above the log end offset if
+                all later segments are replaced.
             batches: the batches of the new segment.
         """
         replaced = [each for each in self.segments if base <= each < end]

@@ -81,7 +81,8 @@ class Recovered:
 def recover(disk: Disk) -> Recovered | None:
     """Recover a data directory; return None if it is new.
 
-    Raises: DataDirError if the directory is damaged or is a log directory of Kafka; OSError.
+    Raises: DataDirError if the directory is damaged or is a log directory of Kafka; OSError if a file cannot be read or
+        written.
     """
     names = disk.names("")
     if CATALOGUE not in names:
@@ -119,11 +120,11 @@ def recover(disk: Disk) -> Recovered | None:
 
 
 def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], deleted: Collection[UUID]) -> bool:
-    """Return whether a directory belongs to a partition in the catalogue. A directory that does not is removed or
-    renamed.
+    """Return whether a directory belongs to a partition in the catalogue. Remove or rename a directory of any other
+    partition.
 
-    It is removed if its topic was deleted or if it contains no batches. Otherwise it gets the suffix ``-stray``. A
-    directory whose name is not that of a partition is not changed.
+    The directory is removed if its topic was deleted or if it contains no batches. Otherwise it gets the suffix
+    ``-stray``. A directory whose name is not that of a partition is not changed.
 
     Args:
         disk: the disk of the data directory.

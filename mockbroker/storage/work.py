@@ -81,7 +81,8 @@ class Replace:
     Attributes:
         place: topic and partition number.
         base_offset: base offset of the first replaced segment.
-        end: base offset of the first segment that is not replaced; above the previous log end offset if there is none.
+        end: base offset of the first later segment, which is not replaced; an offset above the previous log end offset
+            if all later segments are replaced.
         batches: the batches of the new segment.
     """
 

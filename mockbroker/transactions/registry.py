@@ -26,7 +26,7 @@ class Ended(NamedTuple):
 
     Attributes:
         error: error of the response.
-        identity: producer id and epoch for the next transaction.
+        identity: producer id and epoch for the next transaction; both are -1 if the request was rejected.
         appended: partitions in which markers were written.
         notes: journal events of the transaction, and of groups whose offsets it committed.
     """
@@ -284,7 +284,7 @@ class Transactions(dict[str, Transaction]):
             coordinator_epoch: epoch of the transaction coordinator.
             now: broker time, seconds.
 
-        Returns: the error, and the journal entries.
+        Returns: NONE or the error, and the journal events of groups whose offsets were committed.
         """
         error = partition.end_transaction(
             marker.producer_id,
@@ -427,7 +427,7 @@ def _note(event: EventKind, txn: Transaction, producer: Identity, reason: str = 
         event: kind of the event.
         txn: the transactional id with its transaction.
         producer: producer id and epoch.
-        reason: reason for the event; "" for none.
+        reason: reason for the event; "" without a reason.
     """
     return Note(
         event=event,

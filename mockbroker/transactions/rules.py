@@ -27,7 +27,7 @@ def init_error(txn: Transaction, expected: Identity | None) -> ErrorCode:
 
     Args:
         txn: the transactional id.
-        expected: producer id and epoch of the request (KIP-360); None if it contains none.
+        expected: producer id and epoch of the request (KIP-360); None if the request contains no producer id.
     """
     if expected is not None and not _matches(txn, expected):
         return ErrorCode.PRODUCER_FENCED
@@ -45,7 +45,8 @@ def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[
 
     Args:
         txn: the transactional id.
-        expected: producer id and epoch of the request, or None; for an outdated epoch, the error is PRODUCER_FENCED.
+        expected: producer id and epoch of the request; None if the request contains no producer id. For an outdated
+            epoch, the error is PRODUCER_FENCED.
         new_id: function that returns the next producer id, which is used when the epochs of the current producer id are
             exhausted.
     """

@@ -53,9 +53,11 @@ class Transaction:
         state: state of the transaction.
         partitions: topics and partition numbers in the transaction.
         marker: producer id and epoch for the markers, while the state is PrepareCommit or PrepareAbort.
-        next_id: producer id for the next transaction, if it changes when the markers are written.
+        next_id: producer id for the next transaction, if it changes when the markers are written; None if it does not
+            change.
         bumped: whether the last EndTxn incremented the epoch (KIP-890).
-        started: broker time in seconds at which the transaction began; None before the first transaction.
+        started: broker time in seconds at which the transaction began; None before the first transaction, and since
+            Kafka 4.0 also after InitProducerId.
         updated: broker time in seconds of the last change.
     """
 
