@@ -31,6 +31,9 @@ class Access:
         token: The bearer token that requests must have; None to serve requests without a token.
         names: Names that the Host header may contain in addition to the address; without effect if ``token`` is set.
         new_session: Function that returns a new, unpredictable session id.
+
+    Attributes:
+        cookie: Name of the cookie that contains the session id.
     """
 
     def __init__(

@@ -57,6 +57,10 @@ class _Path:
     """The ASGI endpoint of one path, which passes a request to the route for its HTTP method.
 
     A request for a path without routes gets status 404.
+
+    Args:
+        control: The state of the control API.
+        methods: HTTP method -> route of the path.
     """
 
     def __init__(self, control: Control, methods: Mapping[str, Route]) -> None:

@@ -78,7 +78,7 @@ class Slots:
 
 
 class Control:
-    """The state of the control API of one cluster.
+    """The state of the control API of one cluster. ``settings``: the settings of the brokers.
 
     Attributes:
         cluster: The cluster.

@@ -22,7 +22,10 @@ FREQUENT_KINDS = sorted(FREQUENT)
 
 
 class Feed:
-    """The journal events of a cluster, and the tasks that wait for its changes.
+    """The journal events of a cluster, and the tasks that wait for changes of the cluster.
+
+    Args:
+        cluster: The cluster.
 
     Attributes:
         followers: The open event streams.

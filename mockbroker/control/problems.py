@@ -48,7 +48,8 @@ class Refused(Exception):
 class NotPossible(Refused):
     """The error for a request whose body is JSON, but contains a value that is not valid (status 422).
 
-    The list ``errors`` in its problem details has all given problems; ``detail`` has the first three.
+    Args:
+        problems: The problems. The list ``errors`` in the problem details has all of them, ``detail`` the first three.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

@@ -192,7 +192,7 @@ class _Connection(TCPServer):
 class _BoundedStream:
     """A stream of a connection for hypercorn, with a limit on the time of sending.
 
-    ``send_all`` fails if the client reads no data for SEND_TIMEOUT seconds.
+    ``send_all`` fails if the client reads no data for SEND_TIMEOUT seconds. ``stream``: the stream without a limit.
     """
 
     def __init__(self, stream: trio.SocketStream) -> None:

@@ -294,7 +294,9 @@ class Interception:
         self._deliver(self.router.finish(effects, now), now)
 
     def deadline(self) -> float:
-        """Return the time in seconds at which ``tick`` must be called next; -inf if ``tick`` has work now."""
+        """Return the time on the proxy's clock, in seconds, at which ``tick`` must be called next; -inf if it has work
+        now.
+        """
         return -inf if self._unfinished else self.router.deadline()
 
     def tick(self) -> None:

@@ -85,7 +85,7 @@ class ObservedMember:
 
 @dataclass(slots=True, kw_only=True)
 class ObservedGroup(CoordinatedGroup):
-    """A group of the real cluster.
+    """A group of the real cluster, learned from the traffic of the proxy.
 
     Attributes:
         state: State of a classic group.

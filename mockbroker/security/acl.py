@@ -12,7 +12,10 @@ CLUSTER_NAME = "kafka-cluster"  # the only name of a cluster resource
 
 
 class ResourceType(IntEnum):
-    """A type of resource that ACLs protect, such as TOPIC. The values are Kafka's numbers."""
+    """A type of resource that ACLs protect, such as TOPIC. The values are Kafka's numbers.
+
+    Only filters use ANY, which matches every type.
+    """
 
     ANY = 1
     TOPIC = 2
@@ -24,9 +27,13 @@ class ResourceType(IntEnum):
 
 
 class PatternType(IntEnum):
-    """The pattern type of an ACL or of a filter, which determines how resource names are compared.
+    """The pattern type of an ACL or of a filter. It determines how resource names are compared.
 
-    The values are Kafka's numbers.
+    Attributes:
+        ANY: only in filters: every pattern type.
+        MATCH: only in filters: all ACLs that apply to a resource name.
+        LITERAL: the name of one resource, or WILDCARD for all names.
+        PREFIXED: all names that begin with the name in the ACL.
     """
 
     ANY = 1
@@ -36,8 +43,10 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """An operation that an ACL can allow or deny, such as READ. The values are Kafka's numbers. Source: Kafka's
-    AclOperation.
+    """An operation that an ACL can allow or deny, such as READ; ALL means every operation. The values are Kafka's
+    numbers.
+
+    Only filters use ANY, which matches every operation. Source: Kafka's AclOperation.
     """
 
     ANY = 1
@@ -60,7 +69,7 @@ class Operation(IntEnum):
 class Permission(IntEnum):
     """The permission of an ACL: whether it allows or denies its operation. The values are Kafka's numbers.
 
-    Source: Kafka's AclPermissionType.
+    Only filters use ANY, which matches both permissions. Source: Kafka's AclPermissionType.
     """
 
     ANY = 1

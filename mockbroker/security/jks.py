@@ -72,7 +72,12 @@ def private_key(entry: JksEntry, password: str) -> bytes:
 
 
 class _Reader:
-    """A reader that returns the numbers, texts and byte strings of a keystore one after the other."""
+    """A reader that returns the numbers, texts and byte strings of a keystore one after the other.
+
+    Args:
+        content: The keystore.
+        at: Offset of the first byte to read.
+    """
 
     def __init__(self, content: bytes, at: int) -> None:
         self._content, self._at = content, at

@@ -34,12 +34,12 @@ Text = Callable[[str], str | None]  # returns the value of a setting, None if it
 
 
 class KeystoreError(Exception):
-    """The error for a keystore or truststore that cannot be used.
+    """The error for a keystore or truststore that cannot be used. Its text is ``java``, a colon and ``reason``, as in
+    Kafka.
 
-    The message is Kafka's. ``str`` of the error begins with the name of the Java exception.
-
-    Attributes:
+    Args:
         reason: Kafka's message, without the name of the exception.
+        java: Name of the Java exception.
         hint: What the user can do; "" if Kafka's message contains this.
     """
 

@@ -16,7 +16,8 @@ _Seen: TypeAlias = tuple[Any, ...]
 class Connections(Collection):
     """The connections of Kafka clients in the document of the live page.
 
-    A refresh describes only connections that have changed since the last refresh.
+    A refresh describes only connections that have changed since the last refresh. ``control``: the state of the control
+    API.
     """
 
     def __init__(self, control: Control) -> None:

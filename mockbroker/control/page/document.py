@@ -30,6 +30,9 @@ Patch: TypeAlias = dict[str, Any]
 class StateDocument:
     """The document of the live page.
 
+    Args:
+        control: The state of the control API, from which the document is made.
+
     Attributes:
         content: The document as of the last refresh.
     """

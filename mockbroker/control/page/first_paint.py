@@ -66,7 +66,9 @@ def text(value: object) -> str:
 
 
 class _Tables:
-    """The tables of a state, which together have at most ROWS_IN_ALL rows."""
+    """The tables of the page, which together have at most ROWS_IN_ALL rows. ``state``: the document of GET
+    /v1/state.
+    """
 
     def __init__(self, state: Mapping[str, Any]) -> None:
         self._state = state

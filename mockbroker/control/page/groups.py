@@ -22,8 +22,9 @@ OFFSETS, OFFSETS_IN_ALL = 1_000, 20_000
 
 
 class Groups(Collection):
-    """The groups in the document of the live page. A refresh describes only groups that have changed since the last
-    refresh.
+    """The groups in the document of the live page.
+
+    A refresh describes only groups that have changed since the last refresh. ``control``: the state of the control API.
     """
 
     def __init__(self, control: Control) -> None:

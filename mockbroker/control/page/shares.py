@@ -15,7 +15,10 @@ AT_ONCE = 10  # share partitions between two slices; each may have thousands of 
 
 
 class Shares(Collection):
-    """The share partitions that leaders have loaded, by group id, topic and partition number."""
+    """The share partitions that leaders have loaded, by group id, topic and partition number.
+
+    ``control``: the state of the control API.
+    """
 
     def __init__(self, control: Control) -> None:
         super().__init__()

@@ -9,7 +9,9 @@ MOST_PATCHES = 20  # sent together; a client that lacks more gets the document a
 
 
 class StateStream(Stream):
-    """The streamed response with the document of the live page and its patches."""
+    """The streamed response with the document of the live page and its patches. ``control``: the state of the control
+    API.
+    """
 
     def __init__(self, control: Control) -> None:
         super().__init__(control, control.state.followers)

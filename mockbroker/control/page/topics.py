@@ -19,6 +19,9 @@ class Topics(Collection):
     """The topics in the document of the live page. A refresh describes only topics that have changed since the last
     refresh.
 
+    Args:
+        control: The state of the control API.
+
     Attributes:
         changed: Names of the topics that were changed or deleted. The reader of the set must clear it.
     """

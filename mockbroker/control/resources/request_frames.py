@@ -82,7 +82,13 @@ async def frames(control: Control, call: CheckedRequest) -> Response:
 
 
 class FrameLog(Response):
-    """The response with a frame log, which ``kwire capture`` and ``kwire decode`` read."""
+    """The response with a frame log, which ``kwire capture`` and ``kwire decode`` read.
+
+    Args:
+        control: The state of the control API.
+        entries: Entries of the requests in the request log. Each gives a line for the request, and one for its
+            response.
+    """
 
     def __init__(self, control: Control, entries: list[Ticket]) -> None:
         disposition = {"Content-Disposition": 'attachment; filename="requests.jsonl"'}

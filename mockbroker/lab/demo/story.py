@@ -95,6 +95,10 @@ class _Stage:
         cluster: the cluster of the demo.
         timeline: the timeline that prints the events and actions.
         nursery: the nursery in which the client processes run.
+
+    Attributes:
+        story: the observations so far.
+        clients: kind of client -> consumer process.
     """
 
     def __init__(self, cluster: Cluster, timeline: Timeline, nursery: trio.Nursery) -> None:

@@ -32,6 +32,12 @@ class Run:
     Args:
         kind: class of the rebalance scheme.
         story: the script of events.
+
+    Attributes:
+        story: the script of events.
+        queue: the event queue, which has the virtual time.
+        ledger: the record of the readers of all partitions.
+        scheme: the rebalance scheme.
     """
 
     def __init__(self, kind: type[Scheme], story: Story) -> None:

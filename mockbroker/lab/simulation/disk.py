@@ -76,7 +76,7 @@ class Disk:
         return None if self._working is None else self._slowest * self._dice.random()
 
     def finish(self) -> bool:
-        """Complete the sync. Return False if it failed, after which the content of the disk is unknown."""
+        """Complete the sync, and return whether it succeeded. After a failure, the content of the disk is unknown."""
         work, self._working = self._working, None
         assert work is not None
         if self.fails:

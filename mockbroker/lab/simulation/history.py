@@ -36,7 +36,13 @@ class Result(StrEnum):
 
 
 class Choice(StrEnum):
-    """The end of a transaction that its client has requested, commit or abort; OPEN before EndTxn."""
+    """The end of a transaction that its client has requested.
+
+    Attributes:
+        OPEN: the client has not sent EndTxn yet.
+        COMMIT: the client has requested a commit.
+        ABORT: the client has requested an abort.
+    """
 
     OPEN = "open"
     COMMIT = "commit"

@@ -196,7 +196,8 @@ class ObservedRouter(Router):
         return outcomes
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
-        """Return the outcomes of effects: what the pump has to do, such as sending a response.
+        """Return the outcomes of a request's effects. An outcome is something that the pump has to do, such as sending
+        a response.
 
         Responses that a fault rule delays, holds or encodes in parts are reported to the invariant checkers.
 

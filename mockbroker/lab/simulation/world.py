@@ -115,6 +115,15 @@ class World:
     Args:
         script: the script.
         coverage: coverage that the run adds to; None to measure no coverage.
+
+    Attributes:
+        queue: the event queue, which has the virtual time.
+        trace: the trace of the run.
+        history: the requests and responses of the clients, for the checkers at the end.
+        shell: the simulated process of all brokers.
+        clients: the clients of the script.
+        admin: the admin client that carries out the operations of an administrator.
+        recovery_time: maximum time, in seconds, until all groups are stable after the last fault.
     """
 
     def __init__(self, script: Script, coverage: Coverage | None = None) -> None:

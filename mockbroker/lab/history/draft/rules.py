@@ -17,7 +17,17 @@ from mockbroker.lab.history.draft.messages import (
 
 
 class Consuming(Enum):
-    """The states of a consumer of the draft protocol. A consumer reads records only in MEMBER and REDISCOVERING."""
+    """The states of a consumer of the draft protocol, with the names in the draft.
+
+    A consumer reads records only in MEMBER and REDISCOVERING.
+
+    Attributes:
+        DOWN: the process is not running.
+        STARTING: the consumer looks up the coordinator and joins the group for the first time, or as a new consumer.
+        MEMBER: the consumer is a member of the current generation.
+        REDISCOVERING: the consumer has lost the coordinator and looks it up again.
+        STOPPED: the consumer has stopped reading because of a rebalance.
+    """
 
     DOWN = "Down"
     STARTING = "Start up & discover co-ordinator"
@@ -27,7 +37,7 @@ class Consuming(Enum):
 
 
 class ConsumerEvent(Enum):
-    """The events that change the state of a consumer."""
+    """The events that change the state of a consumer. The value of an event is its description."""
 
     START = "it is started"
     JOINED = "the answer to its JoinGroup has an id, a generation and partitions"
@@ -66,7 +76,16 @@ CONSUMER: Mapping[tuple[Consuming, ConsumerEvent], Consuming] = {
 
 
 class Coordinating(Enum):
-    """The states of a group's coordinator."""
+    """The states of a group's coordinator, with the names in the draft.
+
+    Attributes:
+        DOWN: this coordinator does not coordinate the group.
+        CATCH_UP: the group is being loaded.
+        READY: the group is loaded, and not all members have sent a heartbeat yet.
+        PREPARING: a rebalance has begun, and waits for members to join.
+        REBALANCING: the coordinator sends the JoinGroup responses.
+        STEADY: the group is stable.
+    """
 
     DOWN = "Down"
     CATCH_UP = "Catch up"
@@ -77,7 +96,7 @@ class Coordinating(Enum):
 
 
 class Cause(Enum):
-    """The causes of a change of the coordinator's state."""
+    """The causes of a change of the coordinator's state. The value of a cause is its description."""
 
     ELECTED = "it is elected"
     LOADED = "all its groups are read"

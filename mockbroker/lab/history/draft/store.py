@@ -37,8 +37,11 @@ class GroupRecord:
 class Store:
     """The model of ZooKeeper that all brokers of the draft protocol share.
 
-    A broker sets a watch on a topic to be notified of its changes. A watch stays set after a notification, as if the
-    broker had set it again.
+    A broker sets a watch on a topic to be notified of changes of the topic. A watch stays set after a notification, as
+    if the broker had set it again.
+
+    Args:
+        topics: topic name -> number of partitions at the start.
 
     Attributes:
         reads: number of reads of groups.

@@ -18,7 +18,10 @@ from mockbroker.lab.simulation.watching import Offsets, Watcher, is_away
 class CommitsKept(Watcher):
     """The checker of invariant I4: an acknowledged commit is never lost.
 
-    The checker compares the offsets that OffsetFetch returns with the reference model (model.py).
+    The checker compares the offsets that OffsetFetch returns with the reference model.
+
+    Args:
+        model: the reference model of the committed offsets (model.py), which this checker updates.
     """
 
     name = "I4"

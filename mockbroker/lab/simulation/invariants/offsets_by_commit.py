@@ -17,8 +17,10 @@ from mockbroker.lab.simulation.watching import Watcher, is_away
 class OffsetsByCommit(Watcher):
     """The checker of invariant I5: committed offsets are changed only by commits, admin requests and expiry.
 
-    After each request, the checker compares the broker's committed offsets with the offsets of the reference model
-    (model.py).
+    After each request, the checker compares the broker's committed offsets with the offsets of the reference model.
+
+    Args:
+        model: the reference model of the committed offsets (model.py), which the checker CommitsKept updates.
     """
 
     name = "I5"

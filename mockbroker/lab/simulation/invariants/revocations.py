@@ -31,7 +31,7 @@ class Due:
     """A revocation that a member has to complete within its rebalance timeout.
 
     Attributes:
-        step: reconciliation state of the member at the start of the revocation.
+        step: member epoch, assigned partitions and partitions to revoke, at the start of the revocation.
         since: broker time at which the timeout started, seconds.
         timeout: rebalance timeout of the member, seconds.
     """

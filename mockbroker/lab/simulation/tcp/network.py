@@ -39,6 +39,9 @@ class ByteNetwork(Network):
         server: the broker.
         dice: random number generator for cuts and sizes.
         protocol: security protocol of the listeners.
+
+    Attributes:
+        ends: connection number -> the client's end, for connections that are open at the client.
     """
 
     def __init__(self, queue: Queue, server: Acceptor, dice: Dice, protocol: str) -> None:

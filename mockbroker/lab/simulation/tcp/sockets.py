@@ -125,7 +125,10 @@ class SimulatedSocket:
 class BioSocket(SimulatedSocket):
     """A simulated socket below OpenSSL, with the methods of ``ssl.SSLSocket`` that TlsStream uses.
 
-    The constructor arguments are those of SimulatedSocket.
+    Args:
+        dice: random number generator for the sizes of reads and writes.
+        room: maximum number of bytes that are sent and not yet read by the client.
+        changed: function that is called when the socket may have become readable or writable.
     """
 
     def __init__(self, dice: Dice, room: int, changed: Callable[[], None]) -> None:
