@@ -54,8 +54,17 @@ class FrameBuffer:
         self._missing = 0  # bytes of the incomplete large frame still to be received
         self._reserved: int  # bytes of it that the BytesIO receives without reallocation, or with a short one
 
-    def feed(self, data: bytes) -> None:
-        """Append bytes received from the connection."""
+    def feed(self, data: bytes) -> bool:
+        """Append bytes received from the connection, and return the new value of ``complete``."""
+        if not self.held and len(data) >= 4:  # most often: a whole frame, after all earlier frames were returned
+            self.held = held = len(data)
+            self._data, self._at = data, 0
+            size: int = _size_at(data)[0]
+            return held - 4 >= size or size > self.limit
+        self._append_after_held(data)
+        return self.complete
+
+    def _append_after_held(self, data: bytes) -> None:
         self.held += len(data)
         if self._missing:
             data = self._collect(data)
@@ -113,14 +122,14 @@ class FrameBuffer:
         """
         if self._frame is not None:
             return self._next_large_frame()
-        data, begin = self._data, self._at + 4
-        held = len(data)
+        data, at = self._data, self._at
+        begin, held = at + 4, len(data)
         if held < begin:
             self._release_consumed()
             return None
-        (size,) = _size_at(data, self._at)
+        (size,) = _size_at(data, at)
         if not 0 <= size <= self.limit:
-            raise FrameError(self._length_error(size, bytes(data[self._at : self._at + 32])))
+            raise FrameError(self._length_error(size, bytes(data[at : at + 32])))
         end = begin + size
         if held < end:
             self._release_consumed()
@@ -130,7 +139,7 @@ class FrameBuffer:
             self._data, self._at = b"", 0
         else:
             self._at = end
-        return data[begin:end] if isinstance(data, bytes) else bytes(memoryview(data)[begin:end])
+        return data[begin:end] if type(data) is bytes else bytes(memoryview(data)[begin:end])
 
     def _next_large_frame(self) -> bytes | None:
         """Return the large frame in the BytesIO, or None if it is incomplete."""

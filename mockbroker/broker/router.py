@@ -496,7 +496,8 @@ class Router:
                 adapt = self.handlers[ticket.api_key].adapt_response
                 if adapt is not None:
                     effect = Reply(ticket, adapt(effect.response, ticket.version), None, effect.delivery)
-                altered = effect.delivery is not None and effect.delivery.alter is not None
+                delivery = effect.delivery
+                altered = delivery is not None and delivery.alter is not None
                 outcomes.append(self._encoding(effect) if altered else effect)
             elif isinstance(effect, Note):
                 self.journal.record(effect, now)

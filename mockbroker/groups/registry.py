@@ -118,6 +118,12 @@ class Groups(dict[str, CoordinatedGroup]):
             self._count_pending_members(group_id, pending)
         self._deadlines.set(group_id, group.timers.earliest)
 
+    def schedule_session(self, group: CoordinatedGroup) -> None:
+        """Schedule the next timer of a group after a session was renewed and nothing else in the group has changed."""
+        if self.watched is not None:
+            self.watched.add(group.group_id)
+        self._deadlines.set(group.group_id, group.timers.earliest)
+
     def _count_pending_members(self, group_id: str, number: int) -> None:
         self.context.pending_member_count += number - self._pending_members.pop(group_id, 0)
         if number:

@@ -233,22 +233,21 @@ class ClientRequests:
         if self.ticket is None:
             raise LocalProtocolError(NO_REQUEST)
         self.ticket = None
-        ticket, response = reply.ticket, reply.response
-        if reply.encoded is None:
+        ticket, response, encoded = reply.ticket, reply.response, reply.encoded
+        if encoded is None:
             body = codec.encode(response, ticket.version)
-        elif (kept := reply.encoded.get(ticket.version)) is not None:
+        elif (kept := encoded.get(ticket.version)) is not None:
             body = kept
         else:
-            body = reply.encoded[ticket.version] = codec.encode(response, ticket.version)
+            body = encoded[ticket.version] = codec.encode(response, ticket.version)
         size = len(body)
         if size > UNCOUNTED and size > self._router.broker.settings.mockbroker_response_max_bytes:
             self._router.broker.response_room().reserve(size)
         frame = pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
         if ticket.logged:
             self._router.requests.record_response(ticket, frame)
-        if (delivery := reply.delivery) is not None and delivery.frame is not None:
-            return delivery.frame
-        return frame
+        delivery = reply.delivery
+        return frame if delivery is None or delivery.frame is None else delivery.frame
 
     def skip_answer(self) -> None:
         """End the pending request without a response, as for a Produce with acks=0.

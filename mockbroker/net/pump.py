@@ -450,11 +450,15 @@ class Pump:
             served: The connection that is being served; None if the outcomes come from a deadline.
         """
         for outcome in outcomes:
-            connection = self.connections.get(outcome.ticket.connection)
+            ticket = outcome.ticket
+            if type(outcome) is Reply and served is not None and ticket is served.requests.ticket and not served.closed:
+                self._answer(served, outcome)  # most often
+                continue
+            connection = self.connections.get(ticket.connection)
             if isinstance(outcome, Unfinished):
                 self._keep_work(outcome, connection or served)
                 continue
-            if connection is None or connection.requests.ticket is not outcome.ticket:
+            if connection is None or connection.requests.ticket is not ticket:
                 self._control(connection, outcome)
                 continue
             if connection is not served:

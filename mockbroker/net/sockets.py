@@ -386,9 +386,8 @@ class Sockets:
                 self._pump.close_if_over(connection)
                 continue
             frames = connection.frames
-            frames.feed(data)
+            complete = frames.feed(data)
             connection.active = now
-            complete = frames.complete
             if complete:
                 self._pump.enqueue(connection)
             if not complete or frames.held > READ_AHEAD:  # else both are done when the connection is served

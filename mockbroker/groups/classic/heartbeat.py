@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kwire import ErrorCode
+from kwire.messages.heartbeat import HeartbeatRequest
 from mockbroker.base.effects import Effects
 from mockbroker.groups.classic import membership, replies, rules
 from mockbroker.groups.classic.state import ClassicGroup
@@ -24,6 +25,27 @@ def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
         membership.renew_session(group, group.members[event.member_id], now)
         error = rules.HEARTBEAT_ERRORS[group.state]
     return [replies.heartbeat_response(event.ticket, error)]
+
+
+def renew_valid_session(group: ClassicGroup, request: HeartbeatRequest, now: float) -> ErrorCode | None:
+    """Handle a Heartbeat with a valid member and generation in the same way as ``heartbeat``, but faster.
+
+    Args:
+        group: The group.
+        request: The Heartbeat.
+        now: The current time in seconds.
+
+    Returns:
+        The error code of the response; None if ``heartbeat`` must handle the request, because it may not be valid.
+    """
+    member_id, instance_id = request.member_id, request.group_instance_id
+    member = group.members.get(member_id)
+    if member is None or request.generation_id != group.generation:
+        return None
+    if instance_id is not None and group.static_members.get(instance_id) != member_id:
+        return None
+    group.timers.set(("session", member_id), now + member.session_timeout)
+    return rules.HEARTBEAT_ERRORS[group.state]
 
 
 def commit(group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
