@@ -400,6 +400,7 @@ class Shell:
         postponed = 0.0 if self._buggify is None or not self.pump.queued else self._buggify.postpones_turn()
         if postponed:
             self._collects_until = self.queue.now + postponed
+            self.watchers.notify("stalled", postponed)  # a request that is ready must wait as long
             self.queue.at(self._collects_until, self.turn)
             return False
         if self.pump.turn(self.now):
