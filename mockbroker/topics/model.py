@@ -325,6 +325,8 @@ class Topic:
         configs: configurations that are set on the topic itself.
         rules: cache: id of a leader -> requirements on records, derived from the configurations.
         log_configs: cache: id of a leader -> effective configurations of the logs.
+        produce_responses: cache: API version -> bytes before and after the fields of the partition in the response to a
+            Produce with one partition.
     """
 
     name: str
@@ -333,6 +335,7 @@ class Topic:
     configs: Mapping[str, str | None] = field(default_factory=dict)
     rules: dict[int, RecordRules] = field(default_factory=dict)
     log_configs: dict[int, LogConfig] = field(default_factory=dict)
+    produce_responses: dict[int, tuple[bytes, bytes]] = field(default_factory=dict)
 
     @property
     def internal(self) -> bool:

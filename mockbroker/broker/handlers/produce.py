@@ -6,9 +6,11 @@ are validated only if a setting or the header requires it. The message sets of v
 
 from __future__ import annotations
 
+import struct
 from uuid import UUID
 
 from kwire import DecodeError, ErrorCode, LimitError, Truncated
+from kwire.codec import encode
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import (
     CODEC_MASK,
@@ -52,6 +54,11 @@ ALL = -1
 APPEND_COST = 3  # elements of a slice that a partition counts as
 BYTES_PER_ELEMENT = 4_096  # bytes of records that count as one more element
 MIN_IN_SYNC = "min.insync.replicas"
+# Fields of a partition in a response from v5 on: index, error, base offset, append time, log start offset.
+FIELDS = struct.Struct(">ihqqq")
+FIELDS_SINCE = 5
+FIELD_NAMES = ("index", "error_code", "base_offset", "log_append_time_ms", "log_start_offset")
+UNSET = FIELDS.unpack(b"\x7f" * FIELDS.size)  # values that no response has
 
 
 def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
@@ -63,9 +70,12 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
     if len(request.topic_data) == 1 and len((requested := request.topic_data[0]).partition_data) == 1:  # most requests
         appended: list[Partition] = []
         topic = broker.cluster.find(requested.name, requested.topic_id, by_id=version >= 13)
-        results = [_append(broker, call, topic, requested.partition_data[0], appended, now)]
-        response = ProduceResponse(responses=[_response_topic(requested, results)])
-        return _respond(call, response) + complete_delayed_fetches(broker, appended)
+        result = _append(broker, call, topic, requested.partition_data[0], appended, now)
+        response = ProduceResponse(responses=[_response_topic(requested, [result])])
+        encoded = None
+        if topic is not None and version >= FIELDS_SINCE and not result.error_code:
+            encoded = {version: _encoded(topic, version, response, result)}
+        return _respond(call, response, encoded) + complete_delayed_fetches(broker, appended)
     return begin(call.ticket, _append_all(broker, call, now))
 
 
@@ -181,9 +191,31 @@ def _error_response(request: ProduceRequest, error: ErrorCode) -> ProduceRespons
     )
 
 
-def _respond(call: Call[ProduceRequest], response: ProduceResponse) -> Effects:
+def _encoded(topic: Topic, version: int, response: ProduceResponse, result: ResponsePartition) -> bytes:
+    """Return the encoded response to a Produce with one partition that has no error.
+
+    Only the fields of the partition differ between the responses about a topic, so that the other bytes are cached.
+
+    Args:
+        topic: The topic.
+        version: API version.
+        response: The response, whose other fields have their defaults.
+        result: The only partition in the response.
+    """
+    around = topic.produce_responses.get(version)
+    if around is None:
+        unset = ResponsePartition(**dict(zip(FIELD_NAMES, UNSET, strict=True)))
+        first = response.responses[0]
+        model = ResponseTopic(name=first.name, topic_id=first.topic_id, partition_responses=[unset])
+        before, _, after = encode(ProduceResponse(responses=[model]), version).partition(FIELDS.pack(*UNSET))
+        around = topic.produce_responses[version] = before, after
+    fields = FIELDS.pack(result.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
+    return around[0] + fields + around[1]
+
+
+def _respond(call: Call[ProduceRequest], response: ProduceResponse, encoded: dict[int, bytes] | None = None) -> Effects:
     if call.request.acks != 0:
-        return [Reply(call.ticket, response)]
+        return [Reply(call.ticket, response, encoded)]
     errors = {result.error_code for topic in response.responses for result in topic.partition_responses} - {NONE}
     if errors:  # there is no response, so Kafka closes the connection
         names = ", ".join(ErrorCode(error).name for error in sorted(errors))
@@ -200,7 +232,8 @@ def _append(
     now: float,
 ) -> ResponsePartition:
     partition = topic.partition(data.index) if topic else None
-    error = broker.leader_error(partition, call.client.node)
+    leads = partition is not None and partition.leader == call.client.node
+    error = NONE if leads else broker.leader_error(partition, call.client.node)
     version, acks = call.ticket.version, call.request.acks
     if topic is None and version >= 13:
         error = ErrorCode.UNKNOWN_TOPIC_ID
@@ -245,7 +278,7 @@ def _append(
     if rules.append_time or batch.attributes & LOG_APPEND_TIME:  # the timestamp type of the producer is ignored
         stamp = now_ms if rules.append_time else batch.max_timestamp
         batch = restamp(batch, stamp, log_append_time=rules.append_time)
-    transactional = batch.transactional
+    transactional = bool(batch.attributes & TRANSACTIONAL)
     has_producer = batch.producer_id != NO_PRODUCER  # Kafka validates only these
     if transactional and has_producer and (error := _transaction_error(broker, call, partition, batch, now)):
         message = NOT_ADDED if error == ErrorCode.INVALID_TXN_STATE else None

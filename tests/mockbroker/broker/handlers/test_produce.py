@@ -13,10 +13,13 @@ from tools.broker_harness import WALL, BrokerHarness
 from tools.producer import Producer
 
 from kwire import ErrorCode as E
-from kwire.messages.produce import ProduceRequest
+from kwire import decode, encode
+from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records import build_message_set
 from kwire.records.batch import HEADER, Record, batches, build_batch
+from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.base.release import RELEASES
+from mockbroker.broker.handlers.produce import handle
 
 Topic = ProduceRequest.Topic
 VERSIONS = range(3, 14)
@@ -89,6 +92,20 @@ def test_acks_0_gets_no_response(harness, version):
     sent = produce(harness, version, GOOD, acks=0)
     assert (sent.done, sent.answer, sent.closed) == (True, None, None)
     assert log(harness).end == 1
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_response_of_one_partition_is_encoded_as_usual(harness, version):
+    topic = harness.broker.cluster.topics["t"]
+    for number in range(3):
+        data = Topic.Partition(index=0, records=THREE)
+        topics = [Topic(name="t", topic_id=topic.topic_id, partition_data=[data])]
+        ticket, client = Ticket(number, 1, 0, version), Client(harness.leader("t", 0), "client", "/127.0.0.1")
+        request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=topics)
+        (reply,) = handle(harness.broker, Call(ticket, client, request), harness.now)
+        assert reply.encoded is None if version < 5 else reply.encoded == {version: encode(reply.response, version)}
+        decoded = decode(ProduceResponse, encode(reply.response, version), version)
+        assert [each.base_offset for each in decoded.responses[0].partition_responses] == [3 * number]
 
 
 def test_acks_0_that_fails_closes_the_connection(harness):
