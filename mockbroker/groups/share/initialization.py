@@ -88,7 +88,7 @@ def is_assignment_pending(group: ShareGroup) -> bool:
 
     The result False is stored in ``group.target_is_checked`` until the group changes, so the next call is fast.
     """
-    if group.target_is_checked or not group.members:
+    if group.target_is_checked:
         return False
     assigned: dict[UUID, set[int]] = {}
     for target in group.target.values():

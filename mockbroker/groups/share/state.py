@@ -190,7 +190,6 @@ class ShareGroup(SubscribedGroup):
         del self.members[member.member_id]
         self._count(member.topics, -1)
         self.target.pop(member.member_id, None)
-        self.target_is_checked = False
 
     def _count(self, topics: frozenset[str] | tuple[()], by: int) -> None:
         self.target_is_checked = False

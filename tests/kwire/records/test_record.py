@@ -329,3 +329,15 @@ def test_offset_of_five_bytes_has_32_bits() -> None:
         data = bytes([len(bytes.fromhex(body)) * 2]) + bytes.fromhex(body)
         (record,) = read(data, 1, 10, 0)
         assert record.offset == 10 + delta
+
+
+AMBIGUOUS: list[Headers] = [  # a length of two bytes whose bytes would also be the start of other valid headers
+    (("|" + "a" * 62 + "\x06", None), ("", None)),
+    (("\udc82\x04", None), *[("", None)] * 128),
+]
+
+
+@pytest.mark.parametrize("headers", AMBIGUOUS, ids=["key of 64 bytes", "many headers"])
+def test_long_lengths_in_headers_are_read_as_such(headers: Headers) -> None:
+    records = [Record(value=b"v", headers=headers)]
+    assert read(write_records(records, None, 0), 1) == records

@@ -24,6 +24,7 @@ from mockbroker.api.snapshots import snapshot
 from mockbroker.base.effects import Note, Reply, Ticket
 from mockbroker.broker import failover
 from mockbroker.groups.events import Evict
+from mockbroker.groups.group_type import GroupTypes
 from mockbroker.topics.model import OFFSETS_TOPIC
 from tests.mockbroker.groups.toy import SESSION, TOY_TYPES, Hello, ToyGroup, Welcome
 
@@ -218,3 +219,11 @@ def test_offsets_expire_by_the_rule_of_the_type(harness: BrokerHarness) -> None:
 def test_no_product_file_names_the_type() -> None:
     product = Path(__file__).parents[3] / "mockbroker"
     assert [path for path in product.rglob("*.py") if "toy" in path.read_text("utf-8").lower().split()] == []
+
+
+def test_group_types_without_conversions_convert_no_group() -> None:
+    def conversion(*_: object) -> None:
+        return None
+
+    assert GroupTypes(TOY_TYPES.types).conversions == {}
+    assert GroupTypes(TOY_TYPES.types, None, {"toy": conversion}).conversions == {"toy": conversion}  # type: ignore[dict-item]

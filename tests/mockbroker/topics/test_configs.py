@@ -186,3 +186,11 @@ def test_configs_are_refused_with_kafkas_message() -> None:
 def test_setting_of_the_brokers_is_converted(setting: str, value: int, name: str, expected: int) -> None:
     """KafkaConfig.logRetentionTimeMillis: negative times mean no limit."""
     assert configs.effective({}, name, Settings.parse({setting: value}), KAFKA_4_2) == expected
+
+
+UNITS = [("log.roll.hours", "02", "7200000"), ("log.segment.bytes", "0020000", "0020000"), ("log.roll.hours", "x", "x")]
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), UNITS)
+def test_only_a_value_in_another_unit_is_converted(name: str, value: str, expected: str) -> None:
+    assert configs._in_unit_of_topic(name, value) == expected

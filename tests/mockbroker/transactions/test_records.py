@@ -155,6 +155,14 @@ def test_loaded_ids_are_written_after_a_change():
     assert writer.write(replace(ONGOING, epoch=4), 1.0) is not None
 
 
+def test_erased_id_needs_no_memory():
+    writer = keeper(BrokerHarness())
+    assert writer.write(ONGOING, 1.0) is not None
+    writer.erase("tx", 1.0)
+    assert not writer._written
+    assert writer.write(ONGOING, 1.0) is not None, "the tombstone has removed the record"
+
+
 @pytest.mark.parametrize("tombstones", [False, True])
 def test_transaction_log_is_compacted(tombstones: bool, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)

@@ -19,6 +19,7 @@ from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases, rules, timers
+from mockbroker.groups.classic.group_type import CLASSIC_TYPE
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Evict, Heartbeat, Join, Leave, LeavingMember, Rebalance, Sync
 
@@ -1189,6 +1190,39 @@ def test_delay_of_a_later_generation_is_extended_in_old_releases(only: bool, ext
     harness.join("c")
     harness.wait(1.5)
     assert (harness.state is State.PREPARING) is extended
+
+
+@pytest.mark.parametrize("only", [True, False])
+def test_delay_of_the_first_generation_is_extended(only: bool) -> None:
+    harness = GroupHarness(delay=3.0)
+    harness.group.quirks = replace(harness.group.quirks, delay_extended_in_generation_0_only=only)
+    ask = harness.join("a")
+    harness.wait(2.0)
+    harness.join("b")
+    harness.wait(10.0)
+    assert ask.at == 6.0
+
+
+def test_initial_delay_is_extended_only_for_its_own_members() -> None:
+    harness = GroupHarness(delay=3.0)
+    harness.join("a", rebalance=3.0)
+    harness.join("b", rebalance=3.0)
+    harness.wait(3.0)
+    assert harness.state is State.COMPLETING, "the rebalance timeout permits no extension"
+    harness.leave("a", "b")
+    harness.wait(3.0)
+    assert harness.state is State.EMPTY
+    ask, begun = harness.join("c", rebalance=60.0), harness.now
+    harness.wait(10.0)
+    assert ask.at == begun + 3.0
+
+
+def test_only_members_of_the_group_are_described() -> None:
+    harness = GroupHarness()
+    harness.stable("a", "b")
+    context: Any = None
+    described = CLASSIC_TYPE.describe_members(harness.group, ["b", "gone"], {}, context)
+    assert [member.member_id for member in described] == ["b"]
 
 
 @pytest.mark.parametrize(("last_wins", "protocol"), [(True, "y"), (False, "x")])

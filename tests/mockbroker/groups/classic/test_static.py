@@ -241,6 +241,22 @@ def test_join_phase_continues_while_all_static_members_are_away(harness):
     assert (asks.error, asks.answer.generation_id) == (E.NONE, 2)
 
 
+def test_join_phase_ends_without_a_static_member_that_stays_away(harness):
+    harness.join("c", rebalance=2.0)
+    harness.leave("c")
+    asks = []
+    for step in range(50):
+        harness.wait(5.0)
+        harness.heartbeat("b1", instance_id="i2")
+        if step == 30:
+            asks.append(harness.join_as("a1", instance_id="i1"))
+        elif step < 30:
+            harness.heartbeat("a1", instance_id="i1")
+        elif not asks[0].parked:
+            break
+    assert (asks[0].error, sorted(asks[0].listed)) == (E.NONE, ["a1", "b1"])
+
+
 def test_a_static_member_is_removed_when_its_session_expires(harness):
     harness.wait(11.0)
     assert (harness.state, harness.group.members, harness.group.static_members) == (State.EMPTY, {}, {})

@@ -706,6 +706,25 @@ def test_member_that_shares_a_regex_gets_its_topics_at_once(harness):
     assert sorted(index for share in harness.owned().values() for index in share) == [0, 1, 2]
 
 
+def test_regex_matches_a_topic_that_others_subscribe_to_by_name():
+    harness = ConsumerGroupHarness(topics={"u": 2})
+    harness.join("a", ["u"])
+    harness.join("b", [], subscribed_topic_names=None, subscribed_topic_regex="u.*")
+    harness.settle()
+    assert {name: len(client.owns) for name, client in harness.clients.items()} == {"a": 1, "b": 1}
+
+
+def test_all_regexes_of_a_group_are_resolved_together(harness):
+    for name, regex in (("a", "t.*"), ("b", "u.*"), ("c", "v.*")):
+        harness.join(name, [], subscribed_topic_names=None, subscribed_topic_regex=regex)
+    for _ in range(3):
+        harness.wait(3.5)
+        for name in "abc":
+            harness.poll(name)
+    resolved = harness.group.resolved_regexes
+    assert {regex: each.at for regex, each in resolved.items()} == dict.fromkeys(("t.*", "u.*", "v.*"), harness.now)
+
+
 def test_regex_is_resolved_again_after_its_refresh_interval():
     harness = ConsumerGroupHarness(topics={"t": 1}, config={"group.consumer.regex.refresh.interval.ms": 20_000})
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="t.*")

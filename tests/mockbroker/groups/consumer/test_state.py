@@ -163,3 +163,22 @@ def test_target_of_a_member_is_a_set_of_partitions() -> None:
     group.target["a"] = {T: [0, 2], U: [1]}
     assert group.target_of("a") == {(T, 0), (T, 2), (U, 1)}
     assert group.target_of("b") == frozenset()
+
+
+def test_new_matches_of_a_regex_replace_the_old_ones() -> None:
+    group = ConsumerGroup(group_id="g")
+    group.put_member(member("a", regex="t.*"))
+    for topics in (frozenset({"t", "t2"}), frozenset({"t2", "t3"})):
+        group.put_resolved_regex("t.*", ResolvedRegex(topics, 1, 1.0))
+        assert group.regex_topics == Counter(topics)
+
+
+def test_regex_stays_resolved_while_a_member_subscribes_to_it() -> None:
+    group = ConsumerGroup(group_id="g")
+    for name in ("a", "b"):
+        group.put_member(member(name, regex="t.*"))
+    group.put_resolved_regex("t.*", ResolvedRegex(REGEXES["t.*"], 1, 1.0))
+    group.remove_member(group.members["a"])
+    assert group.resolved_regexes["t.*"].topics == REGEXES["t.*"]
+    group.remove_member(group.members["b"])
+    assert group.resolved_regexes == {}

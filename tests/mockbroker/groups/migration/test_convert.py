@@ -15,10 +15,12 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
-from mockbroker.groups.classic.state import ClassicGroup, State
+from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.consumer.state import (
+    ClassicMemberMetadata,
     ConsumerGroup,
 )
+from mockbroker.groups.migration.convert import _to_consumer_member
 from mockbroker.groups.offsets import Committed
 
 JOIN = {
@@ -99,6 +101,24 @@ def test_upgrades_that_are_refused(config, group, text):
     assert answer.error_message.startswith("Cannot upgrade classic group g to consumer group because ")
     assert text in answer.error_message
     assert harness.group is before
+
+
+@pytest.mark.parametrize("selected", ["range", "roundrobin"])
+def test_upgrade_reads_the_subscription_of_the_selected_protocol(harness, selected):
+    protocols = [("range", subscription(["t"])), ("roundrobin", subscription(["u"]))]
+    group = ClassicGroup(group_id="g", initial_delay=0.0, protocol=selected)
+    member = Member(
+        member_id="m",
+        instance_id=None,
+        client_id="c",
+        client_host="/h",
+        session_timeout=10.0,
+        rebalance_timeout=60.0,
+        protocols=protocols,
+    )
+    upgraded = _to_consumer_member(group, member, harness.broker.cluster)
+    assert upgraded.topics == {"t" if selected == "range" else "u"}
+    assert upgraded.classic == ClassicMemberMetadata(10.0, protocols)
 
 
 def test_an_empty_group_is_replaced_and_keeps_its_offsets(harness):

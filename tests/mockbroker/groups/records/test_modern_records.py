@@ -112,6 +112,16 @@ def test_sessions_of_a_loaded_group_start_again(kind: str) -> None:
     assert [group.timers.at(("rebalance", name)) for name in ("a", "b")] == [revoking, None]
 
 
+@pytest.mark.parametrize(("timeout_ms", "at"), [(-1, None), (0, 100.0), (1, 100.001)])
+def test_rebalance_timeout_of_a_loaded_member_starts_again(timeout_ms: int, at: float | None) -> None:
+    harness = consumer_group()
+    entries = [
+        (key, replace(value, rebalance_timeout_ms=timeout_ms) if isinstance(value, consumer.Metadata) else value)
+        for key, value, _ in consumer_records(harness)
+    ]
+    assert loaded_consumer(entries, harness).timers.at(("rebalance", "a")) == at
+
+
 def test_loaded_share_group_initializes_the_rest_later() -> None:
     harness = share_group()
     group = loaded_share([(key, value) for key, value, _ in share.records(harness.group)], harness)

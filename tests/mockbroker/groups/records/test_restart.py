@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from effort import amount
 from hypothesis import settings
@@ -151,6 +153,27 @@ def test_compaction_does_a_step_with_each_append(monkeypatch, harness):
     monkeypatch.undo()
     harness.lose_power()
     assert committed(harness, "g") == {("t", 0): offset - 1}
+
+
+def test_log_is_compacted_again_when_it_has_doubled(monkeypatch, harness):
+    monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
+    place = harness.broker.offsets_partition("g")
+    log = harness.broker.cluster.partition(*place).log
+    others = (f"g{number}" for number in range(500) if harness.broker.offsets_partition(f"g{number}") == place)
+    for group_id in islice(others, 20):
+        commit_without_member(harness, group_id, offset=1)
+    begun: list[int] = []
+    real = compaction.compaction_of
+    monkeypatch.setattr(compaction, "compaction_of", lambda *how: begun.append(log.size) or real(*how))
+    sizes: list[int] = []
+    for offset in range(400):
+        commit_without_member(harness, "g", offset=offset)
+        if len(begun) > len(sizes):
+            sizes.append(log.size)
+    assert len(sizes) > 2
+    for compacted, started in zip(sizes, begun[1:], strict=False):
+        assert 2 * compacted < started < 2 * compacted + 300, "one more record starts it"
+    assert min(begun) > 2_000
 
 
 def test_compaction_gives_up_if_its_batches_are_deleted(harness):

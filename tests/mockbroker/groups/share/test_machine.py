@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tools.share_group_harness import ShareGroupHarness
@@ -11,11 +12,13 @@ from tools.share_group_harness import ShareGroupHarness
 from kwire import ErrorCode as E
 from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import ShareGroupStatePartitionMetadataValue
+from kwire.json.objects import uuid_text
 from mockbroker.api.snapshots import snapshot
 from mockbroker.broker import failover
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.share.group_type import SHARE_TYPE
+from mockbroker.groups.share.state import SharedTopic
 from mockbroker.share.state import StateKey
 from mockbroker.topics.model import OFFSETS_TOPIC
 
@@ -244,6 +247,13 @@ def test_the_imported_form_has_the_status_of_partitions() -> None:
     assert [(member["member_id"], member["member_epoch"]) for member in form["members"]] == [("a", 3), ("b", 3)]
 
 
+def test_the_imported_form_has_the_id_of_a_topic_without_name() -> None:
+    group = pair()
+    group.group.set_shared_topics(initializing={UUID(int=1): SharedTopic("", frozenset({2, 0}))})
+    form = SHARE_TYPE.to_json(group.group, {}, group.broker.settings)
+    assert form["initializing"] == {uuid_text(UUID(int=1)): [0, 2]}
+
+
 # --- what a heartbeat changes, and what each change is called ----------------------------------------------------------
 
 
@@ -353,3 +363,19 @@ def test_assigned_event_has_the_partitions() -> None:
     assert [event.assignment for event in assigned][-1] == {"t": [0, 1]}
     harness.poll("a")
     assert [event for event in harness.journal.events if event.event == "assign"] == assigned
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(-0.5, False), (0.0, True)])
+def test_metadata_is_read_again_after_the_refresh_interval(seconds: float, again: bool) -> None:
+    group = harness()
+    group.enter("a")
+    group.settle()
+    first = group.group.metadata_refresh_at
+    while group.now + 30.0 < first + seconds:
+        group.wait(30.0)
+        group.poll("a")
+    group.wait(first + seconds - group.now)
+    epoch = group.group.epoch
+    group.poll("a")
+    assert (group.group.metadata_refresh_at > first) is again
+    assert group.group.epoch == epoch

@@ -31,7 +31,9 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbeatRequest
 from mockbroker.groups.events import Evict, Rebalance
-from mockbroker.groups.streams.group_settings import group_settings
+from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
+from mockbroker.groups.streams.group_type import STREAMS_TYPE
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.groups.streams.status import Status
 
 SESSION = {"group.streams.session.timeout.ms": 6_000}
@@ -196,9 +198,18 @@ def test_internal_topics_that_cannot_be_created_are_tried_again(harness):
     harness.wait(5.0)
     harness.poll("a")
     assert "Creation failed" in harness.clients["a"].answer.status[0].status_detail
-    harness.wait(5.1)
+    harness.wait(5.0)
     harness.poll("a")
     assert "Creation failed" not in harness.clients["a"].answer.status[0].status_detail, "tried again"
+
+
+@pytest.mark.parametrize(("count", "more"), [(3, "."), (4, " and 1 more.")])
+def test_status_names_three_topics_that_cannot_be_created(harness, count, more):
+    topics = [internal(f"log{number}", replication_factor=3) for number in range(count)]
+    harness.join("a", topology(part("0", "t", state_changelog_topics=topics)))
+    detail = harness.poll("a").answer.status[0].status_detail
+    assert detail.count("Unable to replicate") == 3
+    assert detail.endswith(f"){more}")
 
 
 def test_internal_topics_above_the_limit_are_not_created(harness):
@@ -254,6 +265,17 @@ def test_endpoints_have_the_partitions_of_their_tasks(harness):
     assert (endpoint.user_endpoint.host, endpoint.user_endpoint.port) == ("h", 1)
     assert {each.topic: each.partitions for each in endpoint.active_partitions} == {"t": [0, 1, 2], "again": [0, 1, 2]}
     assert harness.poll("a").answer.partitions_by_user_endpoint is None, "the member knows this endpoint epoch"
+
+
+def test_missing_source_topic_fails_only_endpoint_information(harness):
+    harness.join("a", topology(part("0", "t", "u")), user_endpoint=Endpoint(host="h", port=1))
+    harness.poll("a")
+    harness.broker.delete_topics([harness.broker.cluster.topics["u"]])
+    known = harness.clients["a"].endpoint_epoch
+    owned = owned_fields(harness.clients["a"].owns)
+    for epoch, error in ((known, E.NONE), (known - 1, E.UNKNOWN_SERVER_ERROR)):
+        answer = harness.beat("a", member_epoch=harness.clients["a"].epoch, endpoint_information_epoch=epoch, **owned)
+        assert answer.error_code == error
 
 
 # --- other types and requests -------------------------------------------------------------------------------------
@@ -572,3 +594,41 @@ def test_full_group_refuses_members_that_join_again():
     for name in ("a", "b"):
         assert harness.join(name).answer.error_code == E.GROUP_MAX_SIZE_REACHED
     assert harness.beat("a", member_epoch=2).error_code == E.NONE
+
+
+def test_members_are_described_with_the_timeout_of_the_group(harness):
+    harness.join("a")
+    harness.broker.cluster.configure_group("g", {"streams.session.timeout.ms": "50000"})
+    described = STREAMS_TYPE.describe_members(harness.group, ["a", "gone"], {}, harness.broker.groups.context)
+    assert [(member.member_id, member.session_timeout_ms) for member in described] == [("a", 50_000)]
+
+
+def test_steady_heartbeat_causes_no_event(harness):
+    for name in "ab":
+        harness.join(name)
+    harness.settle()
+    events = len(harness.journal.events)
+    harness.poll("a")
+    assert len(harness.journal.events) == events
+
+
+def test_settings_of_a_group_replace_those_of_the_broker():
+    given = {"session.timeout.ms": 50_000, "heartbeat.interval.ms": 7_000, "initial.rebalance.delay.ms": 2_000}
+    given["num.standby.replicas"] = 1
+    harness = StreamsGroupHarness(config={f"group.streams.{name}": value for name, value in given.items()})
+    context, expected = harness.broker.groups.context, StreamsGroupSettings(50.0, 7_000, 1, 2.0)
+    assert group_settings("g", context) == expected
+    own = given | {"initial.rebalance.delay.ms": 1_000, "session.timeout.ms": 60_000}
+    harness.broker.cluster.configure_group("g", {f"streams.{name}": str(value) for name, value in own.items()})
+    expected = replace(expected, session_timeout=60.0, initial_rebalance_delay=1.0)
+    assert group_settings("g", context) == expected
+
+
+def test_imported_form_has_the_topology(harness):
+    harness.join("a", WORD_COUNT)
+    form = STREAMS_TYPE.to_json(harness.group, {}, harness.broker.settings)
+    again = {"source_topics": ["t"], "repartition_topics": [], "changelog_topics": []}
+    log = {"source_topics": [], "repartition_topics": ["again"], "changelog_topics": ["log"]}
+    assert (form["topology_epoch"], form["subtopologies"]) == (0, {"0": again, "1": log})
+    empty = STREAMS_TYPE.to_json(StreamsGroup(group_id="g"), {}, harness.broker.settings)
+    assert (empty["topology_epoch"], empty["subtopologies"]) == (None, {})

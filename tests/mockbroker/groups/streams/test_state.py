@@ -138,3 +138,10 @@ def test_state_depends_on_topology_and_epochs(
     assert [group.is_subscribed_to(topic) for topic in ("t", "u")] == [True, False]
     group.remove_member(group.members["m0"])
     assert not group.is_subscribed_to("t")
+
+
+def test_new_group_has_no_epoch() -> None:
+    group = StreamsGroup(group_id="g")
+    epochs = (group.epoch, group.assignment_epoch, group.validated_topology_epoch, group.endpoint_epoch)
+    assert epochs == (0, 0, 0, 0)
+    assert (group.metadata_hash, group.metadata_version, group.peak_member_count) == (0, -1, 0)
