@@ -34,7 +34,7 @@ def is_large(auth: Authorization, response: Any) -> bool:
 
 
 def metadata(auth: Authorization, response: Any) -> Any:
-    """Return a Metadata response with the operations that are allowed on each topic.
+    """Return a Metadata response with the operations that are allowed on each topic and on the cluster.
 
     If the client has requested all topics, the topics on which it lacks DESCRIBE are omitted.
     """

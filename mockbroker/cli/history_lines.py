@@ -19,15 +19,16 @@ ALL = "all"
 
 
 def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, html: Path | None) -> None:
-    """Run scenarios under one or all rebalance protocols, and print the costs of each protocol.
+    """Run scenarios under one or all rebalance protocols, and print the costs of each protocol. If an invariant is
+    violated or the page cannot be written, end the command with exit code 1.
 
     Args:
-        scheme: Name of the protocol, or ``all``.
-        seed: Seed of the first scenario. None for seed 0 if ``seeds`` is given, else for the scenario of
+        scheme: name of the protocol, or ``all``.
+        seed: seed of the first scenario. None for seed 0 if ``seeds`` is given, else for the scenario of
             docs/history.md.
-        seeds: Number of scenarios; None for one.
+        seeds: number of scenarios; None for one.
         as_json: True for JSON lines instead of tables.
-        html: File to which a page with charts is written, for one scenario only; None for no page.
+        html: file to which a page with charts is written, for one scenario only; None for no page.
     """
     names = list(SCHEMES) if scheme == ALL else [scheme]
     first = seed or 0

@@ -71,11 +71,11 @@ def read_token(path: Path | None, option: str) -> str | None:
     """Return the token of the control API from a file or from the environment; None if there is no token.
 
     Args:
-        path: The file; None to read the environment variable.
-        option: Name of the option that names the file, for error messages.
+        path: the file; None to read the environment variable.
+        option: name of the option that names the file, for error messages.
 
     Raises:
-        click.UsageError: The file cannot be read or contains no valid token.
+        click.UsageError: The file cannot be read, or the file or the variable contains no valid token.
     """
     if path is None:
         text, source = os.environ.get(TOKEN_VARIABLE), TOKEN_VARIABLE

@@ -52,7 +52,8 @@ def command(folders: tuple[Path, ...], as_json: bool, data_dir: Path | None, bro
 
     The directories are not changed. With --data-dir, mockbroker can be started with these groups and topics; the topics
     have no records. Each partition of __consumer_offsets is read up to its last valid batch. Damage is reported on
-    stderr with its position. The exit code is 1 if there is damage, or if no group was found.
+    stderr with its position. The exit code is 1 if there is damage, or if no group was found (with --data-dir: neither
+    a group nor a topic).
     """
     settings = Settings()
     try:

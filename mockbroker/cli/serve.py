@@ -385,7 +385,7 @@ def _security(
         users: whether SASL users are configured.
 
     Raises:
-        click.UsageError: A listener is not valid, or --tls conflicts with other settings.
+        click.UsageError: A listener or a mechanism is not valid, or --tls conflicts with other settings.
     """
     settings = {} if sasl is None else {MECHANISMS: _mechanisms(sasl)}
     value = ",".join(listeners) or given.get("listeners", "")

@@ -27,7 +27,9 @@ def escape(value: object, most: int = LONGEST * 10) -> str:
 
 
 def cell(value: object) -> str:
-    """Return a value as the text of a table cell: ``-`` for None, ``""`` for an empty text."""
+    """Return a value as the text of a table cell: ``-`` for None, ``yes`` or ``no`` for a bool, ``""`` for an empty
+    text.
+    """
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -166,9 +166,9 @@ def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], i
     """Return the growth per second of all partitions together, in records. A new partition counts from offset 0.
 
     Args:
-        now: Current end offsets by topic and partition.
-        before: End offsets of the previous sample, by topic and partition.
-        seconds: Seconds between the two samples.
+        now: current offsets by topic and partition: end offsets or committed offsets.
+        before: the same offsets in the previous sample.
+        seconds: seconds between the two samples.
     """
     more = sum(max(offset - before.get(partition, 0), 0) for partition, offset in now.items())
     return more / max(seconds, 0.001)

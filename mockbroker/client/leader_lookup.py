@@ -99,7 +99,11 @@ class LeaderLookup:
         raise NotImplementedError
 
     def send_if_due(self) -> None:
-        """Send a request to each available leader of a partition without a result; do nothing during a backoff."""
+        """Send a request to each available leader of a partition without a result.
+
+        If a leader is not available, start a backoff, or set ``error`` if the metadata contains an error for the topic.
+        During a backoff, nothing is sent until newer metadata arrives.
+        """
         new_metadata = -1 < self._leaderless_version < self._metadata.version
         if self.done or (self._retry_at > self._clock.now and not new_metadata):
             return

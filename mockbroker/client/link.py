@@ -117,8 +117,8 @@ class Link:
         return at if self.state is LinkState.READY else min(at, self.deadline)
 
     def expire(self, now: float) -> None:
-        """Close the connection if a response is overdue. As responses arrive in order, all later responses are blocked
-        too.
+        """Close the connection if a response is overdue, or if the connection is not ready by its deadline. As
+        responses arrive in order, a missing response blocks all later ones.
 
         ``now``: seconds on the engine's clock.
         """

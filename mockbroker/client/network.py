@@ -161,7 +161,10 @@ class Network:
         return call
 
     def tick(self) -> None:
-        """End overdue requests with a failure, and start the reconnect backoff of nodes whose connection has ended."""
+        """End overdue requests with a failure, and start the reconnect backoff of nodes whose connection has ended.
+
+        As soon as brokers are known, close the bootstrap connections that wait for no response.
+        """
         now = self._clock.now
         for node in list(self._nodes()):
             if node.link is None:

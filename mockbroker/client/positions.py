@@ -137,7 +137,9 @@ class Positions:
             self.version += 1
 
     def keep_only(self, kept: Collection[TopicPartition]) -> None:
-        """Mark all partitions except ``kept`` as being revoked, so that no further records of them are returned."""
+        """Mark all partitions except ``kept`` as being revoked, so that no further records of them are returned. The
+        partitions in ``kept`` lose the mark.
+        """
         for partition, position in self._assigned.items():
             position.revoking = partition not in kept
 

@@ -74,7 +74,7 @@ class SubscriptionState:
         self.type = SubscriptionType.USER_ASSIGNED
 
     def clear(self) -> None:
-        """Remove all subscribed topics, the pattern and the assigned partitions."""
+        """End the subscription: remove all subscribed topics and the pattern."""
         self.type, self.pattern = SubscriptionType.NONE, None
         self.set_topics(())
 

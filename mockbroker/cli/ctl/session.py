@@ -43,7 +43,7 @@ class Session:
         """The client of the control API, created at the first use.
 
         Raises:
-            click.UsageError: No URL was given, or the URL is not valid.
+            click.UsageError: No URL was given, or the URL or the token is not valid.
         """
         url = self._url or os.environ.get(URL_VARIABLE)
         if not url:

@@ -44,10 +44,10 @@ class ShareConsumer:
         In implicit mode, a poll accepts the records of the previous poll.
 
         Args:
-            timeout: Maximum wait in seconds.
+            timeout: maximum wait in seconds.
 
-        Raises: IllegalUse in explicit mode, if a record of the previous poll is not acknowledged; Wakeup,
-            ConcurrentUse, ConsumerError.
+        Raises: IllegalUse before ``subscribe``, and in explicit mode if a record of the previous poll is not
+            acknowledged; Wakeup, ConcurrentUse, ConsumerError.
         """
         with self._acquired():
             return await self._poll(timeout)

@@ -130,8 +130,9 @@ class ShareFetcher:
     # --- requests ---
 
     def send_due(self, *, fetching: bool) -> None:
-        """Send the requests that can be sent now. ``fetching``: True to also fetch records; False to send only
-        acknowledgements.
+        """Send the requests that can be sent now. Acknowledgements for a broker that cannot be reached fail.
+
+        ``fetching``: True to also fetch records; False to send only acknowledgements.
         """
         wanted = self._wanted() if fetching and not self._deliveries else {}
         for node_id in {*wanted, *(self._pending if self.committing or fetching else ())}:
@@ -149,7 +150,9 @@ class ShareFetcher:
                 self._send_acks(node, renews=renews)
 
     def close(self) -> None:
-        """Send the remaining acknowledgements, and end the sessions with all brokers."""
+        """Send the remaining acknowledgements, and end the sessions with all connected brokers that have no request in
+        flight.
+        """
         self.release_all()
         for node_id, session in self._sessions.items():
             node = self._network.broker(node_id)

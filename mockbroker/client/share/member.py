@@ -70,7 +70,9 @@ class ShareMembership:
         self._next_heartbeat = 0.0
 
     def next_deadline(self) -> float:
-        """Return the time of the next heartbeat, in seconds on the engine's clock."""
+        """Return the time of the next heartbeat, in seconds on the engine's clock; infinity if no heartbeat can be sent
+        now.
+        """
         sends = self.topics and not self._in_flight and self._coordinator.node is not None
         return self._next_heartbeat if sends else float("inf")
 

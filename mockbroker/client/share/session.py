@@ -39,8 +39,11 @@ class ShareSession:
         return sorted(wanted - self.partitions, key=_order), sorted(self.partitions - wanted, key=_order)
 
     def succeeded(self, wanted: Iterable[PartitionKey] | None = None) -> None:
-        """Record that a request succeeded: the epoch increases, and the session has the partitions ``wanted``.
-        ``wanted``: the partitions of a ShareFetch; None for a ShareAcknowledge.
+        """Record that a request succeeded: the epoch increases, and after a ShareFetch the session has the requested
+        partitions.
+
+        ``wanted``: the partitions of the ShareFetch; None after a ShareAcknowledge, which leaves the partitions
+        unchanged.
         """
         self.epoch = 1 if self.epoch == LAST_EPOCH else self.epoch + 1
         if wanted is not None:
