@@ -76,7 +76,11 @@ class Names:
 
 
 class Lines:
-    """The lines of one generated function, with the current indentation."""
+    """The lines of one generated function, with the current indentation.
+
+    Args:
+        head: first line, the ``def`` statement.
+    """
 
     def __init__(self, head: str) -> None:
         self.lines = [head]

@@ -220,7 +220,8 @@ def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
     The version is 0 for an ApiVersions request in a version that kwire does not know, because brokers then answer in
     version 0.
 
-    Raises: UnknownApi for an API key that kwire does not declare.
+    Raises: UnknownApi for an API key that kwire does not declare, or for an unknown version of an API that is not
+    ApiVersions.
     """
     if api_key == ApiKey.API_VERSIONS and api_version not in APIS[ApiKey.API_VERSIONS].versions:
         api_version = 0

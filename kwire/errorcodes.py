@@ -7,7 +7,7 @@ from enum import IntEnum
 
 
 class ErrorCode(IntEnum):
-    """An error code of a response; ``ErrorCode(27).name`` is Kafka's name of it."""
+    """An error code of a response. ``ErrorCode(27).name`` is Kafka's name of error 27."""
 
     UNKNOWN_SERVER_ERROR = -1
     NONE = 0

@@ -1,7 +1,7 @@
 """Length-prefixed frames: splitting a byte stream into frames, and adding the prefix.
 
 Memory grows with the bytes received, not with the announced length. A large frame is collected without long pauses: no
-reallocation copies more than an eighth of it.
+reallocation copies more than an eighth of the frame.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ class FrameBuffer:
         return held >= size or size > self.limit
 
     def _release_consumed(self) -> None:
-        """Release the memory of the frames that were returned, if the buffer is large and only part of the next frame
-        is in it.
+        """Release the memory of the frames that were returned, if the buffer is large and contains only a part of the
+        next frame.
         """
         if self._at > SMALL:
             self._data = self._data[self._at :]

@@ -112,8 +112,11 @@ class _LazyClass:
 
 
 class _Attribute:
-    """A descriptor that is the placeholder of a class attribute; the first access generates all methods of the
-    class.
+    """The placeholder of a class attribute, as a descriptor. The first access generates all methods of the class.
+
+    Args:
+        lazy_class: state of the dataclass.
+        name: name of the attribute.
     """
 
     def __init__(self, lazy_class: _LazyClass, name: str) -> None:

@@ -120,8 +120,11 @@ class Clusters:
     def id_of(self, conn_id: str | None, broker: str | None, ts: int) -> str | None:
         """Return the cluster id of a broker; None if no response shows the cluster id.
 
-        If the address belonged to several clusters, the result is the first of these that exists: the cluster id in a
-        response on the connection, the latest cluster id up to the time, the first cluster id after the time.
+        If the address belonged to several clusters, the result is the first of these cluster ids that exists:
+
+        - the cluster id in a response on the connection;
+        - the latest cluster id up to the time;
+        - the first cluster id after the time.
 
         Args:
             conn_id: id of the connection; None if unknown.

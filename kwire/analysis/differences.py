@@ -50,8 +50,9 @@ class Difference:
     Attributes:
         verdict: WORSE, BETTER or SAME; None if the measure is not judged.
         kind: GROUP, API, ERROR or FINDING.
-        name: group id, name of the API, names of an API and an error, or detector and the subject of its finding.
-        measure: name of the measure, such as ``rebalances``.
+        name: group id for GROUP; name of the API for API and ERROR; detector and the subject of its finding for
+            FINDING.
+        measure: name of the measure, such as ``rebalances``; name of the error for ERROR; severity for FINDING.
         unit: unit of the values; "" for counts.
         before: value in the first capture; None if the capture has no such value.
         after: value in the second capture; None if the capture has no such value.

@@ -52,6 +52,9 @@ def events_of(call: Call) -> list[GroupEvent]:
 class _CallEvents:
     """The builder of the group events of one call.
 
+    Args:
+        call: the call; its request was decoded.
+
     Attributes:
         request: decoded request.
         response: decoded response; None if it was not captured.

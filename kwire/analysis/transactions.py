@@ -171,7 +171,11 @@ class Transactions:
 
 
 class _Timeline:
-    """The ends of the transactions of one transactional id, in order of time."""
+    """The ends of the transactions of one transactional id, in order of time.
+
+    Args:
+        endings: the ends, sorted by time.
+    """
 
     def __init__(self, endings: Sequence[Ending]) -> None:
         self._endings = endings

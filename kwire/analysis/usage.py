@@ -63,7 +63,7 @@ def removed_in_4(api_key: int, version: int) -> bool:
 
 
 def api_name(api_key: int | None) -> str | None:
-    """Return Kafka's name of an API; for an unknown API the API key as text, and for None None."""
+    """Return Kafka's name of an API; the API key as text if the API is unknown; None for None."""
     if api_key is None:
         return None
     return APIS[api_key].name if api_key in APIS else str(api_key)

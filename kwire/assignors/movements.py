@@ -58,6 +58,9 @@ class _Partitions(Generic[_Topic]):
 
     As in Java, the hash table does not shrink while the set has elements. When the last element is removed, the table
     gets its initial size again, because Java then creates a new set.
+
+    Args:
+        hash_of: function that returns Java's hash code of a partition, from topic and partition number.
     """
 
     def __init__(self, hash_of: Callable[[_Topic, int], int]) -> None:

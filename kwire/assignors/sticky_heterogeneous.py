@@ -23,12 +23,12 @@ def share_out(
     earlier: Mapping[TopicPartition, str],
     racks: Racks,
 ) -> GroupAssignment:
-    """Return the assigned partitions by member id.
+    """Return the assigned partitions by member id, for members that subscribe to different topics.
 
     Args:
-        topics: topics with their partitions.
+        topics: partitions by topic name.
         members: member ids with their subscriptions.
-        before: accepted claims of the members.
+        before: partitions that members own according to their accepted claims.
         earlier: last owner of each partition in generations before the newest.
         racks: racks that matter for the assignment.
     """
@@ -44,6 +44,9 @@ def share_out(
 
 class _Group:
     """The state of one assignment of a group. A member is represented by its index among all sorted member ids.
+
+    Args:
+        topics, members, earlier, racks: arguments of ``share_out``.
 
     Attributes:
         places: index by member id.

@@ -50,7 +50,7 @@ def owned_now(topics: Topics, members: Sequence[tuple[str, Subscription]], claim
     the earlier member has the generation in its subscription, as in Java.
 
     Args:
-        topics: racks of the partitions of each existing topic.
+        topics: racks of the partitions by topic name, for the existing topics.
         members: member ids with their subscriptions, in the order of processing.
         claims: claimed partitions and generation of each member, by member id.
     """

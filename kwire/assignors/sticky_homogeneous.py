@@ -36,6 +36,9 @@ class _Sharing:
     If the partitions cannot be divided equally, some members get the larger share: one partition more than the smaller
     share.
 
+    Args:
+        topics, before, racks: arguments of ``share_out``.
+
     Attributes:
         shares: assigned partitions by member id.
         moved: for each partition that moves, the member to which it moves.

@@ -83,7 +83,7 @@ class _Member:
 
     Attributes:
         process: process of the member.
-        target: target assignment before.
+        target: target assignment of the member before this run of the assignor.
         count: number of assigned tasks.
         kept: number of assigned active tasks that the member already had in ``target``.
         active: assigned active tasks.
@@ -155,6 +155,10 @@ class _Quota:
     """The maximum number of tasks of a member.
 
     Each time a member reaches the quota, the quota of the remaining members is recomputed from the remaining tasks.
+
+    Args:
+        tasks: number of all tasks to divide.
+        members: number of members.
     """
 
     def __init__(self, tasks: int, members: int) -> None:
@@ -169,7 +173,11 @@ class _Quota:
 
 
 class _Assignment:
-    """The state of a task assignment in progress."""
+    """The state of a task assignment in progress.
+
+    Args:
+        members, subtopologies, standby_replicas: arguments of ``assign_tasks``.
+    """
 
     def __init__(
         self, members: Mapping[str, TaskMember], subtopologies: Mapping[str, SubtopologyTasks], standby_replicas: int
@@ -331,11 +339,11 @@ def _least_loaded(members: list[_Member] | None, task: Task | None) -> _Member |
     """Return the least loaded of the members that had a task before; None if none of them can get the task.
 
     The result follows Kafka in two details. A later member replaces the candidate only if both the load of its process
-    and its own load are lower. And the result is None if the process of the first member has the task, whatever the
-    other members have.
+    and its own load are lower. And the result is None if the process of the first member has the task, even if the
+    processes of the other members do not have it.
 
     Args:
-        members: the members that had the task; None if there are none.
+        members: the members that had the task; None if no member had it.
         task: a task that the process of the result must not have yet; None for any process.
     """
     if not members:

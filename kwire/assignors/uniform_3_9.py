@@ -85,6 +85,9 @@ class _Dense:
 class _Group:
     """The state of one assignment of a group. A member is represented by its index in the order of the members.
 
+    Args:
+        members, partitions: arguments of ``assign``.
+
     Attributes:
         topics: topics with their owners, in the iteration order of Java's HashMap.
         loads: number of partitions of each member.

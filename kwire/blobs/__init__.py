@@ -98,7 +98,11 @@ MAX_VERSION = 32_767  # a version is an int16
 
 
 class _Blobs(Mapping[str, type]):
-    """A mapping of message names to classes. The module of a class is imported on the first access to the class."""
+    """A mapping of message names to classes. The module of a class is imported on the first access to the class.
+
+    Args:
+        without: name of a message to exclude; "" to include all.
+    """
 
     def __init__(self, without: str = "") -> None:
         self._modules = {name: file for file, names in MODULES.items() for name in names if name != without}

@@ -159,6 +159,8 @@ class Reading:
     It yields calls, connections when they end, problems of files, and finally skipped packets. The calls from one block
     of the file are in order of completion. Calls without a response follow when their connection ends.
 
+    For the arguments, see ``read``. Here, ``paths`` must be an iterable of paths, not one path.
+
     Attributes:
         topic_names: topic names by topic id, as captured so far. ``name_of`` searches the whole capture.
     """

@@ -213,7 +213,7 @@ def rows(
     """Yield the rows of frames and remarks, in order of time.
 
     Args:
-        items: calls and problems of the capture.
+        items: calls, connections and problems of the capture.
         context: information for the JSON form of the bodies, such as topic names.
         where: function that selects rows; rows about damage are always yielded.
         needs_body: True if ``where`` uses bodies.

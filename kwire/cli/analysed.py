@@ -120,6 +120,9 @@ def analysed_parts(
 class _Feed:
     """A reader that divides the calls, connections and problems of an input into parts.
 
+    Args:
+        reading: the input.
+
     Attributes:
         is_over: True if the input has ended.
     """

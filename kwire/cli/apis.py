@@ -26,7 +26,11 @@ def command(as_json: bool) -> None:
 
 
 def row(api: Api) -> dict[str, int | str | None]:
-    """Return the JSON object of an API that ``kwire apis --json`` prints."""
+    """Return the JSON object of an API that ``kwire apis --json`` prints.
+
+    The keys are ``key``, ``name``, ``request_versions``, ``response_versions`` and ``flexible_from``. The value of
+    ``flexible_from`` is None if no version is flexible.
+    """
     return {
         "key": api.key,
         "name": api.name,

@@ -52,6 +52,9 @@ engine_option = click.option(
 class LineError(ValueError):
     """The error for an input line that the command cannot process.
 
+    Args:
+        reason: the problem, without the name of the key.
+
     Attributes:
         path: name of the invalid or missing key; "" if the whole line is invalid.
     """

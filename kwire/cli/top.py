@@ -125,7 +125,8 @@ def frame(state: LiveState) -> Iterator[str]:
 
 
 def content(state: LiveState, name: str) -> dict[str, Any]:
-    """Return the JSON object of a group.
+    """Return the JSON object of a group that ``kwire top --json`` prints: members, lags, rebalances and rejected
+    commits.
 
     Args:
         state: live state of all groups.

@@ -106,6 +106,10 @@ class _Compiled:
 
     The substitute is used for a message class that overrides slots or attribute access, because kwire-native does not
     accept such classes.
+
+    Args:
+        message: class of the message.
+        version: version of the message.
     """
 
     def __init__(self, message: type, version: int) -> None:

@@ -200,8 +200,11 @@ BOOLEANS = {False: False, True: True}  # accepted as booleans: these and values 
 
 
 class Fixed(Construct):
-    """The construct of an integer, boolean or float of fixed width. Its argument is a format string of the module
-    ``struct``.
+    """The construct of an integer, boolean or float of fixed width.
+
+    Args:
+        code: format of the value in the module ``struct``.
+        expected: Python type of the value, for the error message; bool also restricts the values to True and False.
     """
 
     def __init__(self, code: str, expected: type) -> None:
@@ -253,6 +256,10 @@ class Length(Construct):
 
     In the compact encoding, the number is an unsigned varint of the number plus 1; otherwise it is an integer of fixed
     width. A null value is None in Python.
+
+    Args:
+        code: format of the integer in the module ``struct``; None for the compact encoding.
+        null: True if null is allowed.
     """
 
     def __init__(self, code: str | None, null: bool) -> None:
@@ -286,7 +293,11 @@ class Length(Construct):
 
 
 class Text(Construct):
-    """The construct of a UTF-8 string: the length in bytes, then the text."""
+    """The construct of a UTF-8 string: the length in bytes, then the text.
+
+    Args:
+        length: construct of the length.
+    """
 
     def __init__(self, length: Length) -> None:
         super().__init__()
@@ -324,6 +335,9 @@ class Blob(Construct):
     """The construct of bytes: the length, then the content.
 
     A records field is read as bytes too, without decoding its batches.
+
+    Args:
+        length: construct of the length.
     """
 
     def __init__(self, length: Length) -> None:
@@ -352,6 +366,12 @@ class Counted(Construct):
 
     If the remaining bytes cannot contain that many elements, parsing raises LimitError before the first element is
     read.
+
+    Args:
+        element: construct of an element.
+        length: construct of the count.
+        smallest: minimum size of an encoded element, in bytes.
+        weight: minimum memory of a decoded element, in bytes.
     """
 
     def __init__(self, element: Construct, length: Length, smallest: int, weight: int) -> None:
@@ -382,7 +402,13 @@ class Counted(Construct):
 
 
 class Maybe(Construct):
-    """The construct of a nullable struct: a marker, then the struct if it is not null."""
+    """The construct of a nullable struct: a marker, then the struct if it is not null.
+
+    Args:
+        record: construct of the struct.
+        tagged: True if the struct is a tagged field; then the marker is different.
+        weight: minimum memory of the decoded struct, in bytes.
+    """
 
     def __init__(self, record: Construct, tagged: bool, weight: int) -> None:
         super().__init__()

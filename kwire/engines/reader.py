@@ -57,6 +57,12 @@ class _ReadFunction:
     A field is pending if no statement reads it yet; adjacent fixed-size fields are pending until one statement reads
     them.
 
+    Args:
+        head: first line of the function, the ``def`` statement.
+        names: global names of the source, to which names are added.
+        options: options of the reader.
+        functions: list to which the functions for tagged fields are added.
+
     Attributes:
         base: name of a variable of the generated function. Its value plus ``offset`` is the position of the next field.
         offset: number of bytes from the position in ``base`` to the next field that is not pending.

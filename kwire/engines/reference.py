@@ -55,7 +55,11 @@ def to_construct(node: Node) -> Construct:
 
 
 class RecordStruct(Adapter):
-    """The construct of a struct: its fields are parsed in order to an instance of the declared class."""
+    """The construct of a struct: its fields are parsed in order to an instance of the declared class.
+
+    Args:
+        record: layout of the struct.
+    """
 
     def __init__(self, record: Record) -> None:
         fields = [slot.name / to_construct(slot.node) for slot in record.slots]
@@ -126,7 +130,13 @@ class Section(primitives.Tagged):
 
 
 class MessageStruct(Subconstruct):
-    """The outermost construct of a message, which adds name and version of the message to every error."""
+    """The outermost construct of a message, which adds name and version of the message to every error.
+
+    Args:
+        message: class of the message.
+        version: version of the message.
+        layout: layout of this version.
+    """
 
     def __init__(self, message: type, version: int, layout: Record) -> None:
         super().__init__(to_construct(layout))

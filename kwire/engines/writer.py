@@ -44,6 +44,12 @@ def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[s
 class _WriteFunction:
     """The builder of the Python source of a function that writes a struct.
 
+    Args:
+        head: first line of the function, the ``def`` statement.
+        names: global names of the source, to which names are added.
+        options: options of the writer.
+        functions: list to which the functions for tagged fields are added.
+
     Attributes:
         run: fixed-size fields for which no statement exists yet, each as struct code and expression of the value.
         parts: expressions of byte strings for which no statement exists yet, in wire order.

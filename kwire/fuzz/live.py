@@ -88,7 +88,11 @@ class Trouble:
 
 
 class Wire:
-    """A TCP connection that sends raw bytes, and receives frames."""
+    """A TCP connection that sends raw bytes, and receives frames.
+
+    Args:
+        address: host and port of the broker.
+    """
 
     def __init__(self, address: Address) -> None:
         self._sock = socket.create_connection(address, timeout=RESPONSE_TIME)
@@ -138,6 +142,10 @@ class Wire:
 class Client:
     """A client that sends only valid requests, and waits for each response.
 
+    Args:
+        address: host and port of the broker.
+        offered: versions that the broker supports, by API key.
+
     Raises: OSError if the connection fails; WireError for an invalid response.
     """
 
@@ -185,6 +193,12 @@ class Healthy:
     """A control group with one member that sends only valid requests.
 
     With this group, the fuzzer checks that malformed requests affect only the groups to which they are sent.
+
+    Args:
+        address: host and port of the broker.
+        offered: versions that the broker supports, by API key.
+        names: names of the run, for the topic to which offsets are committed.
+        group: group id of the control group.
 
     Raises: BrokerError, OSError or WireError if the group cannot be set up.
     """

@@ -83,7 +83,11 @@ def any_message(draw: st.DrawFn, *, nan: bool = True) -> tuple[Any, int]:
 
 
 class _Fold:
-    """A builder that derives the Hypothesis strategy of each field from its layout."""
+    """A builder that derives the Hypothesis strategy of each field from its layout.
+
+    Args:
+        nan: False to exclude NaN, which is not equal to itself.
+    """
 
     def __init__(self, nan: bool) -> None:
         self.nan = nan

@@ -43,7 +43,12 @@ def _writer(message: type, version: int, records: bool) -> Callable[[Any], str]:
 
 
 class _TextFunctions(StructFunctions):
-    """A generator of Python source: one function for each struct, which returns the JSON text of the struct."""
+    """A generator of Python source: one function for each struct, which returns the JSON text of the struct.
+
+    Args:
+        title: comment at the top of the source.
+        records: False to replace record batches with ``{"bytes": n}``, where ``n`` is their size.
+    """
 
     def __init__(self, title: str, records: bool) -> None:
         super().__init__(title)

@@ -128,6 +128,9 @@ class _Dataclass:
     """A descriptor for the attributes that ``dataclasses`` and ``pprint`` read.
 
     The first access computes the value and stores it in the class.
+
+    Args:
+        attribute: name of the attribute: ``__dataclass_fields__`` or ``__dataclass_params__``.
     """
 
     def __init__(self, attribute: str) -> None:

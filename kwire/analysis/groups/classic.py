@@ -47,6 +47,9 @@ class _Generations:
     """A converter of one life of a classic group to rows, generation by generation.
 
     A life of a group id ends when the group is deleted, expires or loses its state.
+
+    Args:
+        life: the life to convert.
     """
 
     def __init__(self, life: ClassicLife) -> None:

@@ -14,6 +14,9 @@ class Partitions:
 
     Times are microseconds since 1970.
 
+    Args:
+        life: the life.
+
     Attributes:
         free_since: for each partition that no member reads, the time since which it has had no reader.
         resumed: time at which a member received its latest assignment, by member id.

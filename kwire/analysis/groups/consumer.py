@@ -33,6 +33,10 @@ class _Heartbeats:
     """A converter of one life of a group with server-side assignment to rows, with one method for each kind of event.
 
     A life of a group id ends when the group is deleted, expires or loses its state.
+
+    Args:
+        out: rows of the life, to which rows are added.
+        events: all events of the life, in order.
     """
 
     def __init__(self, out: Outcome, events: Sequence[GroupEvent]) -> None:

@@ -60,6 +60,9 @@ class Epochs:
 
     A life of a group id ends when the group is deleted, expires or loses its state.
 
+    Args:
+        members: members of the life, which the epochs read and change.
+
     Attributes:
         current: current epoch; None before the first.
         owners: member id of the latest known owner of each partition before the current epoch.

@@ -47,6 +47,9 @@ class Members:
 
     A life of a group id ends when the group is deleted, expires or loses its state.
 
+    Args:
+        events: all events of the life, in order.
+
     Attributes:
         out: rows of the life, to which rows are added.
         now: current members, by member id.

@@ -263,7 +263,12 @@ def _commits(
 
 
 def _share_record(out: Outcome, event: GroupEvent) -> Row:
-    """Return the row of ``share_records`` for an event about acquired or acknowledged records."""
+    """Return the row of ``share_records`` for an event about acquired or acknowledged records.
+
+    Args:
+        out: object with the capture id, the cluster and the number of the life, which the row contains.
+        event: the event.
+    """
     return tables.SHARE_RECORDS.row(
         capture_id=out.capture_id,
         ts=event.ts,

@@ -42,7 +42,7 @@ def moment(ts: int | None) -> str | None:
 
 
 def readable(table: str, row: Row, *, without: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a row as JSON values, in which timestamps are text.
+    """Return a row as JSON values by column name. Timestamps are text, as ISO 8601 in UTC.
 
     Args:
         table: name of the table.

@@ -16,7 +16,7 @@ NO_FAMILY = "unknown"  # client without ApiVersions v3
 
 
 def families(clients: Iterable[Row]) -> dict[str | None, str]:
-    """Return the names of client libraries by client id, from the rows of ``clients``."""
+    """Return the name of the client library of each client id, from the rows of ``clients``."""
     made: dict[str | None, str] = {}
     for row in clients:
         if row["software_name"]:
@@ -25,7 +25,7 @@ def families(clients: Iterable[Row]) -> dict[str | None, str]:
 
 
 def errors(rows: Sequence[Row], family: Mapping[str | None, str]) -> str:
-    """Return two tables of errors: one by client family, API and code, and one by group, topic and partition.
+    """Return two HTML tables of errors: one by client library, API and code, and one by group, topic and partition.
 
     Args:
         rows: rows of ``errors``.
@@ -71,7 +71,7 @@ def errors(rows: Sequence[Row], family: Mapping[str | None, str]) -> str:
 
 
 def clients(rows: Sequence[Row]) -> str:
-    """Return the table of clients with their libraries and versions."""
+    """Return the HTML table of clients with their libraries and versions. ``rows``: rows of ``clients``."""
     names = ("client_id", "host", "software_name", "software_version", "connections", "calls", "calls_removed_in_4")
     lines: list[Line] = [("warn" if row["calls_removed_in_4"] else "", [row[name] for name in names]) for row in rows]
     head = ["client", "host", "software", "version", "connections", "requests", "in versions that Kafka 4 removed"]
@@ -79,7 +79,10 @@ def clients(rows: Sequence[Row]) -> str:
 
 
 def api_versions(usage: Iterable[Row]) -> str:
-    """Return the table of requests by API and version. Versions that Kafka 4 does not serve are marked with ✕."""
+    """Return the HTML table of requests by API and version. Versions that Kafka 4 does not serve are marked with ✕.
+
+    ``usage``: rows of ``api_usage``.
+    """
     counts: Counter[tuple[str, int]] = Counter()
     removed = set()
     for row in usage:
@@ -100,7 +103,9 @@ def api_versions(usage: Iterable[Row]) -> str:
 
 
 def latency(rows: Sequence[Row]) -> str:
-    """Return the table of latency percentiles by API, with a histogram by powers of two."""
+    """Return the HTML table of latency percentiles by API, with a histogram by powers of two. ``rows``: rows of
+    ``latency``.
+    """
     by_api: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_api[row["api_name"]].append(row)
@@ -148,7 +153,10 @@ def _duration(micros: int) -> str:
 
 
 def problems(rows: Sequence[Row]) -> str:
-    """Return the table of the traffic that was not decoded. Rows about damaged data are marked."""
+    """Return the HTML table of the traffic that was not decoded. Rows about damaged data are marked.
+
+    ``rows``: rows of ``problems``.
+    """
     lines: list[Line] = [
         (
             "warn" if row["error"] else "",

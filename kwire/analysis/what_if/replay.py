@@ -94,7 +94,11 @@ def replay_of(name: str, protocol: str, topic_id: Callable[[str], UUID | None]) 
 
 
 class _OfMembers(Replay):
-    """The replay of a client-side assignor: each member has its own instance of the assignor."""
+    """The replay of a client-side assignor: each member has its own instance of the assignor.
+
+    Args:
+        name: name of the assignor.
+    """
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -147,7 +151,12 @@ class _OfMembers(Replay):
 
 
 class _OfBroker(Replay):
-    """The replay of a server-side assignor."""
+    """The replay of a server-side assignor.
+
+    Args:
+        name: name of the assignor.
+        topic_id: function that returns the id of a topic, or None for an unknown id.
+    """
 
     kind = BY_BROKER
 

@@ -33,6 +33,11 @@ class FrameChecks:
 
     Frames include their length prefix of four bytes.
 
+    Args:
+        pending: requests of the connection that wait for a response.
+        tokens: SASL tokens of the connection.
+        bodies: body decoder of the connection.
+
     Attributes:
         client_id: client id of the latest request, as encoded; None before the first request.
     """

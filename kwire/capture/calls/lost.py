@@ -10,6 +10,9 @@ class LostFrames:
     """The periods in which frames of a connection may be missing (``Connection.lost``).
 
     The argument ``is_request`` of the methods is the direction: True for bytes of the client.
+
+    Args:
+        connection: the connection; the periods are stored in its attribute ``lost``.
     """
 
     __slots__ = ("_connection", "_since")

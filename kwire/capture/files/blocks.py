@@ -185,7 +185,12 @@ class Block:
 
 
 class Damage(Exception):
-    """The error for damage that ends the reading of a file. It contains the position and the reason."""
+    """The error for damage that ends the reading of a file. It contains the position and the reason.
+
+    Args:
+        position: position in the decompressed content of the file at which the reading ends.
+        reason: description of the damage.
+    """
 
     def __init__(self, position: int, reason: str) -> None:
         super().__init__(reason)

@@ -235,8 +235,8 @@ class CaptureFile:
         """Yield the blocks of records in a part of the file.
 
         Args:
-            source: the opened file.
-            split: the part.
+            source: the opened file or stream, positioned at ``split.start``.
+            split: the part of the file.
 
         Raises: Damage at an error that ends the file, or after too many skipped ranges.
         """

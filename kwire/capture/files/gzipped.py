@@ -24,6 +24,9 @@ class Unzip:
 
     Limits: content of more than FREE_GZIP bytes counts as damaged if it is larger than MAX_GZIP_RATIO times the
     compressed bytes.
+
+    Args:
+        raw: the gzip file, at its beginning.
     """
 
     def __init__(self, raw: BinaryIO) -> None:

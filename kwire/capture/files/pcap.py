@@ -46,6 +46,9 @@ class Pcap:
     A record is returned when a plausible record or the end of the file follows it. If a header is implausible, its
     length may be wrong; the reader then keeps the record until it has read the next header. After damage, the attribute
     ``lost`` is set; the caller then calls ``again`` instead of ``block`` until ``lost`` is None.
+
+    Args:
+        split: the part of the file to read.
     """
 
     def __init__(self, split: Split) -> None:
@@ -191,8 +194,8 @@ class Pcap:
             reason: why the record is invalid.
             odd: for each header in ``starts``, and for the header after them if it was read, whether it is implausible.
 
-        Returns: the valid records, or None if there are none; and the offset of the first byte that was not processed.
-        The last valid record is not returned but stays unprocessed if its length may be wrong.
+        Returns: the valid records, or None without a valid record before the damage; and the offset of the first byte
+        that was not processed. The last valid record is not returned but stays unprocessed if its length may be wrong.
         """
         seconds = words(data, f"{self.split.order}u4", np.array(starts[max(0, bad - BEFORE) : bad], np.int64)).tolist()
         self._near = [*self._near, *seconds][-BEFORE:]

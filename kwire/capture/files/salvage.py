@@ -148,6 +148,10 @@ class Records:
 class Blocks:
     """A search for the next valid blocks in a pcapng file.
 
+    Args:
+        order: byte order of the section with the damage, ``<`` or ``>``.
+        interfaces: interfaces that this section declares before the damage.
+
     Attributes:
         near_us: time of the packet before the damage, in microseconds since 1970; None if no packet precedes the
             damage.
@@ -235,7 +239,10 @@ class Blocks:
 
 
 def _doubling_ranges(start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield consecutive ranges from ``start`` to ``stop``; each is twice as long as the previous one."""
+    """Yield consecutive ranges from ``start`` to ``stop``.
+
+    Each range is twice as long as the previous one, up to LONGEST_LOOK positions.
+    """
     size = FIRST_LOOK
     while start < stop:
         yield start, min(start + size, stop)

@@ -28,6 +28,10 @@ class Guesses:
     A part is found without reading the parts before it: only the beginning of the file and the bytes at the boundaries
     of the part are read. A gzip file is one part.
 
+    Args:
+        path: path of the file.
+        size: approximate size of a part, in bytes.
+
     Raises: OSError if the file cannot be read.
     """
 
@@ -42,8 +46,8 @@ class Guesses:
 
         ``number``: number of the range, from 0. Each range has ``size`` bytes.
 
-        Returns: the part, and the next part without its end; None instead of the next part if there is none. The whole
-        result is None if no part begins in the range, or if the file is not a capture.
+        Returns: the part, and the next part without its end; for the last part, None instead of the next part. The
+        whole result is None if no part begins in the range, or if the file is not a capture.
         """
         begin = self._begin(number)
         if begin is None or (number > 1 and self._begin(number - 1) == begin):

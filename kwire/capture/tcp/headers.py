@@ -118,6 +118,9 @@ def join_rows(parts: list[Rows]) -> Rows:
 class PacketHeaders:
     """The parsed packet headers of one block of records.
 
+    Args:
+        block: the block; its packets are parsed.
+
     Attributes:
         rows: packets with a TCP header.
         fragments: fragments of packets.

@@ -45,7 +45,13 @@ SUITES = {
 
 
 class Keys12:
-    """The keys of one direction of a TLS 1.2 connection."""
+    """The keys of one direction of a TLS 1.2 connection.
+
+    Args:
+        suite: cipher suite of the connection.
+        key: key of the cipher.
+        iv: fixed part of the nonce: 4 bytes for AES-GCM, 12 bytes for ChaCha20-Poly1305.
+    """
 
     def __init__(self, suite: Suite, key: bytes, iv: bytes) -> None:
         self._cipher = suite.cipher(key)
@@ -74,7 +80,12 @@ class Keys12:
 
 
 class Keys13:
-    """The keys of one direction of a TLS 1.3 connection that are derived from one traffic secret."""
+    """The keys of one direction of a TLS 1.3 connection that are derived from one traffic secret.
+
+    Args:
+        suite: cipher suite of the connection.
+        secret: the traffic secret.
+    """
 
     def __init__(self, suite: Suite, secret: bytes) -> None:
         self._suite = suite

@@ -54,6 +54,9 @@ class KeyLogFile(KeyLog):
     """A key log in a file. The file may grow while a capture is read; an incomplete last line is read when it is
     complete.
 
+    Args:
+        path: path of the file, which must exist.
+
     Raises: OSError if the file cannot be read; KeyLogError if it contains no secrets, although it has lines that are
     not comments.
     """

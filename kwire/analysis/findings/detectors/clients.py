@@ -61,9 +61,9 @@ def detect_metadata(client: ClientView, limits: Limits) -> Iterator[Finding]:
 def detect_errors(client: ClientView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each error code that is frequent in the responses of an API to a client.
 
-    An error code is frequent if at least ``count`` responses have the error code, and if they are at least the fraction
-    ``share`` of all calls of the API in the windows from the first to the last of these responses. Both are thresholds
-    in ``limits``. The error codes in EXPECTED are ignored.
+    An error code is frequent if two conditions are true. At least ``count`` responses have the error code. And these
+    responses are at least the fraction ``share`` of all calls of the API in the windows from the first to the last of
+    them. ``count`` and ``share`` are thresholds in ``limits``. The error codes in EXPECTED are ignored.
     """
     for api, tallies in sorted(_by_api(client).items()):
         errors: dict[int, list[Tally]] = defaultdict(list)
