@@ -13,6 +13,7 @@ from kwire.messages.fetch import FetchResponse
 from kwire.records import Record, build_batch
 from kwire.records.control import ControlType, build_marker
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, CorruptRecord, LogTruncated, NoOffset
+from mockbroker.client.fetching import Fetcher
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 VERSIONS = range(4, 19)
@@ -991,3 +992,67 @@ def test_records_of_a_recreated_topic_are_not_mixed_up():
     ]
     cluster.answer(request, answer)
     assert (cluster.poll_records(), cluster.position(T0), cluster.fetcher.dropped) == ([], 0, 1)
+
+
+# Backoffs, and partitions that are not read any more
+
+
+def test_backoff_of_a_partition_grows_until_records_arrive():
+    cluster = fetching()
+    fetcher, delays = cluster.fetcher, []
+    for _ in range(3):
+        fetcher._back_off_partition(T0)
+        delays.append(round(fetcher.next_deadline() - cluster.now, 3))
+    assert delays == [0.1, 0.2, 0.4]
+    cluster.answer_rightly(only(cluster))
+    assert len(cluster.poll_records()) == 10
+    assert fetcher.next_deadline() == float("inf")
+
+
+def test_first_node_whose_backoff_ends_is_the_deadline():
+    fetcher = FakeLogCluster({T0: 0}).fetcher
+    fetcher._node_retry_at.update({0: 0.3, 1: 0.1, 2: 0.0})
+    assert fetcher.next_deadline() == 0.1
+
+
+def test_dropped_partitions_lose_their_buffered_records():
+    cluster = fetching({T0: 0, T1: 0, T2: 0})
+    cluster.answer_rightly(only(cluster))
+    assert len(cluster.poll_records(1)) == 1
+    assert cluster.fetcher.buffered == {T0, T1, T2}
+    for partition in (T1, T2):
+        cluster.fetcher._back_off_partition(partition)
+    cluster.fetcher.drop_partitions([T1])
+    assert cluster.fetcher.buffered == {T0, T2}
+    assert list(cluster.fetcher._partition_backoff) == [T2]
+    cluster.fetcher.drop_partitions([T0])
+    assert cluster.fetcher.buffered == {T2}
+
+
+def test_other_leaders_are_fetched_from_while_one_is_down():
+    cluster = fetching({T0: 0, T1: 1}, records=2, batch=1)
+    cluster.down.add(0)
+    cluster.hang_up(0)
+    cluster.wait(0.5)
+    cluster.answer_rightly(only(cluster))
+    assert [record.partition for record in cluster.poll_records()] == [1, 1]
+    assert [request.node for request in cluster.fetches] == [1]
+
+
+@pytest.mark.parametrize(("epoch", "end"), [(0, -1), (-1, 4)])
+def test_part_of_a_diverging_epoch_is_enough(epoch, end):
+    cluster = fetching()
+    request = only(cluster)
+    position = FetchedPartition.EpochEndOffset(epoch=epoch, end_offset=end)
+    cluster.answer(request, fetch_with(cluster, request, diverging_epoch=position))
+    assert cluster.poll_records() == []
+
+
+def test_response_with_an_unknown_topic_id_is_dropped():
+    response = FetchResponse(
+        responses=[FetchResponse.Topic(topic_id=UUID(int=77), partitions=[FetchedPartition(partition_index=0)])]
+    )
+    assert Fetcher._response_partitions(response, 13, {}) is None
+    response.responses[0].topic = "t"
+    expected = [(T0, response.responses[0].partitions[0])]
+    assert Fetcher._response_partitions(response, 12, {}) == expected

@@ -243,3 +243,10 @@ def test_topics_for_assignors() -> None:
     assert {name: [(p.racks, p.leader_rack) for p in partitions] for name, partitions in topics.items()} == {
         "t": [(["r1"], "r1"), ([None], None)]
     }
+
+
+@pytest.mark.parametrize(("version", "allowed"), [(3, True), (4, False), (13, False)])
+def test_topics_are_created_only_by_requests_without_the_flag(version: int, allowed: bool) -> None:
+    cluster = requiring("t", served={"Metadata": (0, version)}, allow_auto_create_topics=False)
+    request = cluster.of("Metadata")[-1]
+    assert (request.version, request.body.allow_auto_topic_creation) == (version, allowed)

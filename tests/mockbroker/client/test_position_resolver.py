@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
 
@@ -11,8 +12,11 @@ from tools.fake_logs import WALL_MS, FakeLogCluster
 
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.list_offsets import ListOffsetsResponse
-from kwire.messages.offset_fetch import OffsetFetchResponse
+from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchResponse
+from mockbroker.client.call import Failure, OutgoingCall
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, NoOffset, UnsupportedVersion
+from mockbroker.client.log_offsets import OffsetAndTimestamp
+from mockbroker.client.metadata import TopicLookup
 
 T0, T1 = ("t", 0), ("t", 1)
 ASKED = "OffsetFetch", "ListOffsets"
@@ -424,3 +428,68 @@ def test_offsets_to_commit():
     cluster = starting({T0: 0, T1: 1}, group=None)
     cluster.seek(T0, 5)
     assert {p: at.offset for p, at in cluster.positions.to_commit().items()} == {T0: 5}
+
+
+def test_partition_that_is_being_revoked_is_not_looked_up():
+    cluster = starting({T0: 0, T1: 0}, held=())
+    cluster.hold(*ASKED)
+    cluster.engine.assign([T0, T1])
+    for partition in (T0, T1):
+        cluster.positions.of(partition).offset = None
+    cluster.positions.of(T0).revoking = True
+    cluster.positions.unresolved = True
+    cluster.settle()
+    requested = [number for topic in cluster.last("OffsetFetch").groups[0].topics for number in topic.partition_indexes]
+    assert requested == [1]
+
+
+LISTED = [  # timestamp, offset in the response, result, whether the lookup is done
+    (0, -1, None, True),
+    (5, -1, None, True),
+    (-1, -1, None, False),
+    (-2, 0, OffsetAndTimestamp(0, -1, -1), True),
+    (0, 0, OffsetAndTimestamp(0, -1, -1), True),
+]
+
+
+@pytest.mark.parametrize(("timestamp", "offset", "result", "done"), LISTED)
+def test_only_the_ends_of_a_log_always_exist(timestamp, offset, result, done):
+    cluster = starting()
+    lookup = cluster.engine.look_up_log({T0: timestamp})
+    lookup.unanswered.discard(T0)  # as for each partition of a response
+    lookup.record_partition(T0, ListOffsetsResponse.Topic.Partition(offset=offset, timestamp=-1, leader_epoch=-1))
+    assert (lookup.done, lookup.result.get(T0)) == (done, result)
+    assert (T0 in lookup.result) is done
+
+
+def test_lookup_waits_for_a_leader_whose_address_is_unknown():
+    cluster = starting()
+    lookup = cluster.engine.look_up_log({T0: -1})
+    lookup._network = SimpleNamespace(broker=lambda _: None, can_send=lambda node: node.ready)
+    lookup.send_if_due()
+    assert cluster.now < lookup.next_deadline() < float("inf")
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["lost", "incomplete"])
+def test_offset_fetch_without_offsets_is_retried_after_a_backoff(lost):
+    cluster = starting(held=("OffsetFetch",))
+    lookup = cluster.engine.look_up_committed([T0])
+    call = OutgoingCall(OFFSET_FETCH.key, lambda _: None, 1.0, lookup._handle_response)
+    call.version = 7
+    if lost:
+        call.fail(Failure.DISCONNECTED)
+    else:
+        call.complete(OffsetFetchResponse())
+    assert lookup.next_deadline() == pytest.approx(cluster.now + 0.1)
+    assert not lookup.done
+
+
+def test_number_of_partitions_is_that_of_the_first_response():
+    metadata = SimpleNamespace(version=1, covers=lambda _: True, errors={}, topics={}, refresh=lambda: None)
+    lookup = TopicLookup("t", metadata)
+    lookup.send_if_due()
+    assert not lookup.done
+    for version, count in ((2, 3), (3, 5)):
+        metadata.version, metadata.topics = version, {"t": SimpleNamespace(partitions=[None] * count)}
+        lookup.send_if_due()
+    assert (lookup.done, lookup.result, lookup.error) == (True, 3, None)

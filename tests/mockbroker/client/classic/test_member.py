@@ -25,6 +25,7 @@ from kwire.errorcodes import ErrorCode as E
 from kwire.messages import APIS
 from kwire.messages.join_group import JoinGroupResponse
 from mockbroker.client.call import newest
+from mockbroker.client.classic.assignments import decode_assignment
 from mockbroker.client.classic.status import ClassicState
 from mockbroker.client.errors import (
     BrokerError,
@@ -882,3 +883,10 @@ def test_member_joins_with_every_version(api: str, version: int) -> None:
     cluster.answer_error("LeaveGroup", 0, polling=False)
     assert {one.version for one in cluster.requests if one.api == api} == {version}
     assert not cluster.engine.leaving
+
+
+def test_assignment_that_is_too_short_has_its_size_in_the_error() -> None:
+    message = r"^the assignment \(1 bytes\) in the SyncGroup response is not a ConsumerProtocolAssignment$"
+    with pytest.raises(ConsumerError, match=message):
+        decode_assignment(b"\0")
+    assert not decode_assignment(b"").partitions
