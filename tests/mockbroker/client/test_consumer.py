@@ -89,6 +89,17 @@ async def test_a_consumer_reads_commits_and_leaves(autojump_clock, protocol: str
         await consumer.close()
 
 
+async def test_committed_offsets_are_those_of_the_given_partitions(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        await consumer.poll(1)
+        await consumer.commit({("t", 1): 5})
+        assert await consumer.committed(("t", 0)) == {("t", 0): None}
+        committed = await consumer.committed()
+        assert {partition: at and at.offset for partition, at in committed.items()} == {
+            ("t", number): 5 if number == 1 else None for number in range(4)
+        }
+
+
 @pytest.mark.parametrize(
     "options", [{"assignors": ["range"]}, {"assignors": ["cooperative-sticky"]}, {"group_protocol": "consumer"}]
 )

@@ -493,3 +493,12 @@ def test_number_of_partitions_is_that_of_the_first_response():
         metadata.version, metadata.topics = version, {"t": SimpleNamespace(partitions=[None] * count)}
         lookup.send_if_due()
     assert (lookup.done, lookup.result, lookup.error) == (True, 3, None)
+
+
+def test_known_positions_need_no_request():
+    cluster = starting(held=(), committed={T0: 5})
+    assert cluster.position(T0) == 5
+    requests = cluster.count("OffsetFetch")
+    cluster.positions.unresolved = True
+    cluster.wait(1.0)
+    assert cluster.count("OffsetFetch") == requests == 1

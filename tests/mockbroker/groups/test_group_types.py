@@ -23,8 +23,11 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from mockbroker.api.snapshots import snapshot
 from mockbroker.base.effects import Note, Reply, Ticket
 from mockbroker.broker import failover
+from mockbroker.groups import group_types
 from mockbroker.groups.events import Evict
 from mockbroker.groups.group_type import GroupTypes
+from mockbroker.groups.share import declaration as share_declaration
+from mockbroker.groups.share.group_type import SHARE_TYPE
 from mockbroker.topics.model import OFFSETS_TOPIC
 from tests.mockbroker.groups.toy import SESSION, TOY_TYPES, Hello, ToyGroup, Welcome
 
@@ -227,3 +230,11 @@ def test_group_types_without_conversions_convert_no_group() -> None:
 
     assert GroupTypes(TOY_TYPES.types).conversions == {}
     assert GroupTypes(TOY_TYPES.types, None, {"toy": conversion}).conversions == {"toy": conversion}  # type: ignore[dict-item]
+
+
+def test_group_type_is_imported_with_its_first_method() -> None:
+    group_type = group_types._later("share", share_declaration)
+    assert (group_type.name, group_type.states) == ("share", share_declaration.STATES)
+    assert (group_type.events, group_type.record_keys) == (share_declaration.EVENTS, share_declaration.RECORD_KEYS)
+    assert group_type.new == SHARE_TYPE.new
+    assert "new" in vars(group_type)

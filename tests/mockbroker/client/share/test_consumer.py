@@ -197,6 +197,20 @@ async def test_refused_heartbeat_raises(cluster: Cluster) -> None:
             await consumer.poll(5)
 
 
+async def test_commit_calls_back_before_it_returns(cluster: Cluster) -> None:
+    results: list[tuple[tuple[str, int], tuple[int, ...]]] = []
+
+    def store(partition: tuple[str, int], offsets: tuple[int, ...], error: Exception | None) -> None:
+        assert error is None
+        results.append((partition, offsets))
+
+    async with joined(cluster, on_acknowledged=store) as consumer:
+        cluster.produce("orders", ["a"], partition=0)
+        await records(consumer, 1)
+        await consumer.commit()
+        assert results == [(("orders", 0), (0,))]
+
+
 async def test_commit_that_gets_no_response_times_out(cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.produce("orders", ["a"], partition=0)

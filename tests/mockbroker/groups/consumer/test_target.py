@@ -9,6 +9,7 @@ import pytest
 from effort import amount
 from tools.consumer_group_harness import ConsumerGroupHarness
 
+from mockbroker.groups.consumer.target import compute_target
 from mockbroker.topics.model import OFFSETS_TOPIC
 
 
@@ -41,3 +42,15 @@ def test_records_are_those_of_a_target_computed_for_all(seed):
     records, updates = story(seed, for_all=False)
     assert (records, 0) == story(seed, for_all=True)
     assert updates > 50
+
+
+@pytest.mark.parametrize(
+    ("release", "homogeneous", "updated"), [("4.2", True, True), ("4.2", False, False), ("3.9", True, False)]
+)
+def test_only_the_newest_uniform_assignor_updates_its_target(release: str, homogeneous: bool, updated: bool):
+    harness = ConsumerGroupHarness()
+    harness.join("a")
+    group, broker = harness.group, harness.broker
+    group.uniform_target = None
+    compute_target(group, broker.cluster, broker.settings, homogeneous=homogeneous, uniform_release=release)
+    assert (group.uniform_target is not None) is updated

@@ -122,6 +122,16 @@ def test_rebalance_timeout_of_a_loaded_member_starts_again(timeout_ms: int, at: 
     assert loaded_consumer(entries, harness).timers.at(("rebalance", "a")) == at
 
 
+@pytest.mark.parametrize(("written", "loaded"), [(None, ""), ("", ""), ("v.*", "v.*")])
+def test_null_as_regex_is_no_regex(written: str | None, loaded: str) -> None:
+    harness = consumer_group()
+    entries = [
+        (key, replace(value, subscribed_topic_regex=written) if isinstance(value, consumer.Metadata) else value)
+        for key, value, _ in consumer_records(harness)
+    ]
+    assert {member.regex for member in loaded_consumer(entries, harness).members.values()} == {loaded}
+
+
 def test_loaded_share_group_initializes_the_rest_later() -> None:
     harness = share_group()
     group = loaded_share([(key, value) for key, value, _ in share.records(harness.group)], harness)

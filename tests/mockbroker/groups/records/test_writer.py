@@ -323,3 +323,12 @@ def test_records_of_a_kafka_broker():
     classic = groups["g-classic"]
     assert (classic.state, classic.generation, classic.protocol_type) == (State.EMPTY, 2, "consumer")
     assert {place: each.offset for place, each in classic.offsets.committed.items()} == {("t", 1): 7}
+
+
+def test_former_coordinator_deletes_no_group():
+    harness = BrokerHarness()
+    stable_member(harness, "g")
+    writer = harness.broker.record_writer
+    assert "g" in writer._written
+    writer.unload("g")
+    assert writer.write("g", None, harness.now) is None
