@@ -26,14 +26,14 @@ class Access:
     """The access rules of the control API, which decide which HTTP requests are served.
 
     Args:
-        host: The address to which the API is bound.
-        port: The port to which the API is bound.
-        token: The bearer token that requests must have; None to serve requests without a token.
-        names: Names that the Host header may contain in addition to the address; without effect if ``token`` is set.
-        new_session: Function that returns a new, unpredictable session id.
+        host: the address to which the API is bound.
+        port: the port to which the API is bound.
+        token: the bearer token that requests must have; None to serve requests without a token.
+        names: names that the Host header may contain in addition to the address; without effect if ``token`` is set.
+        new_session: function that returns a new, unpredictable session id.
 
     Attributes:
-        cookie: Name of the cookie that contains the session id.
+        cookie: name of the cookie that contains the session id.
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class Access:
 
         Args:
             method: HTTP method.
-            headers: Headers of the request.
-            is_open: Whether the request is allowed without a token.
+            headers: headers of the request.
+            is_open: whether the request is allowed without a token.
 
         Raises: Refused with status 421 (wrong Host), 403 (page of another origin) or 401 (no valid token).
         """
@@ -137,8 +137,8 @@ def _is_same(origin: str, hosts: list[str]) -> bool:
     """Return whether an Origin header belongs to this server: its host and port are those of a Host header.
 
     Args:
-        origin: Value of the Origin header.
-        hosts: Values of the Host headers of the request.
+        origin: value of the Origin header.
+        hosts: values of the Host headers of the request.
     """
     scheme, separator, place = origin.lower().partition("://")
     if not separator or scheme not in DEFAULT_PORTS or len(hosts) != 1:

@@ -59,7 +59,7 @@ class _Path:
     A request for a path without routes gets status 404.
 
     Args:
-        control: The state of the control API.
+        control: the state of the control API.
         methods: HTTP method -> route of the path.
     """
 
@@ -231,7 +231,7 @@ async def _json(status: int, content: Any, media: str, headers: Mapping[str, str
     Args:
         status: HTTP status code.
         content: JSON value.
-        media: Content type.
-        headers: Further headers.
+        media: content type.
+        headers: further headers.
     """
     return Response(await encode(content) + b"\n", status, {**HEADERS, **headers}, media)

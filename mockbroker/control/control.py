@@ -44,12 +44,12 @@ class Slots:
     """A limit on the number of requests that wait or stream events at the same time.
 
     Args:
-        limit: Maximum number of requests.
-        setting: Name of the setting that contains the limit.
-        noun: Plural noun for the limited requests, for the error message.
+        limit: maximum number of requests.
+        setting: name of the setting that contains the limit.
+        noun: plural noun for the limited requests, for the error message.
 
     Attributes:
-        taken: Current number of requests.
+        taken: current number of requests.
     """
 
     def __init__(self, limit: int, setting: str, noun: str) -> None:
@@ -81,18 +81,18 @@ class Control:
     """The state of the control API of one cluster. ``settings``: the settings of the brokers.
 
     Attributes:
-        cluster: The cluster.
-        access: The rules that decide which requests are served.
-        kind: Kind of the server, ``mock`` or ``proxy``.
-        capabilities: Names of the optional features that the server has.
-        feed: The journal events, and the tasks that wait for new ones.
-        lags: The lag of groups over time.
-        request_feed: The object that wakes the event streams of requests.
-        waiters: The limit on requests that wait.
-        streams: The limit on event streams.
-        stream_count: Number of event streams since the start, including streams that have ended.
-        stopping: Event that is set when the server stops.
-        state: The document that the streams of the live page share.
+        cluster: the cluster.
+        access: the rules that decide which requests are served.
+        kind: kind of the server, ``mock`` or ``proxy``.
+        capabilities: names of the optional features that the server has.
+        feed: the journal events, and the tasks that wait for new ones.
+        lags: the lag of groups over time.
+        request_feed: the object that wakes the event streams of requests.
+        waiters: the limit on requests that wait.
+        streams: the limit on event streams.
+        stream_count: number of event streams since the start, including streams that have ended.
+        stopping: event that is set when the server stops.
+        state: the document that the streams of the live page share.
     """
 
     state: SharedState
@@ -153,8 +153,8 @@ class Control:
         """Wait until a condition returns a value other than None; return that value, or None after the timeout.
 
         Args:
-            condition: Function that is called after each change.
-            timeout_ms: Maximum wait in milliseconds of real time.
+            condition: function that is called after each change.
+            timeout_ms: maximum wait in milliseconds of real time.
 
         Raises: Refused if the server stops, or if too many requests wait.
         """

@@ -25,11 +25,11 @@ class Feed:
     """The journal events of a cluster, and the tasks that wait for changes of the cluster.
 
     Args:
-        cluster: The cluster.
+        cluster: the cluster.
 
     Attributes:
-        followers: The open event streams.
-        changed: Parking lot in which tasks wait until an event is recorded, another change is made or the server stops.
+        followers: the open event streams.
+        changed: parking lot in which tasks wait until an event is recorded, another change is made or the server stops.
     """
 
     def __init__(self, cluster: Cluster) -> None:
@@ -91,8 +91,8 @@ class Feed:
         """Return the latest events as JSON objects, oldest first.
 
         Args:
-            count: Maximum number of events.
-            group: Group id; None for the events of all groups.
+            count: maximum number of events.
+            group: group id; None for the events of all groups.
         """
         journal = self._cluster.journal
         found: list[dict[str, Any]] = []
@@ -121,8 +121,8 @@ class Feed:
         """Return the ``gap`` object that replaces events that the journal no longer stores.
 
         Args:
-            after: Id of the event before the first missing event.
-            last: Id of the last missing event.
+            after: id of the event before the first missing event.
+            last: id of the last missing event.
         """
         time_ms = round(self._cluster.clock.now() * 1000)
         gap = {

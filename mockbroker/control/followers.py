@@ -17,7 +17,7 @@ class Followers:
     """The open streams that wait for the same kind of changes.
 
     Attributes:
-        changed: Parking lot in which the streams wait for a change.
+        changed: parking lot in which the streams wait for a change.
     """
 
     def __init__(self) -> None:

@@ -26,10 +26,10 @@ def lag(topics: Mapping[str, Topic], name: str, index: int, offset: int) -> int 
     """Return the lag of a committed offset in records; None if the partition or its log end offset is unknown.
 
     Args:
-        topics: Topics by name.
-        name: Name of the topic.
-        index: Index of the partition.
-        offset: The committed offset.
+        topics: topics by name.
+        name: name of the topic.
+        index: index of the partition.
+        offset: the committed offset.
     """
     topic = topics.get(name)
     partition = None if topic is None else topic.partition(index)
@@ -43,9 +43,9 @@ class Curves:
     """The lag of a group over time. Between two points the lag is constant.
 
     Attributes:
-        times: Times of the points, in milliseconds since the cluster was started or reset.
-        total: The lag of all partitions together, in records.
-        partitions: The lag of each partition, in records; UNKNOWN at a point without a committed offset.
+        times: times of the points, in milliseconds since the cluster was started or reset.
+        total: the lag of all partitions together, in records.
+        partitions: the lag of each partition, in records; UNKNOWN at a point without a committed offset.
     """
 
     times: array[int] = field(default_factory=lambda: array("q"))
@@ -69,8 +69,8 @@ class Curves:
         If there are more than POINTS points, every second point of the older half is removed.
 
         Args:
-            time_ms: Time of the point, in milliseconds since the cluster was started or reset.
-            lags: The lags of all partitions whose lag is known.
+            time_ms: time of the point, in milliseconds since the cluster was started or reset.
+            lags: the lags of all partitions whose lag is known.
         """
         if len(self.times) > 1 and time_ms - self.times[-1] < INTERVAL_MS:
             for values in self._all():
@@ -103,10 +103,10 @@ class LagHistory:
         group.
 
         Args:
-            groups: The groups by group id. A different object than in the last call means that the cluster was reset;
+            groups: the groups by group id. A different object than in the last call means that the cluster was reset;
                 all curves are then removed.
-            topics: The topics by name.
-            time_ms: The time in milliseconds since the cluster was started or reset.
+            topics: the topics by name.
+            time_ms: the time in milliseconds since the cluster was started or reset.
         """
         if groups is not self._source:
             self._groups, self._source, self._count = {}, groups, 0

@@ -25,8 +25,8 @@ def document(routes: Sequence[Route], version: str) -> dict[str, Any]:
     """Return the OpenAPI document of the control API.
 
     Args:
-        routes: The routes.
-        version: Version of mockbroker.
+        routes: the routes.
+        version: version of mockbroker.
     """
     paths: dict[str, Any] = {}
     for route in routes:

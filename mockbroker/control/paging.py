@@ -18,9 +18,9 @@ def page(call: CheckedRequest, ids: Iterable[T], item: Callable[[T], Any]) -> An
     """Return the page of a list that a request asks for, from the ids of the items.
 
     Args:
-        call: The request, with the parameters ``after`` and ``limit``.
-        ids: Ids of all items, oldest first.
-        item: Function that returns the item with an id, as a JSON value.
+        call: the request, with the parameters ``after`` and ``limit``.
+        ids: ids of all items, oldest first.
+        item: function that returns the item with an id, as a JSON value.
 
     Raises: NotPossible if the item of the cursor no longer exists.
     """
@@ -32,9 +32,9 @@ def page_of(call: CheckedRequest, items: Mapping[T, Item], item: Callable[[Item]
     """Return the page of a list that a request asks for, from the items by id.
 
     Args:
-        call: The request, with the parameters ``after`` and ``limit``.
-        items: All items by id, oldest first.
-        item: Function that returns an item as a JSON value.
+        call: the request, with the parameters ``after`` and ``limit``.
+        items: all items by id, oldest first.
+        item: function that returns an item as a JSON value.
 
     Raises: NotPossible if the item of the cursor no longer exists.
     """
@@ -45,8 +45,8 @@ def ids_of_page(call: CheckedRequest, ids: Iterable[T]) -> tuple[list[T], T | No
     """Return the ids on the page that a request asks for, and the cursor of the next page; None on the last page.
 
     Args:
-        call: The request, with the parameters ``after`` and ``limit``.
-        ids: Ids of all items, oldest first.
+        call: the request, with the parameters ``after`` and ``limit``.
+        ids: ids of all items, oldest first.
 
     Raises: NotPossible if the item of the cursor no longer exists.
     """

@@ -20,9 +20,9 @@ class Refused(Exception):
 
     Attributes:
         status: HTTP status code.
-        detail: The problem, and the remedy.
-        headers: Further headers of the response.
-        more: Further members of the problem details.
+        detail: the problem, and the remedy.
+        headers: further headers of the response.
+        more: further members of the problem details.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class NotPossible(Refused):
     """The error for a request whose body is JSON, but contains a value that is not valid (status 422).
 
     Args:
-        problems: The problems. The list ``errors`` in the problem details has all of them, ``detail`` the first three.
+        problems: the problems. The list ``errors`` in the problem details has all of them, ``detail`` the first three.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:

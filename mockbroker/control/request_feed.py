@@ -21,11 +21,11 @@ class RequestFeed:
     the encoded rows that these streams send.
 
     Args:
-        log: Function that returns the request log.
+        log: function that returns the request log.
 
     Attributes:
-        followers: The open streams.
-        tick: Number of times that the streams were woken.
+        followers: the open streams.
+        tick: number of times that the streams were woken.
     """
 
     def __init__(self, log: Callable[[], RequestLog]) -> None:
@@ -53,9 +53,9 @@ class RequestFeed:
         """Return the encoded row of a request, from the cache if it was sent recently.
 
         Args:
-            number: Id of the request.
-            is_answered: Whether the row contains the response.
-            make: Function that encodes the row.
+            number: id of the request.
+            is_answered: whether the row contains the response.
+            make: function that encodes the row.
         """
         key = number, is_answered
         if key not in self._rows:

@@ -33,10 +33,10 @@ class Parameter:
     """A query parameter of a route.
 
     Attributes:
-        name: Name of the parameter.
-        shape: Shape (declaration of the valid values) of its value.
-        about: Phrase for the documentation that describes the effect of the parameter.
-        default: The value if the parameter is absent.
+        name: name of the parameter.
+        shape: shape (declaration of the valid values) of its value.
+        about: phrase for the documentation that describes the effect of the parameter.
+        default: the value if the parameter is absent.
     """
 
     name: str
@@ -50,10 +50,10 @@ class CheckedRequest:
     """A request whose path, query and body are valid.
 
     Attributes:
-        path: Decoded path parameters, by name.
-        query: Values of all parameters of the route.
-        body: The JSON body; empty without a body.
-        request: The HTTP request, for its headers.
+        path: decoded path parameters, by name.
+        query: values of all parameters of the route.
+        body: the JSON body; empty without a body.
+        request: the HTTP request, for its headers.
     """
 
     path: Mapping[str, str]
@@ -67,8 +67,8 @@ class Answer:
     """A JSON response of a handler.
 
     Attributes:
-        content: The JSON value; None for a response without a body.
-        headers: Further headers.
+        content: the JSON value; None for a response without a body.
+        headers: further headers.
     """
 
     content: Any = None
@@ -84,18 +84,18 @@ class Route:
 
     Attributes:
         method: HTTP method.
-        path: Path, with names of segments in braces, such as ``/v1/groups/{group}``.
-        handle: The function that handles the request.
-        summary: Description of the route: an imperative sentence without full stop, in Markdown.
-        answer: Shape of the response; None for a response without a body.
-        status: Status code of the response.
-        parameters: The query parameters.
-        body: Shape of the request body; None for a request without a body.
-        errors: Status codes of errors, in addition to those that every route may return.
-        capability: Name of the optional feature that the server must have; "" for none.
+        path: path, with names of segments in braces, such as ``/v1/groups/{group}``.
+        handle: the function that handles the request.
+        summary: description of the route: an imperative sentence without full stop, in Markdown.
+        answer: shape of the response; None for a response without a body.
+        status: status code of the response.
+        parameters: the query parameters.
+        body: shape of the request body; None for a request without a body.
+        errors: status codes of errors, in addition to those that every route may return.
+        capability: name of the optional feature that the server must have; "" for none.
         is_open: True if requests are allowed without a token.
-        waits: Whether the request may wait for a condition; the wait is cancelled if the client disconnects.
-        media: Content type of the response.
+        waits: whether the request may wait for a condition; the wait is cancelled if the client disconnects.
+        media: content type of the response.
         any_query: True to ignore unknown query parameters, False to reject them.
     """
 

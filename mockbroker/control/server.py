@@ -46,17 +46,17 @@ class HttpServer:
     """The control API of a cluster on a bound socket.
 
     Args:
-        cluster: The cluster.
-        settings: The settings of the brokers.
-        host: The address to which the socket is bound.
-        sock: The listening socket.
-        token: The bearer token that requests must have; None to serve requests without a token.
-        names: Names that the Host header may contain in addition to the address.
+        cluster: the cluster.
+        settings: the settings of the brokers.
+        host: the address to which the socket is bound.
+        sock: the listening socket.
+        token: the bearer token that requests must have; None to serve requests without a token.
+        names: names that the Host header may contain in addition to the address.
 
     Attributes:
-        url: The base URL.
-        control: The state that the handlers share.
-        stopped: Event that is set when all connections have ended after ``stop``.
+        url: the base URL.
+        control: the state that the handlers share.
+        stopped: event that is set when all connections have ended after ``stop``.
     """
 
     def __init__(
@@ -222,12 +222,12 @@ async def serving(
     """Serve the control API of a cluster for the duration of an ``async with`` block.
 
     Args:
-        cluster: The cluster.
-        settings: The settings of the brokers.
-        host: The address to which the socket is bound.
-        sock: The listening socket, which is closed at the end.
-        token: The bearer token that requests must have; None to serve requests without a token.
-        names: Names that the Host header may contain in addition to the address.
+        cluster: the cluster.
+        settings: the settings of the brokers.
+        host: the address to which the socket is bound.
+        sock: the listening socket, which is closed at the end.
+        token: the bearer token that requests must have; None to serve requests without a token.
+        names: names that the Host header may contain in addition to the address.
     """
     server = HttpServer(cluster, settings, host, sock, token, names)
     failure: BaseException | None = None

@@ -38,8 +38,8 @@ class Shape(ABC):
         """Yield the problems of a value; nothing if the value has this shape.
 
         Args:
-            value: The JSON value.
-            path: Path of the value in the request, such as ``records[0].key``.
+            value: the JSON value.
+            path: path of the value in the request, such as ``records[0].key``.
         """
 
     @abstractmethod
@@ -63,8 +63,8 @@ class Text(Shape):
     """The shape of a string.
 
     Attributes:
-        choices: The allowed values; empty for any string.
-        format: The ``format`` of JSON Schema; "" for none. It is not checked.
+        choices: the allowed values; empty for any string.
+        format: the ``format`` of JSON Schema; "" for none. It is not checked.
     """
 
     choices: tuple[str, ...] = ()
@@ -89,8 +89,8 @@ class Whole(Shape):
     """The shape of a whole number.
 
     Attributes:
-        least: The minimum.
-        most: The maximum.
+        least: the minimum.
+        most: the maximum.
     """
 
     least: int = 0
@@ -215,8 +215,8 @@ class Either(Shape):
     """The shape of a value that has at least one of several shapes.
 
     Attributes:
-        shapes: The shapes.
-        expected: Description of the shapes, for the error message.
+        shapes: the shapes.
+        expected: description of the shapes, for the error message.
     """
 
     shapes: tuple[Shape, ...]
@@ -239,11 +239,11 @@ class Object(Shape):
     """The shape of an object with known keys.
 
     Attributes:
-        required: Shapes of the keys that must be present.
-        optional: Shapes of the keys that may be absent.
-        name: Name of the schema in the OpenAPI document; "" to repeat the schema at each place where the object is
+        required: shapes of the keys that must be present.
+        optional: shapes of the keys that may be absent.
+        name: name of the schema in the OpenAPI document; "" to repeat the schema at each place where the object is
             used.
-        further: The shape of the values of all other keys; None if other keys are not valid.
+        further: the shape of the values of all other keys; None if other keys are not valid.
     """
 
     required: Mapping[str, Shape] = field(default_factory=dict)
@@ -290,8 +290,8 @@ def listed(of: Shape, **further: Shape) -> Object:
     """Return the shape of a list as the control API returns it: an object with ``items``, ``next`` and further keys.
 
     Args:
-        of: The shape of each item.
-        further: Key -> shape of its value, for the further keys.
+        of: the shape of each item.
+        further: key -> shape of its value, for the further keys.
     """
     return Object({"items": Items(of), "next": Null(Either((Text(), Whole()), "a cursor")), **further})
 

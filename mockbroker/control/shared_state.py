@@ -30,7 +30,7 @@ class Source(Protocol):
     """A document that can be refreshed.
 
     Attributes:
-        content: The document as of the last refresh.
+        content: the document as of the last refresh.
     """
 
     content: dict[str, Any]
@@ -47,11 +47,11 @@ class SharedState:
     """A document, and the patches between its latest versions.
 
     Args:
-        source: The document.
+        source: the document.
 
     Attributes:
-        version: Number of the current version; 0 before the first refresh.
-        followers: The open streams, which need the patches.
+        version: number of the current version; 0 before the first refresh.
+        followers: the open streams, which need the patches.
     """
 
     def __init__(self, source: Source) -> None:
@@ -122,9 +122,9 @@ class SharedState:
         version.
 
         Args:
-            patch: The merge patch from the previous version.
-            data: The patch as JSON.
-            is_incomplete: Whether an earlier patch was lost. All stored patches are then removed, so that all streams
+            patch: the merge patch from the previous version.
+            data: the patch as JSON.
+            is_incomplete: whether an earlier patch was lost. All stored patches are then removed, so that all streams
                 send the whole document.
         """
         if is_incomplete:

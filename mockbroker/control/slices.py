@@ -16,8 +16,8 @@ async def encode(content: Any, nested: int = NESTED) -> bytes:
     """Return a value as JSON in ASCII, encoded in slices.
 
     Args:
-        content: The value.
-        nested: Number of levels of nested objects and arrays whose elements are encoded one by one. A deeper value is
+        content: the value.
+        nested: number of levels of nested objects and arrays whose elements are encoded one by one. A deeper value is
             encoded in one piece.
     """
     parts, size = list[str](), 0

@@ -31,8 +31,8 @@ class Stream(Response, ABC):
     """A response that sends events until the client disconnects or the server stops.
 
     Args:
-        control: The state of the control API.
-        followers: The streams that wait for the same kind of changes; this stream is added to them.
+        control: the state of the control API.
+        followers: the streams that wait for the same kind of changes; this stream is added to them.
 
     Raises: Refused with status 429 if too many streams are open.
     """
@@ -84,9 +84,9 @@ class EventStream(Stream):
     """The response that streams the events of the journal.
 
     Args:
-        control: The state of the control API.
-        after: Id of the event before the first one to send.
-        matches: Function that returns whether the client wants an event.
+        control: the state of the control API.
+        after: id of the event before the first one to send.
+        matches: function that returns whether the client wants an event.
     """
 
     def __init__(self, control: Control, after: int, matches: Callable[[dict[str, Any]], bool]) -> None:
@@ -119,8 +119,8 @@ async def until_disconnected(receive: Receive, work: Callable[[], Awaitable[None
     """Run ``work``; cancel it if the client disconnects. If ``work`` raises an exception, raise it.
 
     Args:
-        receive: The ASGI function that returns the next message from the client.
-        work: Function to run.
+        receive: the ASGI function that returns the next message from the client.
+        work: function to run.
     """
     failures: list[Exception] = []  # raised below, so that the nursery does not wrap them in an ExceptionGroup
     async with trio.open_nursery() as nursery:

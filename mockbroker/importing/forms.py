@@ -23,8 +23,8 @@ def json_lines(imported: Imported, settings: Settings) -> Iterator[dict[str, Any
     docs/import.md lists the keys.
 
     Args:
-        imported: The result of the import.
-        settings: The settings of the brokers.
+        imported: the result of the import.
+        settings: the settings of the brokers.
     """
     names = {topic.topic_id: name for name, topic in imported.topics.items() if topic.topic_id is not None}
     for group_id, group in sorted(imported.groups.items()):

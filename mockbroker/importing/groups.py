@@ -86,8 +86,8 @@ def read_groups(folders: Sequence[Path], settings: Settings) -> Imported:
     """Return the groups and topics of log directories, which may belong to several brokers.
 
     Args:
-        folders: Paths of the log directories.
-        settings: The settings of the brokers.
+        folders: paths of the log directories.
+        settings: the settings of the brokers.
 
     Raises: LogDirError for a folder that is not a log directory, or belongs to a running broker.
     """

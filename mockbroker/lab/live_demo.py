@@ -32,10 +32,10 @@ class Pace:
     """The durations of a demo, in seconds.
 
     Attributes:
-        period: Time between two changes of the membership, each of which causes a rebalance.
-        produce: Time between two records.
-        slow: Time that the slow consumer needs for a record.
-        session_timeout: Session timeout of the members: a member that has crashed is evicted after this time.
+        period: time between two changes of the membership, each of which causes a rebalance.
+        produce: time between two records.
+        slow: time that the slow consumer needs for a record.
+        session_timeout: session timeout of the members: a member that has crashed is evicted after this time.
     """
 
     period: float = 20.0
@@ -53,10 +53,10 @@ async def run_demo(cluster: Cluster, servers: str, partitions: int = PARTITIONS,
     - The slow member leaves, so that the other two members can read the remaining records, and returns.
 
     Args:
-        cluster: The cluster.
-        servers: The ``bootstrap.servers`` of a listener without TLS and SASL.
-        partitions: Number of partitions of TOPIC.
-        pace: The durations; None for the default.
+        cluster: the cluster.
+        servers: the ``bootstrap.servers`` of a listener without TLS and SASL.
+        partitions: number of partitions of TOPIC.
+        pace: the durations; None for the default.
     """
     pace = pace or Pace()
     first, second = (_Member(f"demo-{number}", servers, pace, 0.0) for number in (1, 2))
@@ -188,9 +188,9 @@ async def _produce(cluster: Cluster, partitions: int, pause: float) -> None:
     """Append orders to the partitions in turn, and delete old records, until cancelled.
 
     Args:
-        cluster: The cluster.
-        partitions: Number of partitions.
-        pause: Seconds between two records.
+        cluster: the cluster.
+        partitions: number of partitions.
+        pause: seconds between two records.
     """
     for number in count():
         partition, item = number % partitions, ITEMS[number % len(ITEMS)]

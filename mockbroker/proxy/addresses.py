@@ -21,7 +21,7 @@ class Address(NamedTuple):
     """The address of a broker.
 
     Attributes:
-        host: Host name or IP address.
+        host: host name or IP address.
         port: TCP port.
     """
 
@@ -89,7 +89,7 @@ def addresses_of(api_key: int, response: Any) -> dict[int, Address]:
 
     Args:
         api_key: API key of the response, one for which ``may_have_addresses`` is true.
-        response: The decoded response.
+        response: the decoded response.
     """
     return {
         getattr(entry, node): Address(entry.host, entry.port)
@@ -103,8 +103,8 @@ def replace_addresses(api_key: int, response: Any, own: Mapping[int, Address]) -
 
     Args:
         api_key: API key of the response, one for which ``may_have_addresses`` is true.
-        response: The decoded response, which is changed.
-        own: Address of the proxy for each broker, by node id. The address of a broker that is not in ``own`` is not
+        response: the decoded response, which is changed.
+        own: address of the proxy for each broker, by node id. The address of a broker that is not in ``own`` is not
             replaced.
     """
     for entry, node in ENTRIES[api_key](response):

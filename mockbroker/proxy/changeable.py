@@ -31,12 +31,12 @@ class Changeable:
     The caller must run each generator to its end.
 
     Attributes:
-        frame: The frame from the broker, with its length prefix.
-        exchange: The request with its response.
-        changed: The frame for the client, with its length prefix; the same object as ``frame`` if nothing was changed.
+        frame: the frame from the broker, with its length prefix.
+        exchange: the request with its response.
+        changed: the frame for the client, with its length prefix; the same object as ``frame`` if nothing was changed.
         version: API version of the response, which can differ from that of the request in ApiVersions.
-        response: The decoded response; None if kwire cannot decode the response.
-        addresses: The addresses in the response, by node id; empty if kwire cannot decode the response.
+        response: the decoded response; None if kwire cannot decode the response.
+        addresses: the addresses in the response, by node id; empty if kwire cannot decode the response.
     """
 
     frame: bytes
@@ -74,7 +74,7 @@ class Changeable:
         """Replace the broker addresses in ``response`` and ``changed``. If ``addresses`` is empty, do nothing.
 
         Args:
-            own: Address of the proxy for each broker, by node id.
+            own: address of the proxy for each broker, by node id.
         """
         if not self.addresses:
             return

@@ -30,8 +30,8 @@ class ObservedFetchSessions:
         """Store a fetch session that a broker has created.
 
         Args:
-            session_id: Id of the session, from the response.
-            request: The full Fetch request to which the broker has responded, with all partitions of the session.
+            session_id: id of the session, from the response.
+            request: the full Fetch request to which the broker has responded, with all partitions of the session.
         """
         self._sessions[session_id] = dict.fromkeys(_requested(request))
         self._sessions.move_to_end(session_id)
@@ -44,7 +44,7 @@ class ObservedFetchSessions:
         The result is None if the request is a full Fetch, ends its session or belongs to an unknown session.
 
         Args:
-            request: The Fetch request.
+            request: the Fetch request.
             version: API version of the request; not used.
         """
         session = self._sessions.get(request.session_id)

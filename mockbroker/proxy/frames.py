@@ -28,8 +28,8 @@ def no_skip(data: bytes, at: int) -> int:  # noqa: ARG001
     """Return ``at``, so that no frame is skipped. This is the default of the argument ``skip`` of FrameSplitter.
 
     Args:
-        data: Received bytes; not used.
-        at: Offset of a frame in ``data``.
+        data: received bytes; not used.
+        at: offset of a frame in ``data``.
     """
     return at
 
@@ -45,14 +45,14 @@ class FrameSplitter:
     """The splitter of a byte stream, one direction of a connection, into frames.
 
     Args:
-        head: Number of bytes of a frame, after its length prefix, that ``inspect`` needs at least.
-        inspect: Function that decides how to forward a frame. It gets the beginning of the frame and the frame's size.
+        head: number of bytes of a frame, after its length prefix, that ``inspect`` needs at least.
+        inspect: function that decides how to forward a frame. It gets the beginning of the frame and the frame's size.
             It returns PASS to forward the frame in pieces; COPY to forward it in pieces and call ``copied``; the
             frame's size to get the complete frame as a ``Whole``; or a number of bytes, if it needs this many bytes of
             the frame to decide.
-        copied: Function that gets each frame for which ``inspect`` has returned COPY, without its length prefix. It is
+        copied: function that gets each frame for which ``inspect`` has returned COPY, without its length prefix. It is
             called before the last piece of the frame is forwarded.
-        skip: Function that gets received bytes and the offset of a frame, and returns the offset of the next frame to
+        skip: function that gets received bytes and the offset of a frame, and returns the offset of the next frame to
             inspect. Frames before the returned offset are forwarded in pieces.
     """
 
@@ -142,9 +142,9 @@ class FrameSplitter:
         """Record that a part of the current frame, ``data[begin:end]``, is forwarded.
 
         Args:
-            data: Received bytes.
-            begin: Index of the first forwarded byte.
-            end: Index after the last forwarded byte; None for the end of ``data``.
+            data: received bytes.
+            begin: index of the first forwarded byte.
+            end: index after the last forwarded byte; None for the end of ``data``.
         """
         self._passing -= (len(data) if end is None else end) - begin
         if self._copy is not None:
@@ -158,8 +158,8 @@ class FrameSplitter:
         arrived.
 
         Args:
-            data: Received bytes.
-            at: Offset of the frame in ``data``.
+            data: received bytes.
+            at: offset of the frame in ``data``.
 
         Raises:
             RemoteProtocolError: The size is negative or above 100 MiB.
@@ -179,9 +179,9 @@ class FrameSplitter:
         If ``inspect`` cannot decide with the bytes that have arrived, return the number of bytes that it needs.
 
         Args:
-            data: Received bytes.
-            at: Offset of the frame in ``data``.
-            size: Size of the frame in bytes, with its length prefix.
+            data: received bytes.
+            at: offset of the frame in ``data``.
+            size: size of the frame in bytes, with its length prefix.
         """
         available = min(len(data) - at, size)
         needed = min(SIZE.size + self._head, size)

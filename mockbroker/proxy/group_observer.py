@@ -45,10 +45,10 @@ class GroupObserver(Observer):
     """The observer of the requests that group members send.
 
     Args:
-        broker: The observed state of the real cluster, whose groups are updated.
-        journal: The journal, to which the events of groups are added.
-        now: Function that returns the current time in seconds.
-        changed: Function that is called when the next deadline of a session may have changed.
+        broker: the observed state of the real cluster, whose groups are updated.
+        journal: the journal, to which the events of groups are added.
+        now: function that returns the current time in seconds.
+        changed: function that is called when the next deadline of a session may have changed.
     """
 
     def __init__(
@@ -360,8 +360,8 @@ class GroupObserver(Observer):
         """Return the group with an id; create it if it is unknown.
 
         Args:
-            group_id: Group id.
-            type_name: Type of the group, such as ``classic``. If a known group has a different type, it is changed to
+            group_id: group id.
+            type_name: type of the group, such as ``classic``. If a known group has a different type, it is changed to
                 this type and loses its members.
             is_known: True to leave a known group's type unchanged.
         """
@@ -443,8 +443,8 @@ def _subscription(protocol_type: str, metadata: bytes | None) -> list[str] | Non
     """Return the subscribed topics of a consumer in a classic group; None if they are unknown.
 
     Args:
-        protocol_type: Protocol type of the group; subscriptions of other types than ``consumer`` are unknown.
-        metadata: The encoded subscription in the JoinGroup; None if the JoinGroup has not been observed.
+        protocol_type: protocol type of the group; subscriptions of other types than ``consumer`` are unknown.
+        metadata: the encoded subscription in the JoinGroup; None if the JoinGroup has not been observed.
     """
     if protocol_type != CONSUMER_PROTOCOL or metadata is None:
         return None

@@ -47,20 +47,20 @@ class Channel:
     """A client connection of the proxy, with the request that the fault rules process.
 
     Attributes:
-        connection: The client's connection and the connection to the broker.
-        wake: Function that is called after an order was added or the request was finished.
-        cut: Function that closes the connection immediately; the argument is True for a TCP reset.
-        since_ms: Time at which the connection was accepted, in milliseconds since 1970.
-        requests: Number of requests that were observed on the connection.
-        client_id: The ``client.id`` of the last observed request.
-        orders: Actions that the relay must carry out, such as sending a response, in the order of execution.
-        ticket: Ticket of the request in progress; None if no request is in progress.
-        exchange: The request in progress with its response, as observers get it.
-        decoded: The request as the client has sent it.
-        response: The response frame of the broker, with its length prefix; None until it arrives.
-        body: The decoded response of the broker, in which the broker addresses are replaced with those of the proxy.
-        muted: Whether later requests must wait because of a fault rule.
-        pacing: Whether the proxy is sending a response slowly because of a fault rule.
+        connection: the client's connection and the connection to the broker.
+        wake: function that is called after an order was added or the request was finished.
+        cut: function that closes the connection immediately; the argument is True for a TCP reset.
+        since_ms: time at which the connection was accepted, in milliseconds since 1970.
+        requests: number of requests that were observed on the connection.
+        client_id: the ``client.id`` of the last observed request.
+        orders: actions that the relay must carry out, such as sending a response, in the order of execution.
+        ticket: ticket of the request in progress; None if no request is in progress.
+        exchange: the request in progress with its response, as observers get it.
+        decoded: the request as the client has sent it.
+        response: the response frame of the broker, with its length prefix; None until it arrives.
+        body: the decoded response of the broker, in which the broker addresses are replaced with those of the proxy.
+        muted: whether later requests must wait because of a fault rule.
+        pacing: whether the proxy is sending a response slowly because of a fault rule.
     """
 
     connection: Connection
@@ -88,17 +88,17 @@ class Interception:
     """The part of a proxy that applies fault rules to requests and responses.
 
     Args:
-        broker: The observed state of the real cluster.
-        clock: The clock that delays use.
-        listener: Listener name of all connections, for rules that match only one listener.
+        broker: the observed state of the real cluster.
+        clock: the clock that delays use.
+        listener: listener name of all connections, for rules that match only one listener.
 
     Attributes:
-        router: The router, which passes requests to the stage of the fault rules. Its handlers forward each request to
+        router: the router, which passes requests to the stage of the fault rules. Its handlers forward each request to
             the real broker.
-        stage: The stage that applies the fault rules.
-        channels: The open connections, by number.
-        clock: The clock that delays use.
-        rescheduled: Functions that are called when the next deadline may have changed.
+        stage: the stage that applies the fault rules.
+        channels: the open connections, by number.
+        clock: the clock that delays use.
+        rescheduled: functions that are called when the next deadline may have changed.
     """
 
     def __init__(self, broker: ObservedBroker, clock: BrokerTime, listener: str = "PLAINTEXT") -> None:
@@ -153,10 +153,10 @@ class Interception:
         """Add a connection, and return its channel.
 
         Args:
-            connection: The client's connection and the connection to the broker.
-            wake: Function that is called after an order was added or a request was finished.
-            cut: Function that closes the connection immediately; the argument is True for a TCP reset.
-            since_ms: Time at which the connection was accepted, in milliseconds since 1970.
+            connection: the client's connection and the connection to the broker.
+            wake: function that is called after an order was added or a request was finished.
+            cut: function that closes the connection immediately; the argument is True for a TCP reset.
+            since_ms: time at which the connection was accepted, in milliseconds since 1970.
         """
         channel = self.channels[connection.number] = Channel(connection, wake, cut, since_ms)
         return channel
@@ -199,9 +199,9 @@ class Interception:
         connection may be in flight.
 
         Args:
-            channel: The connection that the request came from.
-            exchange: The exchange that observers get for the request.
-            frame: The request, with its length prefix.
+            channel: the connection that the request came from.
+            exchange: the exchange that observers get for the request.
+            frame: the request, with its length prefix.
         """
         data = frame[PREFIX.size :]
         if exchange.observers:
@@ -237,8 +237,8 @@ class Interception:
         unchanged.
 
         Args:
-            channel: The connection that the request came from.
-            response: The response, in which broker addresses are replaced with those of the proxy.
+            channel: the connection that the request came from.
+            response: the response, in which broker addresses are replaced with those of the proxy.
         """
         ticket, exchange = channel.ticket, channel.exchange
         if ticket is None or exchange is None or response.exchange is not exchange or response.response is None:
@@ -387,8 +387,8 @@ def _body(frame: bytes, ticket: Ticket) -> bytes:
     """Return the body of a response frame.
 
     Args:
-        frame: The response, with its length prefix.
-        ticket: Identity of the request, with the API key and version of the response.
+        frame: the response, with its length prefix.
+        ticket: identity of the request, with the API key and version of the response.
     """
     header_version = response_header_version(APIS[ticket.api_key], ticket.version)
     return frame[decode_at(ResponseHeader, frame, PREFIX.size, header_version)[1] :]

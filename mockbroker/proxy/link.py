@@ -65,8 +65,8 @@ class Intercepted:
     """A request that must be passed to the fault rules.
 
     Attributes:
-        frame: The request, with its length prefix.
-        exchange: The exchange that observers get for the request.
+        frame: the request, with its length prefix.
+        exchange: the exchange that observers get for the request.
     """
 
     frame: bytes
@@ -94,12 +94,12 @@ class Link:
     pending request. A request whose response is forwarded unchanged is only counted, not stored.
 
     Args:
-        connection: The client's connection and the connection to the broker.
-        observers: The observers of the traffic.
-        intercepts: Function that returns whether requests of an API key and version are passed to the fault rules.
+        connection: the client's connection and the connection to the broker.
+        observers: the observers of the traffic.
+        intercepts: function that returns whether requests of an API key and version are passed to the fault rules.
 
     Attributes:
-        pending: Number of requests whose response has not arrived.
+        pending: number of requests whose response has not arrived.
     """
 
     def __init__(
@@ -134,8 +134,8 @@ class Link:
         rules.
 
         Args:
-            data: The received bytes.
-            at: Time at which the bytes were received.
+            data: the received bytes.
+            at: time at which the bytes were received.
 
         Raises:
             WireError: The size of a frame is not valid.
@@ -164,7 +164,7 @@ class Link:
         response.
 
         Args:
-            exchange: The exchange of the request.
+            exchange: the exchange of the request.
             is_intercepted: True if ``responses`` must yield the whole response as a Changeable, for the fault rules.
         """
         exchange.is_intercepted = is_intercepted
@@ -178,8 +178,8 @@ class Link:
         A response may be changed if it can contain addresses or its request was passed to the fault rules.
 
         Args:
-            data: The received bytes.
-            at: Time at which the bytes were received.
+            data: the received bytes.
+            at: time at which the bytes were received.
 
         Raises:
             WireError: The size of a frame is not valid, or a response belongs to no request.
@@ -210,8 +210,8 @@ class Link:
         """Return the offset of the next request that must be inspected, and count the requests before this offset.
 
         Args:
-            data: Bytes from the client.
-            at: Offset at which a request begins.
+            data: bytes from the client.
+            at: offset at which a request begins.
         """
         if not self._skips or self._expects_tokens:
             return at
@@ -230,8 +230,8 @@ class Link:
         """Return the offset of the next response that must be processed, and count the responses before this offset.
 
         Args:
-            data: Bytes from the broker.
-            at: Offset at which a response begins.
+            data: bytes from the broker.
+            at: offset at which a response begins.
         """
         last, read = len(data) - HEAD_OF_RESPONSE.size, HEAD_OF_RESPONSE.unpack_from
         arrived = self._arrived
@@ -337,7 +337,7 @@ def _acks(head: bytes, version: int) -> int | None:
     """Return the field ``acks`` of a Produce request.
 
     Args:
-        head: The beginning of the frame, with its length prefix.
+        head: the beginning of the frame, with its length prefix.
         version: API version of the request.
 
     Returns:

@@ -44,10 +44,10 @@ class Credentials:
     """Credentials with which the proxy logs in to the real cluster.
 
     Attributes:
-        mechanism: Name of the SASL mechanism, one of ``MECHANISMS``.
-        user: User name, for PLAIN and SCRAM.
-        password: Password, for PLAIN and SCRAM.
-        token_file: File with the token, for OAUTHBEARER. The proxy reads the file at each login, because tokens expire.
+        mechanism: name of the SASL mechanism, one of ``MECHANISMS``.
+        user: user name, for PLAIN and SCRAM.
+        password: password, for PLAIN and SCRAM.
+        token_file: file with the token, for OAUTHBEARER. The proxy reads the file at each login, because tokens expire.
     """
 
     mechanism: str
@@ -106,8 +106,8 @@ def login(credentials: Credentials, token: bytes = b"") -> Steps:
     generator's ``send``, also without its length prefix.
 
     Args:
-        credentials: The SASL mechanism, with the user and the password.
-        token: Token for OAUTHBEARER.
+        credentials: the SASL mechanism, with the user and the password.
+        token: token for OAUTHBEARER.
 
     Raises:
         LoginError: The broker rejects the login.

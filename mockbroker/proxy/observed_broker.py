@@ -27,7 +27,7 @@ class ObservedState(ClusterState):
     """The brokers and topics of the real cluster, learned from Metadata responses.
 
     Attributes:
-        real_cluster_id: Cluster id of the real cluster; "" before the first Metadata response.
+        real_cluster_id: cluster id of the real cluster; "" before the first Metadata response.
     """
 
     real_cluster_id = ""
@@ -45,13 +45,13 @@ class ObservedBroker(Broker):
     them.
 
     Args:
-        settings: Broker settings, of which only those for fault rules and for the control API are used.
-        new_uuid: Function that returns a new UUID.
-        wall_at_zero: Seconds since 1970 at time 0 of the proxy's clock.
+        settings: broker settings, of which only those for fault rules and for the control API are used.
+        new_uuid: function that returns a new UUID.
+        wall_at_zero: seconds since 1970 at time 0 of the proxy's clock.
 
     Attributes:
-        coordinators: Broker ids of the coordinators, by group id.
-        real: Addresses of the brokers in the real cluster, by node id.
+        coordinators: broker ids of the coordinators, by group id.
+        real: addresses of the brokers in the real cluster, by node id.
     """
 
     def __init__(
@@ -138,8 +138,8 @@ class ObservedBroker(Broker):
         """Replace the brokers of the model.
 
         Args:
-            own: The address of the proxy for each broker, by node id.
-            real: The address of each broker in the real cluster, by node id.
+            own: the address of the proxy for each broker, by node id.
+            real: the address of each broker in the real cluster, by node id.
         """
         self.real = dict(real)
         self.cluster.nodes = {node: Node(node, address.host, address.port) for node, address in sorted(own.items())}

@@ -40,19 +40,19 @@ class ObservedMember:
     """A member of an observed group, learned from its requests and the responses.
 
     Attributes:
-        member_id: Member id.
-        client_id: The ``client.id`` in the member's last request.
-        client_host: Address of the client, after a slash as Kafka writes it.
-        instance_id: The ``group.instance.id``; None for a dynamic member.
-        session_timeout: Session timeout in seconds.
-        subscription: Subscribed topics; None if unknown.
-        regex: Subscribed regular expression; None if the member subscribes to none.
-        encoded: Assignment of a member of a classic group, as the group leader encoded it; None before a SyncGroup.
-        assigned: Assigned partitions by topic id, for a member of a group that is not classic.
-        epoch: Member epoch; None in a classic group.
-        tasks: Tasks of a member of a streams group; None in other groups.
-        task_partitions: Partitions that the active tasks of a member of a streams group read, by topic.
-        process_id: Id of the process of a member of a streams group; None in other groups.
+        member_id: member id.
+        client_id: the ``client.id`` in the member's last request.
+        client_host: address of the client, after a slash as Kafka writes it.
+        instance_id: the ``group.instance.id``; None for a dynamic member.
+        session_timeout: session timeout in seconds.
+        subscription: subscribed topics; None if unknown.
+        regex: subscribed regular expression; None if the member subscribes to none.
+        encoded: assignment of a member of a classic group, as the group leader encoded it; None before a SyncGroup.
+        assigned: assigned partitions by topic id, for a member of a group that is not classic.
+        epoch: member epoch; None in a classic group.
+        tasks: tasks of a member of a streams group; None in other groups.
+        task_partitions: partitions that the active tasks of a member of a streams group read, by topic.
+        process_id: id of the process of a member of a streams group; None in other groups.
     """
 
     member_id: str
@@ -73,8 +73,8 @@ class ObservedMember:
         """Return the assigned partitions of this member by topic; None if they are unknown.
 
         Args:
-            group: The group of the member.
-            names: Topic names by topic id.
+            group: the group of the member.
+            names: topic names by topic id.
         """
         if group.type_name == CLASSIC:
             return None if self.encoded is None else decode_assignment(group.protocol_type, self.encoded)
@@ -88,12 +88,12 @@ class ObservedGroup(CoordinatedGroup):
     """A group of the real cluster, learned from the traffic of the proxy.
 
     Attributes:
-        state: State of a classic group.
-        generation: Generation of a classic group; for every other group type, the highest member epoch.
-        protocol: The selected assignment strategy or assignor; None before it is known.
-        leader: Member id of the leader of a classic group; "" if the group has no leader.
-        joined: Ids of the members whose JoinGroup of the current generation has got a response.
-        sources: Topics that the tasks of a streams group read, by subtopology id: source topics and repartition topics.
+        state: state of a classic group.
+        generation: generation of a classic group; for every other group type, the highest member epoch.
+        protocol: the selected assignment strategy or assignor; None before it is known.
+        leader: member id of the leader of a classic group; "" if the group has no leader.
+        joined: ids of the members whose JoinGroup of the current generation has got a response.
+        sources: topics that the tasks of a streams group read, by subtopology id: source topics and repartition topics.
             Empty until a member sends the topology.
     """
 
@@ -145,9 +145,9 @@ class ObservedGroup(CoordinatedGroup):
         If a classic group still has members, a rebalance begins. If it has none, the group becomes Empty.
 
         Args:
-            member_id: Id of the member.
-            event: Kind of the event, such as LEAVE.
-            reason: Reason for the journal.
+            member_id: id of the member.
+            event: kind of the event, such as LEAVE.
+            reason: reason for the journal.
         """
         member = self.members.pop(member_id, None)
         self.timers.forget(session_timer(member_id))
@@ -205,10 +205,10 @@ class ObservedType:
         """Return some members of a group as the control API shows them.
 
         Args:
-            group: The group whose members are described.
-            member_ids: Ids of the members; an id without a member is omitted.
-            topics: Topic names by topic id.
-            context: Data and functions shared by all groups.
+            group: the group whose members are described.
+            member_ids: ids of the members; an id without a member is omitted.
+            topics: topic names by topic id.
+            context: data and functions shared by all groups.
         """
         return [
             MemberDescription(
@@ -233,9 +233,9 @@ class ObservedType:
         journal.
 
         Args:
-            group: The group whose members are checked.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group whose members are checked.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         effects: list[Any] = []
         while timer := group.timers.pop_due(now):

@@ -44,8 +44,8 @@ class Moment:
     """A time, such as the time at which bytes were received.
 
     Attributes:
-        monotonic: Seconds of a clock that never goes back.
-        wall: Seconds since 1970.
+        monotonic: seconds of a clock that never goes back.
+        wall: seconds since 1970.
     """
 
     monotonic: float
@@ -60,12 +60,12 @@ class Connection:
     """A client's connection, together with the connection to the broker to which the client's requests are forwarded.
 
     Attributes:
-        number: Number of the connection, from 1 on. A number is not reused.
-        client: Address of the client.
-        node: Id of the broker. -1 for a connection to the bootstrap listener of the proxy, whose requests are forwarded
+        number: number of the connection, from 1 on. A number is not reused.
+        client: address of the client.
+        node: id of the broker. -1 for a connection to the bootstrap listener of the proxy, whose requests are forwarded
             to one of the addresses in ``--to``.
-        broker: Address of the broker in the real cluster.
-        own: Address of the proxy to which the client has connected.
+        broker: address of the broker in the real cluster.
+        own: address of the proxy to which the client has connected.
     """
 
     number: int
@@ -80,26 +80,26 @@ class Exchange:
     """A request with its response.
 
     Attributes:
-        connection: The connection on which the client sent the request.
+        connection: the connection on which the client sent the request.
         api_key: API key of the request.
         version: API version of the request; it may be unknown to kwire.
-        correlation_id: Correlation id of the request and of the response.
-        requested_at: Time at which the last byte of the request arrived.
-        request: The request as received from the client.
-        forwarded: The request as forwarded to the broker; the same object as ``request`` if nothing was changed. None
+        correlation_id: correlation id of the request and of the response.
+        requested_at: time at which the last byte of the request arrived.
+        request: the request as received from the client.
+        forwarded: the request as forwarded to the broker; the same object as ``request`` if nothing was changed. None
             if the request was not forwarded because of a fault rule.
-        answered_at: Time at which the last byte of the response arrived; None before the response.
-        answer: The response as received from the broker; None if a fault rule made the response.
-        response: The response as sent to the client; the same object as ``answer`` if nothing was changed. None if no
+        answered_at: time at which the last byte of the response arrived; None before the response.
+        answer: the response as received from the broker; None if a fault rule made the response.
+        response: the response as sent to the client; the same object as ``answer`` if nothing was changed. None if no
             response was sent.
-        decoded: The decoded response of the broker, in which the broker addresses are replaced with those of the proxy;
+        decoded: the decoded response of the broker, in which the broker addresses are replaced with those of the proxy;
             None if the response was not decoded.
-        fault: Name of the fault rule that was applied; "" for none.
-        observers: The observers that see the exchange.
-        byte_observers: The observers with ``gets_bytes`` that got the request through ``passed``, but get the response
+        fault: name of the fault rule that was applied; "" for none.
+        observers: the observers that see the exchange.
+        byte_observers: the observers with ``gets_bytes`` that got the request through ``passed``, but get the response
             through ``answered``, because the response may be changed.
-        is_collected: Whether the response is collected before it is forwarded, because it may contain secrets.
-        is_intercepted: Whether the response is passed to the fault rules.
+        is_collected: whether the response is collected before it is forwarded, because it may contain secrets.
+        is_intercepted: whether the response is passed to the fault rules.
     """
 
     connection: Connection
@@ -171,11 +171,11 @@ class Observer:
         the bytes are forwarded. The bytes of one frame may be divided among several calls.
 
         Args:
-            connection: The connection.
+            connection: the connection.
             to_broker: True for bytes from the client, False for bytes from the broker.
-            data: The bytes.
-            at: Time at which the bytes arrived.
-            ends_frame: Whether ``data`` ends with the last byte of a frame.
+            data: the bytes.
+            at: time at which the bytes arrived.
+            ends_frame: whether ``data`` ends with the last byte of a frame.
         """
 
     def closed(self, connection: Connection, at: Moment) -> None:
@@ -186,9 +186,9 @@ def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None
     """Store the frames of a complete request in its exchange, and report the request to the observers (``requested``).
 
     Args:
-        exchange: The exchange of the request.
-        request: The frame from the client, without length prefix.
-        forwarded: The frame for the broker, without length prefix; None if the broker gets no request.
+        exchange: the exchange of the request.
+        request: the frame from the client, without length prefix.
+        forwarded: the frame for the broker, without length prefix; None if the broker gets no request.
     """
     exchange.request, _ = redacted_request(request, exchange.api_key)
     if forwarded is request or forwarded is None:
@@ -203,9 +203,9 @@ def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | 
     """Store the frames of a complete response in its exchange, and report the response to the observers (``answered``).
 
     Args:
-        exchange: The exchange of the request.
-        answer: The frame from the broker, without length prefix; None if the broker sent no response.
-        response: The frame for the client, without length prefix; None if the client gets no response.
+        exchange: the exchange of the request.
+        answer: the frame from the broker, without length prefix; None if the broker sent no response.
+        response: the frame for the client, without length prefix; None if the client gets no response.
     """
     key, version = exchange.api_key, exchange.version
     exchange.answer = None if answer is None else redacted_response(answer, key, version)[0]

@@ -13,9 +13,9 @@ class Forward:
     """The order to send a request to the broker.
 
     Attributes:
-        data: The request, with its length prefix.
-        is_answered: Whether the broker sends a response to the request.
-        is_intercepted: Whether the response is passed to the fault rules.
+        data: the request, with its length prefix.
+        is_answered: whether the broker sends a response to the request.
+        is_intercepted: whether the response is passed to the fault rules.
     """
 
     data: bytes
@@ -28,8 +28,8 @@ class Send:
     """The order to send a response to the client.
 
     Attributes:
-        data: The response, with its length prefix.
-        pace: The pace of sending; None to send the whole response immediately.
+        data: the response, with its length prefix.
+        pace: the pace of sending; None to send the whole response immediately.
     """
 
     data: bytes
@@ -46,8 +46,8 @@ class End:
     """The order to close the client's connection.
 
     Attributes:
-        reason: Reason for the log; "" to log nothing.
-        reset: Whether the connection is closed by a TCP reset.
+        reason: reason for the log; "" to log nothing.
+        reset: whether the connection is closed by a TCP reset.
     """
 
     reason: str

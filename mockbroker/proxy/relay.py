@@ -37,22 +37,22 @@ class Proxy:
     """A proxy in front of a real cluster. Start its method ``run`` in a nursery.
 
     Args:
-        upstream: The addresses of the real cluster, with the options for connections to it.
-        host: Address to listen on.
-        port: Port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
-        advertised: Host that responses advertise; "" for ``host``.
-        observers: Observers of the traffic.
-        interception: The object that applies fault rules; None to apply no fault rules.
+        upstream: the addresses of the real cluster, with the options for connections to it.
+        host: address to listen on.
+        port: port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
+        advertised: host that responses advertise; "" for ``host``.
+        observers: observers of the traffic.
+        interception: the object that applies fault rules; None to apply no fault rules.
         tls: TLS context for the connections of clients; None for plain TCP.
-        open_files: Maximum number of files that this process may open; None for no maximum. It limits the number of
+        open_files: maximum number of files that this process may open; None for no maximum. It limits the number of
             connections, because each connection has two sockets.
 
     Attributes:
-        interception: The object that applies fault rules; None to apply no fault rules. Set it before ``run``.
-        own: The address that the proxy advertises for each broker, by node id.
-        observers: Observers of the traffic. Set them before ``run``.
-        brokers: The address that the real cluster advertises for each broker, by node id.
-        connections: Number of open client connections.
+        interception: the object that applies fault rules; None to apply no fault rules. Set it before ``run``.
+        own: the address that the proxy advertises for each broker, by node id.
+        observers: observers of the traffic. Set them before ``run``.
+        brokers: the address that the real cluster advertises for each broker, by node id.
+        connections: number of open client connections.
     """
 
     def __init__(
@@ -126,8 +126,8 @@ class Proxy:
         wait.
 
         Args:
-            node: Id of the broker to which requests are forwarded; -1 for the bootstrap listener.
-            sock: The listening socket.
+            node: id of the broker to which requests are forwarded; -1 for the bootstrap listener.
+            sock: the listening socket.
         """
         async with (
             trio.SocketListener(trio.socket.from_stdlib_socket(sock)) as listener,

@@ -20,8 +20,8 @@ class RequestObserver(Observer):
     The router of the fault rules itself logs the requests that are passed to the fault rules.
 
     Args:
-        interception: The object that applies fault rules. Its router has the request log.
-        now: Function that returns the time in seconds.
+        interception: the object that applies fault rules. Its router has the request log.
+        now: function that returns the time in seconds.
     """
 
     def __init__(self, interception: Interception, now: Callable[[], float]) -> None:

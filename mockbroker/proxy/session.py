@@ -47,11 +47,11 @@ class Session:
     """One proxied connection of a client, with its tasks.
 
     Args:
-        client: The stream to the client; ``encrypt`` replaces it by a TLS stream.
-        sock: The socket of the client.
-        interception: The object that applies fault rules; None to apply no fault rules.
-        connection: The client's connection, before the connection to the broker exists.
-        learn: Generator function that gets each decoded response that may contain addresses. It yields between parts of
+        client: the stream to the client; ``encrypt`` replaces it by a TLS stream.
+        sock: the socket of the client.
+        interception: the object that applies fault rules; None to apply no fault rules.
+        connection: the client's connection, before the connection to the broker exists.
+        learn: generator function that gets each decoded response that may contain addresses. It yields between parts of
             its work, and returns the address of the proxy for each broker, by node id.
     """
 
@@ -169,8 +169,8 @@ class Session:
         """Forward bytes in both directions until the client or the broker has closed the connection.
 
         Args:
-            link: The protocol side of the connection.
-            broker: The stream to the broker.
+            link: the protocol side of the connection.
+            broker: the stream to the broker.
         """
         self._link, self._broker = link, broker
         async with trio.open_nursery() as nursery:
@@ -192,8 +192,8 @@ class Session:
         """Forward bytes in one direction until the stream ends, sending or receiving fails, or a frame is not valid.
 
         Args:
-            receive: Function that returns the next bytes from the client or the broker; b"" at the end.
-            send: Function that processes the bytes and sends them on.
+            receive: function that returns the next bytes from the client or the broker; b"" at the end.
+            send: function that processes the bytes and sends them on.
         """
         with suppress(*GONE):
             try:

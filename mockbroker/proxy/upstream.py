@@ -31,9 +31,9 @@ class Upstream:
     """The real cluster, with the options by which the proxy connects to its brokers.
 
     Attributes:
-        bootstrap: Addresses of brokers; the first one that accepts a connection is used.
+        bootstrap: addresses of brokers; the first one that accepts a connection is used.
         tls: TLS context for connections to the brokers; None for plain TCP.
-        credentials: Credentials with which the proxy logs in. None if the proxy does not log in, so that clients
+        credentials: credentials with which the proxy logs in. None if the proxy does not log in, so that clients
             authenticate with the cluster themselves.
     """
 
@@ -45,7 +45,7 @@ class Upstream:
         """Connect to the first of some addresses that accepts a connection, and log in if there are credentials.
 
         Args:
-            addresses: Addresses of brokers, in the order in which they are tried.
+            addresses: addresses of brokers, in the order in which they are tried.
 
         Returns:
             The stream and the address that was used; None, after a logged warning, if no broker accepts a connection or
@@ -83,7 +83,7 @@ class Upstream:
         Return the stream and the address.
 
         Args:
-            addresses: Addresses of brokers, in the order in which they are tried.
+            addresses: addresses of brokers, in the order in which they are tried.
 
         Raises:
             UnreachableError: No broker accepts a connection, or a broker rejects the login.

@@ -24,10 +24,10 @@ class Limit:
     """The quota that applies to a client.
 
     Attributes:
-        key: Name of the quota, such as ``producer_byte_rate``.
-        value: The limit: bytes, partition mutations or connections per second, or percent of one thread's time,
+        key: name of the quota, such as ``producer_byte_rate``.
+        value: the limit: bytes, partition mutations or connections per second, or percent of one thread's time,
             depending on ``key``.
-        shared_by: The entity whose clients share the quota.
+        shared_by: the entity whose clients share the quota.
     """
 
     key: str
@@ -40,9 +40,9 @@ class ClientQuotas:
 
     Args:
         quotas: entity -> quota key -> limit; ``alter`` changes this dictionary.
-        windows: Number of time windows of a rate (``quota.window.num``).
-        window: Length of a window in seconds (``quota.window.size.seconds``).
-        burst_seconds: Time in seconds whose quota of partition mutations a client may use at once:
+        windows: number of time windows of a rate (``quota.window.num``).
+        window: length of a window in seconds (``quota.window.size.seconds``).
+        burst_seconds: time in seconds whose quota of partition mutations a client may use at once:
             ``controller.quota.window.num`` times ``controller.quota.window.size.seconds``.
 
     Attributes:
@@ -73,8 +73,8 @@ class ClientQuotas:
         """Set or remove quotas of an entity.
 
         Args:
-            entity: A user, a client id, both, or an address, whose quotas are changed.
-            changes: New limits by quota key; None removes the quota.
+            entity: a user, a client id, both, or an address, whose quotas are changed.
+            changes: new limits by quota key; None removes the quota.
             validate_only: True to check the changes without applying them.
 
         Raises: QuotaError if a change is not valid, or too many entities would have quotas. After an error, no quota
@@ -104,9 +104,9 @@ class ClientQuotas:
         """Return the quota that applies to a client; None if no quota applies.
 
         Args:
-            key: Name of the quota.
-            user: Name of the user, without ``User:``.
-            client_id: The ``client.id``.
+            key: name of the quota.
+            user: name of the user, without ``User:``.
+            client_id: the ``client.id``.
         """
         for entity, shared_by in candidates(user, client_id):
             value = self.quotas.get(entity, {}).get(key)
@@ -189,7 +189,7 @@ def matching(
 
     Args:
         quotas: entity -> quota key -> limit.
-        parts: The filter: entity type -> required name; None matches any name, including the default.
+        parts: the filter: entity type -> required name; None matches any name, including the default.
         strict: True to yield only entities whose entity types are all in ``parts``.
     """
     for entity, limits in quotas.items():

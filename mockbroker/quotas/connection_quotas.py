@@ -21,15 +21,15 @@ class ConnectionLimits:
     """The settings that limit connections.
 
     Attributes:
-        connections: Maximum number of connections of a broker.
-        per_ip: Maximum number of connections from one address.
-        overrides: Address -> maximum number of connections from this address, instead of ``per_ip``.
-        rate: Maximum number of new connections per second.
-        of_listeners: Listener name -> maximum number of connections, and maximum number of new connections per second.
-        protected: Name of the inter-broker listener. If there are other listeners, a connection to the inter-broker
+        connections: maximum number of connections of a broker.
+        per_ip: maximum number of connections from one address.
+        overrides: address -> maximum number of connections from this address, instead of ``per_ip``.
+        rate: maximum number of new connections per second.
+        of_listeners: listener name -> maximum number of connections, and maximum number of new connections per second.
+        protected: name of the inter-broker listener. If there are other listeners, a connection to the inter-broker
             listener is accepted even if the limit ``connections`` is reached.
-        windows: Number of time windows over which a rate is measured.
-        window: Length of a window in seconds.
+        windows: number of time windows over which a rate is measured.
+        window: length of a window in seconds.
     """
 
     connections: int = UNLIMITED
@@ -46,9 +46,9 @@ class ConnectionQuotas:
     """The connections of one broker, and the decisions about new connections.
 
     Args:
-        limits: The limits.
-        listeners: Names of the listeners of the broker.
-        ip_limit: Function that returns the quota ``connection_creation_rate`` of an address; None without a quota.
+        limits: the limits.
+        listeners: names of the listeners of the broker.
+        ip_limit: function that returns the quota ``connection_creation_rate`` of an address; None without a quota.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class ConnectionQuotas:
         """Count a new connection.
 
         Args:
-            listener: Name of the listener.
-            address: Address of the client, without port.
+            listener: name of the listener.
+            address: address of the client, without port.
         """
         self._total += 1
         self._by_listener[listener] += 1
@@ -82,8 +82,8 @@ class ConnectionQuotas:
         """Subtract a closed connection from the numbers of open connections.
 
         Args:
-            listener: Name of the listener.
-            address: Address of the client, without port.
+            listener: name of the listener.
+            address: address of the client, without port.
         """
         self._total -= 1
         self._by_listener[listener] -= 1
@@ -95,8 +95,8 @@ class ConnectionQuotas:
         """Count a new connection in the connection rates of the broker and of the listener; return the throttle time.
 
         Args:
-            listener: Name of the listener.
-            now: The broker's time in seconds.
+            listener: name of the listener.
+            now: the broker's time in seconds.
 
         Returns:
             The seconds for which the connection must wait; 0 if no rate is exceeded.
@@ -143,8 +143,8 @@ class ConnectionQuotas:
         A connection that exceeds the rate is closed after the delay, and is not counted in the rate.
 
         Args:
-            address: Address of the client, without port.
-            now: The broker's time in seconds.
+            address: address of the client, without port.
+            now: the broker's time in seconds.
 
         Returns:
             The seconds after which the connection must be closed; 0 if the connection does not exceed the rate.
@@ -168,9 +168,9 @@ class ConnectionQuotas:
         If the rate is not above the limit, the result is 0.
 
         Args:
-            rate: The rate.
-            limit: Maximum number of connections per second.
-            now: The broker's time in seconds.
+            rate: the rate.
+            limit: maximum number of connections per second.
+            now: the broker's time in seconds.
         """
         if limit >= UNLIMITED:
             return 0.0

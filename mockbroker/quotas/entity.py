@@ -29,9 +29,9 @@ class Entity(NamedTuple):
     It is a tuple because each request looks up the quotas of its client, and the hash of a tuple is fast.
 
     Attributes:
-        user: Name of the user, without ``User:``; DEFAULT for the default user.
-        client_id: The ``client.id``; DEFAULT for the default client id.
-        ip: Address of the client; DEFAULT for the default address. An entity with an address has neither user nor
+        user: name of the user, without ``User:``; DEFAULT for the default user.
+        client_id: the ``client.id``; DEFAULT for the default client id.
+        ip: address of the client; DEFAULT for the default address. An entity with an address has neither user nor
             client id.
     """
 
@@ -69,8 +69,8 @@ def candidates(user: str, client_id: str) -> Iterator[tuple[Entity, Entity]]:
     """Yield the entities whose quotas may apply to a client, the most specific first.
 
     Args:
-        user: Name of the user, without ``User:``.
-        client_id: The ``client.id``.
+        user: name of the user, without ``User:``.
+        client_id: the ``client.id``.
 
     Yields:
         The entity that has the quota, and the entity whose clients share the quota. They differ for a default entity,

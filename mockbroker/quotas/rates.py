@@ -15,8 +15,8 @@ class WindowedRate:
     is not overestimated. Source: Kafka's Rate and SampledStat.
 
     Args:
-        windows: Number of windows, the current one included.
-        size: Length of a window in seconds.
+        windows: number of windows, the current one included.
+        size: length of a window in seconds.
     """
 
     def __init__(self, windows: int, size: float) -> None:
@@ -43,9 +43,9 @@ class WindowedRate:
         The result is 0 if the rate is not above the limit.
 
         Args:
-            amount: The amount.
-            limit: Maximum amount per second.
-            now: Time in seconds.
+            amount: the amount.
+            limit: maximum amount per second.
+            now: time in seconds.
         """
         if now >= self._same_until:
             self._update_windows(now)
@@ -90,8 +90,8 @@ class WindowedRate:
         The result is 0 if the rate is not above the limit. Source: Kafka's QuotaUtils.throttleTime.
 
         Args:
-            limit: Maximum amount per second.
-            now: Time in seconds.
+            limit: maximum amount per second.
+            now: time in seconds.
         """
         rate = self.rate(now)
         return (rate - limit) / limit * self.window(now) if rate > limit else 0.0
@@ -110,8 +110,8 @@ class TokenBucket:
     The bucket is full at first. Source: Kafka's TokenBucket.
 
     Args:
-        rate: Tokens per second.
-        burst: Maximum number of tokens.
+        rate: tokens per second.
+        burst: maximum number of tokens.
     """
 
     def __init__(self, rate: float, burst: float) -> None:

@@ -29,12 +29,12 @@ class RecordingFiles:
     write fails, an error is logged, and the recording ends.
 
     Args:
-        path: Path of the first file; an existing file is replaced.
-        writer: Writer of the recording's format.
-        limits: Conditions under which the next file begins.
+        path: path of the first file; an existing file is replaced.
+        writer: writer of the recording's format.
+        limits: conditions under which the next file begins.
 
     Attributes:
-        recorder: The observer to pass to the proxy.
+        recorder: the observer to pass to the proxy.
 
     Raises: OSError if the file cannot be created.
     """
@@ -110,8 +110,8 @@ def _write_all(file: int, buffers: Sequence[bytes | memoryview]) -> None:
     """Write all bytes of some buffers to a file, with as few system calls as possible.
 
     Args:
-        file: Descriptor of the file.
-        buffers: The buffers in order.
+        file: descriptor of the file.
+        buffers: the buffers in order.
     """
     if not hasattr(os, "writev"):  # Windows
         buffers = [b"".join(buffers)]

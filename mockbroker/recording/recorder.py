@@ -18,10 +18,11 @@ class Opened:
     """A new connection.
 
     Attributes:
-        connection: Connection number.
-        client: Address of the client, ``host:port``.
-        broker: Address of the broker, ``host:port``.
-        time_us: Time of the event, in microseconds since 1970.
+        connection: connection number.
+        client: address of the client, ``host:port``.
+        broker: address of the proxy to which the client has connected, ``host:port``. It represents the broker in the
+            recording.
+        time_us: time of the event, in microseconds since 1970.
     """
 
     connection: int
@@ -35,10 +36,10 @@ class Frame:
     """A frame without its length prefix, as the client sent or received it.
 
     Attributes:
-        connection: Connection number.
+        connection: connection number.
         to_broker: True for a request.
-        frame: The bytes.
-        time_us: Time of the event, in microseconds since 1970.
+        frame: the bytes.
+        time_us: time of the event, in microseconds since 1970.
         api_key: API key of the request.
         version: API version of the request.
     """
@@ -93,13 +94,13 @@ class Recorder(Observer):
     If a frame would exceed the limit MAX_WAITING of the queue, the recording of its connection ends.
 
     Args:
-        arrived: Function that is called with False when an event is added to the empty queue, and with True when the
+        arrived: function that is called with False when an event is added to the empty queue, and with True when the
             queue exceeds MANY bytes.
         gets_bytes: True to queue frames that are forwarded unchanged as events of class Bytes, which costs less CPU
             time. False to queue every frame as an event of class Frame.
 
     Attributes:
-        dropped: Number of connections whose recording ended because the queue was full.
+        dropped: number of connections whose recording ended because the queue was full.
     """
 
     def __init__(self, arrived: Callable[[bool], object], *, gets_bytes: bool = False) -> None:
@@ -147,9 +148,9 @@ class Recorder(Observer):
         If the queue is full, end the recording of the connection and return False.
 
         Args:
-            connection: The connection.
-            size: Number of bytes.
-            at: Time at which the bytes arrived.
+            connection: the connection.
+            size: number of bytes.
+            at: time at which the bytes arrived.
         """
         if connection.number not in self._recorded:
             return False

@@ -18,9 +18,9 @@ class Limits:
     """The limits of one recording file. When a limit is reached, the recording continues in a new file.
 
     Attributes:
-        size: Size of a file in bytes. When a file has this size, the next frame is written to a new file. None for no
+        size: size of a file in bytes. When a file has this size, the next frame is written to a new file. None for no
             limit.
-        seconds: Time span of a file in seconds; None for no limit.
+        seconds: time span of a file in seconds; None for no limit.
     """
 
     size: int | None = None
@@ -32,9 +32,9 @@ class Part:
     """Bytes to append to a file.
 
     Attributes:
-        path: Path of the file.
+        path: path of the file.
         begins: True if the file is new.
-        data: The bytes, in one or more buffers.
+        data: the bytes, in one or more buffers.
     """
 
     path: Path
@@ -48,9 +48,9 @@ class Rotation:
     A connection may continue in the next file. A frame is never divided.
 
     Args:
-        path: Path of the first file.
-        writer: Writer of the recording's format.
-        limits: Conditions under which the next file begins.
+        path: path of the first file.
+        writer: writer of the recording's format.
+        limits: conditions under which the next file begins.
     """
 
     def __init__(self, path: Path, writer: RecordingWriter, limits: Limits) -> None:

@@ -31,12 +31,12 @@ class RecordingTopic:
 
     Args:
         servers: ``bootstrap.servers`` of the cluster with the topic.
-        topic: Name of the topic.
-        run: Text that distinguishes this recording from all other recordings in the topic. The key of each record
+        topic: name of the topic.
+        run: text that distinguishes this recording from all other recordings in the topic. The key of each record
             contains it.
 
     Attributes:
-        recorder: The observer to pass to the proxy.
+        recorder: the observer to pass to the proxy.
 
     Raises: ModuleNotFoundError if confluent-kafka is not installed.
     """
@@ -120,8 +120,8 @@ def headers_of(frame: Frame, connection: str, client: str, broker: str) -> Heade
     pairs of name and text.
 
     Args:
-        frame: The frame.
-        connection: Name of the connection.
+        frame: the frame.
+        connection: name of the connection.
         client: ``host:port`` of the client.
         broker: ``host:port`` of the broker.
     """

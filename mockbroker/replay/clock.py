@@ -17,7 +17,7 @@ class ReplayClock:
     """The clock of a replay. It measures the latencies of the recording, but not the maximum wait of a Fetch.
 
     Args:
-        wall: The current time in seconds since 1970.
+        wall: the current time in seconds since 1970.
         stopped: True to start with a stopped clock.
     """
 

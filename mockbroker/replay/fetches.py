@@ -27,9 +27,9 @@ class _Entry:
     """A recorded response for one partition.
 
     Attributes:
-        first: Offset that was fetched.
-        last: Last offset of the records; below ``first`` if there are none.
-        partition: The response for the partition.
+        first: offset that was fetched.
+        last: last offset of the records; below ``first`` if there are none.
+        partition: the response for the partition.
         is_used: True if the response has an error and was already sent to a live client. An error is sent only once.
     """
 
@@ -68,7 +68,7 @@ class Fetches:
         A recorded error in the response is marked as used, so that no later response contains it.
 
         Args:
-            request: The decoded Fetch.
+            request: the decoded Fetch.
             version: API version of the request.
         """
         topics = []
@@ -134,8 +134,8 @@ def _found(partition: _Partition, offset: int) -> Any:
     A returned error is marked as used.
 
     Args:
-        partition: The recorded responses for the partition.
-        offset: The fetch offset.
+        partition: the recorded responses for the partition.
+        offset: the fetch offset.
     """
     for entry in partition.entries:
         if entry.partition.error_code and entry.first == offset and not entry.is_used:

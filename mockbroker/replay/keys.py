@@ -71,7 +71,7 @@ def key_of(request: Any, version: int, *, loose: bool = False) -> Hashable:
     The key does not contain generated ids, such as member ids; the caller compares these separately.
 
     Args:
-        request: The decoded request.
+        request: the decoded request.
         version: API version of the request.
         loose: True to also ignore the fields in LOOSE.
     """
@@ -121,9 +121,9 @@ def difference(one: Any, two: Any, path: str = "") -> str | None:
     """Return the first difference between two requests in JSON form, as text; None if they are equal.
 
     Args:
-        one: Value in the live request.
-        two: Value in the recorded request.
-        path: Path of the values in the requests, such as ``topics[0].name``; "" for the whole request.
+        one: value in the live request.
+        two: value in the recorded request.
+        path: path of the values in the requests, such as ``topics[0].name``; "" for the whole request.
     """
     if isinstance(one, dict) and isinstance(two, dict):
         parts: list[tuple[str, Any, Any]] = [

@@ -24,9 +24,9 @@ class Answer:
     """The response to a live request.
 
     Attributes:
-        response: The decoded response, with the ids of the live client.
-        version: Version of the response.
-        latency: Seconds from the request to the response in the recording.
+        response: the decoded response, with the ids of the live client.
+        version: version of the response.
+        latency: seconds from the request to the response in the recording.
         waits: True if the latency is the maximum wait in the request. The method ``delay`` does not shorten such a
             latency.
     """
@@ -49,7 +49,7 @@ class Departure:
     """A departure from the recording: the result for a request that is not in the recording.
 
     Attributes:
-        reason: The difference from the recording, as text.
+        reason: the difference from the recording, as text.
     """
 
     reason: str
@@ -64,7 +64,7 @@ class Player:
     a recorded member, the heartbeat succeeds.
 
     Args:
-        script: The recording.
+        script: the recording.
     """
 
     def __init__(self, script: Script) -> None:
@@ -91,8 +91,8 @@ class Player:
 
         Args:
             version: API version of the request.
-            client_id: Client id in the header of the request.
-            request: The decoded request.
+            client_id: client id in the header of the request.
+            request: the decoded request.
         """
         api_key = request.__kafka__.api.key
         if api_key == ApiKey.FETCH:
@@ -154,10 +154,11 @@ class Player:
     def _reason(self, request: Any, version: int) -> str:
         """Return the reason why a request gets no response.
 
-        The reason is the first difference from the most similar recorded request.
+        The reason is one of these: the recording has no request of this API and version; the request was sent more
+        often than in the recording; the first difference from the most similar recorded request.
 
         Args:
-            request: The decoded request.
+            request: the decoded request.
             version: API version of the request.
         """
         api = request.__kafka__.api

@@ -17,7 +17,7 @@ def refusal(request: Any, version: int) -> Any | None:
     """Return a response with the error UNKNOWN_SERVER_ERROR; None if the response of the API has no error field.
 
     Args:
-        request: The decoded request.
+        request: the decoded request.
         version: API version of the request.
     """
     api_key = request.__kafka__.api.key

@@ -24,13 +24,13 @@ class Answered:
 
     Attributes:
         version: API version of the request.
-        response_version: Version of the response. It differs from ``version`` only for ApiVersions.
-        latency: Seconds from the request to the response.
+        response_version: version of the response. It differs from ``version`` only for ApiVersions.
+        latency: seconds from the request to the response.
         is_used: True if a live request was answered with this response.
         api_key: API key of the request.
-        client_id: Client id of the request; None if it is null.
-        request: The decoded request.
-        response: The decoded response.
+        client_id: client id of the request; None if it is null.
+        request: the decoded request.
+        response: the decoded response.
     """
 
     api_key: int
@@ -48,10 +48,11 @@ class Script:
     """The contents of a recording.
 
     Attributes:
-        calls: Requests with their responses, in the order of the requests.
-        nodes: Ids of the brokers.
-        topics: Number of partitions of each topic, by name.
-        left_out: Number of calls that are not in ``calls``, because they have no response or cannot be decoded.
+        calls: requests with their responses, in the order of the requests.
+        nodes: ids of the brokers.
+        topics: number of partitions of each topic, by name.
+        left_out: number of calls that are not in ``calls``, because they have no response or cannot be decoded. Calls
+            for which a replay needs no response are not counted.
     """
 
     calls: list[Answered] = field(default_factory=list)

@@ -58,8 +58,8 @@ class Options:
     """The options of a replay.
 
     Attributes:
-        otherwise: The handling of requests that are not in the recording.
-        speed: Factor by which latencies are shorter than in the recording; infinity to respond immediately.
+        otherwise: the handling of requests that are not in the recording.
+        speed: factor by which latencies are shorter than in the recording; infinity to respond immediately.
     """
 
     otherwise: Otherwise = Otherwise.ERROR
@@ -74,15 +74,15 @@ class Replay:
     """The brokers of a recording, which answer clients while ``running`` is active.
 
     Args:
-        script: The recording.
-        options: The options.
-        host: Address to listen on.
-        port: Port of the first broker. The next brokers listen on port + 1, port + 2, in the order of their ids. 0
+        script: the recording.
+        options: the options.
+        host: address to listen on.
+        port: port of the first broker. The next brokers listen on port + 1, port + 2, in the order of their ids. 0
             picks free ports.
-        advertised: Host in the addresses of brokers in responses.
+        advertised: host in the addresses of brokers in responses.
 
     Attributes:
-        journal: The journal, with an event for each request that is not in the recording.
+        journal: the journal, with an event for each request that is not in the recording.
 
     Raises: OSError if a port cannot be used.
     """
@@ -155,9 +155,9 @@ class Replay:
         """Return the response to a request; None if the request needs no response.
 
         Args:
-            node: Id of the broker.
-            connection: The connection.
-            frame: The request, without its length prefix.
+            node: id of the broker.
+            connection: the connection.
+            frame: the request, without its length prefix.
 
         Raises: WireError if the request cannot be decoded; Ended to close the connection.
         """
@@ -211,13 +211,16 @@ class Replay:
         self.journal.record(note, self._clock.now())
 
     async def _mocked(self, node: int, connection: _Connection, request: Request, frame: bytes) -> bytes | None:
-        """Return the response of the mock cluster, with the addresses of this replay.
+        """Return the response of the mock cluster, with the addresses of this replay; None if the request needs no
+        response.
+
+        The connection to the mock cluster is opened for the first such request of a client's connection.
 
         Args:
-            node: Id of the broker.
-            connection: The connection.
-            request: The decoded request.
-            frame: The request, without its length prefix.
+            node: id of the broker.
+            connection: the connection.
+            request: the decoded request.
+            frame: the request, without its length prefix.
         """
         if connection.mock is None:
             address = self._mocks[node]
@@ -236,7 +239,9 @@ class Replay:
 class _Connection:
     """A client's connection.
 
-    After the first request that is not in the recording, the object also contains a connection to the mock cluster.
+    Attributes:
+        client: the connection to the client.
+        mock: the connection to the mock cluster; None before the first request that is not in the recording.
     """
 
     client: trio.SocketStream

@@ -46,8 +46,8 @@ class Variables:
         """Return whether two ids are a pair, or can become a pair because none of them is in a pair yet.
 
         Args:
-            recorded: Id in the recording.
-            live: Id of the live client.
+            recorded: id in the recording.
+            live: id of the live client.
         """
         return self._live.get(recorded, live) == live and self._recorded.get(live, recorded) == recorded
 
@@ -55,8 +55,8 @@ class Variables:
         """Add a pair of ids.
 
         Args:
-            recorded: Id in the recording.
-            live: Id that the live client uses instead.
+            recorded: id in the recording.
+            live: id that the live client uses instead.
         """
         self._live[recorded], self._recorded[live] = live, recorded
 
@@ -65,7 +65,7 @@ def ids_in(message: Any, version: int) -> Iterator[str]:
     """Yield the ids in a request that the client may have generated, in the order of the fields.
 
     Args:
-        message: The decoded request.
+        message: the decoded request.
         version: API version of the request.
     """
     found: list[str] = []
@@ -83,9 +83,9 @@ def rewrite(message: Any, version: int, visit: Visit) -> None:
     """Replace the strings in a message; the message itself is changed.
 
     Args:
-        message: The decoded message.
-        version: Version of the message.
-        visit: Function that returns the new value, given the name and the value of a field.
+        message: the decoded message.
+        version: version of the message.
+        visit: function that returns the new value, given the name and the value of a field.
     """
     _rewrite(message, resolve(type(message), version), visit)
 

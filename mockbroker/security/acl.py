@@ -82,13 +82,13 @@ class Acl:
     """An ACL. The numbers are values of the enumerations in this module.
 
     Attributes:
-        resource_type: Type of the resource, a ResourceType.
+        resource_type: type of the resource, a ResourceType.
         pattern_type: LITERAL or PREFIXED.
-        name: Name of the resource with LITERAL, prefix of the name with PREFIXED. WILDCARD with LITERAL means every
+        name: name of the resource with LITERAL, prefix of the name with PREFIXED. WILDCARD with LITERAL means every
             name.
-        principal: The principal, such as ``User:alice``; WILDCARD_PRINCIPAL means every user.
-        host: Address of the client; WILDCARD means every address.
-        operation: The operation, an Operation; ALL means every operation.
+        principal: the principal, such as ``User:alice``; WILDCARD_PRINCIPAL means every user.
+        host: address of the client; WILDCARD means every address.
+        operation: the operation, an Operation; ALL means every operation.
         permission: ALLOW or DENY.
     """
 
@@ -107,14 +107,14 @@ class AclFilter:
     ACL.
 
     Attributes:
-        resource_type: Type of the resource, a ResourceType.
+        resource_type: type of the resource, a ResourceType.
         pattern_type: LITERAL or PREFIXED for ACLs with this pattern type and exactly ``name``; MATCH for all ACLs that
             apply to the resource ``name``.
-        name: Name of the resource. For PREFIXED, the prefix in the ACL.
-        principal: Principal in the ACL.
-        host: Host in the ACL.
-        operation: Operation in the ACL, an Operation.
-        permission: Permission in the ACL, ALLOW or DENY.
+        name: name of the resource. For PREFIXED, the prefix in the ACL.
+        principal: principal in the ACL.
+        host: host in the ACL.
+        operation: operation in the ACL, an Operation.
+        permission: permission in the ACL, ALLOW or DENY.
     """
 
     resource_type: int

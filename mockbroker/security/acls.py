@@ -16,7 +16,7 @@ class Acls:
     ACLs.
 
     Attributes:
-        version: Number that increases with every change of the ACLs.
+        version: number that increases with every call of ``add`` and ``remove``.
     """
 
     def __init__(self) -> None:
@@ -56,8 +56,8 @@ class Acls:
         """Yield the ACLs whose resource type and pattern match a resource.
 
         Args:
-            resource_type: Type of the resource, a ResourceType.
-            name: Name of the resource.
+            resource_type: type of the resource, a ResourceType.
+            name: name of the resource.
         """
         patterns = self._patterns
         for literal in (name, WILDCARD) if name != WILDCARD else (name,):

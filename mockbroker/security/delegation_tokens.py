@@ -38,14 +38,14 @@ class DelegationToken:
     """A delegation token. Times are milliseconds since 1970.
 
     Attributes:
-        token_id: Id of the token, which is the user name in a SCRAM exchange.
+        token_id: id of the token, which is the user name in a SCRAM exchange.
         hmac: HMAC of the token id with the secret key of the cluster.
-        owner: The principal of clients that authenticate with the token.
-        requester: The principal that created the token.
-        renewers: Principals that may renew the token, in addition to the owner.
-        issued_ms: Time of the creation.
-        expires_at_ms: Time at which the token expires, unless it is renewed.
-        max_ms: Time at which the token expires even if it was renewed.
+        owner: the principal of clients that authenticate with the token.
+        requester: the principal that created the token.
+        renewers: principals that may renew the token, in addition to the owner.
+        issued_ms: time of the creation.
+        expires_at_ms: time at which the token expires, unless it is renewed.
+        max_ms: time at which the token expires even if it was renewed.
     """
 
     token_id: str
@@ -84,7 +84,7 @@ class DelegationTokens:
     """The delegation tokens of a cluster, indexed by id and by HMAC.
 
     Attributes:
-        size: Number of tokens plus number of their renewers.
+        size: number of tokens plus number of their renewers.
     """
 
     def __init__(self) -> None:

@@ -12,8 +12,8 @@ class Identity:
     """The identity of a client.
 
     Attributes:
-        principal: The principal, such as ``User:alice``.
-        may_use_tokens: Whether the client may send requests about delegation tokens. False for a client that is not
+        principal: the principal, such as ``User:alice``.
+        may_use_tokens: whether the client may send requests about delegation tokens. False for a client that is not
             authenticated, or has authenticated with a delegation token.
     """
 

@@ -22,7 +22,7 @@ def parse_options(name: str, text: str) -> dict[str, str]:
 
     Args:
         name: Kafka's name of the setting, for error messages.
-        text: Value of the setting: the class of the login module, a control flag, options and a semicolon.
+        text: value of the setting: the class of the login module, a control flag, options and a semicolon.
 
     Raises:
         SettingsError: The value does not have this format.

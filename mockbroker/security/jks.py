@@ -25,9 +25,9 @@ class JksEntry:
     """An entry of a keystore.
 
     Attributes:
-        alias: Name of the entry.
-        protected_key: The encrypted private key; empty for an entry with only a certificate.
-        certificates: The certificates in DER, that of the key first.
+        alias: name of the entry.
+        protected_key: the encrypted private key; empty for an entry with only a certificate.
+        certificates: the certificates in DER, that of the key first.
     """
 
     alias: str
@@ -75,8 +75,8 @@ class _Reader:
     """A reader that returns the numbers, texts and byte strings of a keystore one after the other.
 
     Args:
-        content: The keystore.
-        at: Offset of the first byte to read.
+        content: the keystore.
+        at: offset of the first byte to read.
     """
 
     def __init__(self, content: bytes, at: int) -> None:

@@ -29,9 +29,9 @@ class KeystoreEntry:
     it.
 
     Attributes:
-        subject: Distinguished name of the subject of the first certificate, in Java's format.
-        names: Subject alternative names of the first certificate, in the order of the certificate.
-        alias: Name of the keystore entry with the key.
+        subject: distinguished name of the subject of the first certificate, in Java's format.
+        names: subject alternative names of the first certificate, in the order of the certificate.
+        alias: name of the keystore entry with the key.
     """
 
     subject: str

@@ -39,8 +39,8 @@ class KeystoreError(Exception):
 
     Args:
         reason: Kafka's message, without the name of the exception.
-        java: Name of the Java exception.
-        hint: What the user can do; "" if Kafka's message contains this.
+        java: name of the Java exception.
+        hint: what the user can do; "" if Kafka's message contains this.
     """
 
     def __init__(self, reason: str, java: str = INVALID, hint: str = "") -> None:
@@ -54,9 +54,9 @@ class Contents:
     """The content of a keystore or truststore.
 
     Attributes:
-        certificates: Certificates in PEM; in a keystore, the certificate of the key is first.
-        key: Private key in PEM, unencrypted; empty for a truststore.
-        alias: Name of the keystore entry with the key.
+        certificates: certificates in PEM; in a keystore, the certificate of the key is first.
+        key: private key in PEM, unencrypted; empty for a truststore.
+        alias: name of the keystore entry with the key.
     """
 
     certificates: tuple[bytes, ...]
@@ -73,7 +73,7 @@ def read_keystore(text: Text) -> Contents | None:
     """Read the keystore that the settings ``ssl.keystore.*`` specify; return None if they specify no keystore.
 
     Args:
-        text: Function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
+        text: function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
 
     Raises:
         KeystoreError: The settings contradict each other, or the keystore cannot be used.
@@ -114,7 +114,7 @@ def read_truststore(text: Text) -> Contents | None:
     """Read the truststore that the settings ``ssl.truststore.*`` specify; return None if they specify no truststore.
 
     Args:
-        text: Function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
+        text: function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
 
     Raises:
         KeystoreError: The settings contradict each other, or the truststore cannot be used.
@@ -147,7 +147,7 @@ def _place(text: Text, store: str) -> tuple[str | None, str | None, str | None]:
     set.
 
     Args:
-        text: Function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
+        text: function that returns the value of a setting ``ssl.*`` as text, or None if the setting is not set.
         store: ``keystore`` or ``truststore``.
     """
     path, password, kind = (text(f"ssl.{store}.{name}") for name in (LOCATION, PASSWORD, TYPE))
@@ -159,8 +159,8 @@ def _read(path: str, kind: str | None) -> tuple[bytes, str]:
     b"".
 
     Args:
-        path: Path of the file.
-        kind: The type in the settings, which is returned. None to choose the type from the content: PEM for PEM or
+        path: path of the file.
+        kind: the type in the settings, which is returned. None to choose the type from the content: PEM for PEM or
             empty content, JKS for all other content.
     """
     file = Path(path)
@@ -225,10 +225,10 @@ def _java_keystore(content: bytes, password: str, key_password: str | None, fail
     As in Java, the format is detected from the content. The configured type is not used.
 
     Args:
-        content: Bytes of the file.
-        password: Password of the keystore.
-        key_password: Password of the key; None if it is the password of the keystore.
-        failure: Error to raise if the content is neither JKS nor PKCS12, or if the password is wrong.
+        content: bytes of the file.
+        password: password of the keystore.
+        key_password: password of the key; None if it is the password of the keystore.
+        failure: error to raise if the content is neither JKS nor PKCS12, or if the password is wrong.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
 
@@ -272,9 +272,9 @@ def _java_truststore(content: bytes, password: str | None, failure: KeystoreErro
     """Return the content of a truststore in JKS or PKCS12.
 
     Args:
-        content: Bytes of the file.
-        password: Password of the truststore. None to read only unencrypted certificates, as Java does.
-        failure: Error to raise if the content is neither JKS nor PKCS12, or if the password is wrong.
+        content: bytes of the file.
+        password: password of the truststore. None to read only unencrypted certificates, as Java does.
+        failure: error to raise if the content is neither JKS nor PKCS12, or if the password is wrong.
     """
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives import serialization as form

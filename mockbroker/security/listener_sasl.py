@@ -16,10 +16,10 @@ class TokenRules:
     """The rules by which a listener checks unsecured OAUTHBEARER tokens.
 
     Attributes:
-        principal_claim: Name of the claim with the user's name.
-        scope_claim: Name of the claim with the scope.
-        required_scope: Elements that the scope must contain.
-        clock_skew_ms: Permitted difference between the clocks of the issuer and the broker, in milliseconds.
+        principal_claim: name of the claim with the user's name.
+        scope_claim: name of the claim with the scope.
+        required_scope: elements that the scope must contain.
+        clock_skew_ms: permitted difference between the clocks of the issuer and the broker, in milliseconds.
     """
 
     principal_claim: str = "sub"
@@ -35,7 +35,7 @@ class ListenerSasl:
     Attributes:
         mechanisms: SASL mechanisms of this listener, separated by commas; "" for the mechanisms in
             ``sasl.enabled.mechanisms``.
-        token_rules: The rules for OAUTHBEARER tokens.
+        token_rules: the rules for OAUTHBEARER tokens.
     """
 
     mechanisms: str = ""
@@ -46,8 +46,8 @@ def listener_sasl(settings: Settings, listener: str) -> ListenerSasl:
     """Return the SASL settings of a listener.
 
     Args:
-        settings: The static settings of the brokers.
-        listener: Name of the listener.
+        settings: the static settings of the brokers.
+        listener: name of the listener.
 
     Raises:
         SettingsError: A SASL setting of the listener is not valid.
@@ -96,8 +96,8 @@ def token_rules(name: str, options: Mapping[str, str]) -> TokenRules:
     """Return the rules by which a listener checks OAUTHBEARER tokens, from its JAAS configuration.
 
     Args:
-        name: Name of the JAAS setting that contains the options, for error messages.
-        options: The options of OAuthBearerLoginModule. Options that do not begin with ``unsecuredValidator`` configure
+        name: name of the JAAS setting that contains the options, for error messages.
+        options: the options of OAuthBearerLoginModule. Options that do not begin with ``unsecuredValidator`` configure
             clients, and are ignored.
 
     Raises:

@@ -48,9 +48,9 @@ class Rule:
     """A rule of ``ssl.principal.mapping.rules``.
 
     Attributes:
-        pattern: Regular expression that must match the whole distinguished name; None for DEFAULT, which maps every
+        pattern: regular expression that must match the whole distinguished name; None for DEFAULT, which maps every
             distinguished name to itself.
-        replacement: Name of the user, with references such as $1 to groups of the pattern.
+        replacement: name of the user, with references such as $1 to groups of the pattern.
         case: "L" to convert the result to lower case, "U" to upper case, "" to leave it unchanged.
     """
 
@@ -105,8 +105,8 @@ def principal_of(certificate: bytes, rules: tuple[Rule, ...]) -> str | None:
     """Return the principal of a client certificate, such as ``User:CN=client``; None if no rule matches its subject.
 
     Args:
-        certificate: The certificate in DER.
-        rules: The rules of ``ssl.principal.mapping.rules``; the first rule that matches is used.
+        certificate: the certificate in DER.
+        rules: the rules of ``ssl.principal.mapping.rules``; the first rule that matches is used.
     """
     name = distinguished_name(certificate)
     mapped = (rule.apply(name) for rule in rules)

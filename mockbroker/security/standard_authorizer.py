@@ -32,13 +32,13 @@ class StandardAuthorizer:
     """The authorizer of a cluster, with the rules of Kafka's StandardAuthorizer.
 
     Args:
-        acls: The ACLs of the cluster.
-        super_users: Principals that are allowed everything (``super.users``).
-        everyone_without_acl: Whether all clients may use a resource without a matching ACL
+        acls: the ACLs of the cluster.
+        super_users: principals that are allowed everything (``super.users``).
+        everyone_without_acl: whether all clients may use a resource without a matching ACL
             (``allow.everyone.if.no.acl.found``).
 
     Attributes:
-        decided: Number of cached decisions, about all clients.
+        decided: number of cached decisions, about all clients.
     """
 
     def __init__(self, acls: Acls, super_users: Iterable[str], *, everyone_without_acl: bool) -> None:
@@ -61,8 +61,8 @@ class StandardAuthorizer:
         """Return the permissions of a client, which are shared by all connections with the same principal and address.
 
         Args:
-            principal: The principal, such as ``User:alice``.
-            host: Address of the client, without port.
+            principal: the principal, such as ``User:alice``.
+            host: address of the client, without port.
         """
         access = self._access.get((principal, host))
         if access is None:
@@ -83,12 +83,12 @@ class Access:
     """The permissions of a principal at one address. Decisions are cached until the ACLs change.
 
     Args:
-        authorizer: The authorizer that decides.
-        principal: The principal, such as ``User:alice``.
-        host: Address of the client, without port.
+        authorizer: the authorizer that decides.
+        principal: the principal, such as ``User:alice``.
+        host: address of the client, without port.
 
     Attributes:
-        is_super_user: Whether the principal is in ``super.users`` and therefore allowed everything.
+        is_super_user: whether the principal is in ``super.users`` and therefore allowed everything.
     """
 
     __slots__ = ("_acls", "_authorizer", "_decisions", "_host", "_principal", "_version", "is_super_user")
@@ -104,9 +104,9 @@ class Access:
         """Return whether an operation on a resource is allowed.
 
         Args:
-            operation: The operation, an Operation.
-            resource_type: Type of the resource, a ResourceType.
-            name: Name of the resource.
+            operation: the operation, an Operation.
+            resource_type: type of the resource, a ResourceType.
+            name: name of the resource.
         """
         if self.is_super_user:
             return True
@@ -148,8 +148,8 @@ class Access:
         implied operations.
 
         Args:
-            operation: The operation, an Operation.
-            resource_type: Type of the resource, a ResourceType.
+            operation: the operation, an Operation.
+            resource_type: type of the resource, a ResourceType.
         """
         if self.allows(operation, resource_type, "hardcode"):  # as Kafka, for super users
             return True
@@ -167,9 +167,9 @@ class Access:
         """Return the allowed operations on a resource as bits, as in the field ``authorized_operations``.
 
         Args:
-            resource_type: Type of the resource, a ResourceType.
-            name: Name of the resource.
-            supported: The operations to check, as bits: bit n is the operation with Kafka's number n.
+            resource_type: type of the resource, a ResourceType.
+            name: name of the resource.
+            supported: the operations to check, as bits: bit n is the operation with Kafka's number n.
         """
         return sum(
             1 << operation
@@ -185,8 +185,8 @@ def _is_dominated(acl: Acl, denied: Collection[tuple[int, str]]) -> bool:
     """Return whether a single DENY pattern covers every resource name to which an ALLOW ACL applies.
 
     Args:
-        acl: The ACL, which allows an operation.
-        denied: Pattern type and name of each ACL that denies the same operation.
+        acl: the ACL, which allows an operation.
+        denied: pattern type and name of each ACL that denies the same operation.
     """
     if acl.pattern_type == PatternType.LITERAL:
         if acl.name == WILDCARD:

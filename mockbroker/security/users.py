@@ -36,10 +36,10 @@ class ScramCredential:
         """Create a credential from the salted password in an AlterUserScramCredentials request.
 
         Args:
-            mechanism: Name of the mechanism, such as ``SCRAM-SHA-256``.
-            salted_password: The password after salting and hashing (SaltedPassword of RFC 5802).
-            salt: The salt that the client has chosen.
-            iterations: Number of iterations of the hash function.
+            mechanism: name of the mechanism, such as ``SCRAM-SHA-256``.
+            salted_password: the password after salting and hashing (SaltedPassword of RFC 5802).
+            salt: the salt that the client has chosen.
+            iterations: number of iterations of the hash function.
         """
         name = SCRAM_HASHES[mechanism]
         client_key = hmac.digest(salted_password, b"Client Key", name)
@@ -54,9 +54,9 @@ class Users:
     """The users of a cluster.
 
     Attributes:
-        passwords: Configured passwords by user name.
+        passwords: configured passwords by user name.
         scram: SCRAM credentials by user name and mechanism, which AlterUserScramCredentials changes.
-        tokens: The delegation tokens of the cluster.
+        tokens: the delegation tokens of the cluster.
     """
 
     def __init__(self, passwords: Mapping[str, str] | None = None, scram: ScramCredentials | None = None) -> None:

@@ -35,14 +35,14 @@ class ClientInstance:
     """A client that pushes metrics.
 
     Attributes:
-        instance_id: Id of the client instance.
-        version: Version number of the subscriptions from which ``metrics`` and ``push_interval_ms`` were calculated.
-        metrics: Prefixes of the requested metrics, in Kafka's order.
-        push_interval_ms: Time between two pushes, in milliseconds.
-        last_get: Time of the last GetTelemetrySubscriptions that was accepted, in seconds.
-        last_push: Time of the last PushTelemetry that was accepted, in seconds.
-        last_error: Error of the last request that was not throttled.
-        terminating: Whether the client has announced its last push.
+        instance_id: id of the client instance.
+        version: version number of the subscriptions from which ``metrics`` and ``push_interval_ms`` were calculated.
+        metrics: prefixes of the requested metrics, in Kafka's order.
+        push_interval_ms: time between two pushes, in milliseconds.
+        last_get: time of the last GetTelemetrySubscriptions that was accepted, in seconds.
+        last_push: time of the last PushTelemetry that was accepted, in seconds.
+        last_error: error of the last request that was not throttled.
+        terminating: whether the client has announced its last push.
     """
 
     instance_id: UUID
@@ -56,7 +56,7 @@ class ClientInstance:
 
     @property
     def subscription_id(self) -> int:
-        """The id of the requested metrics and interval, a signed 32-bit number."""
+        """The id of the requested metrics and interval, a signed 32-bit number. It depends on the instance id too."""
         text = f"[{', '.join(self.metrics)}]{self.push_interval_ms}"
         return _int32(crc32c(text.encode("utf-8", "surrogateescape")) ^ uuid_hash(self.instance_id))
 
@@ -92,12 +92,12 @@ class ClientInstance:
 
 
 class ClientMetrics:
-    """The client instances of all brokers.
+    """The client instances of all brokers; at most the MAX_INSTANCES that were used last.
 
     Args:
-        subscriptions: Function that returns two values: subscription name -> configurations, and a version number that
+        subscriptions: function that returns two values: subscription name -> configurations, and a version number that
             increases with each change of a subscription.
-        new_uuid: Function that returns a new id of a client instance.
+        new_uuid: function that returns a new id of a client instance.
     """
 
     def __init__(
@@ -112,9 +112,9 @@ class ClientMetrics:
         """Store the name and version of the client software from an ApiVersions request.
 
         Args:
-            connection: Number of the connection.
-            name: Name of the client software.
-            version: Version of the client software.
+            connection: number of the connection.
+            name: name of the client software.
+            version: version of the client software.
         """
         self._software[connection] = name, version
         if len(self._software) > MAX_SOFTWARE:
@@ -129,13 +129,15 @@ class ClientMetrics:
     def get(
         self, node: int, instance_id: UUID, attributes: Mapping[str, str], now: float
     ) -> tuple[ClientInstance, ErrorCode]:
-        """Handle GetTelemetrySubscriptions: return the instance of the client, and an error or NONE.
+        """Handle GetTelemetrySubscriptions: return the instance of the client, and an error code.
+
+        The error is THROTTLING_QUOTA_EXCEEDED if the request comes too early, otherwise NONE.
 
         Args:
-            node: Id of the broker.
-            instance_id: Id of the client instance; zero to get a new one.
-            attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
-            now: The broker's time in seconds.
+            node: id of the broker.
+            instance_id: id of the client instance; zero to get a new one.
+            attributes: attributes of the client for the patterns of subscriptions, without the instance id.
+            now: the broker's time in seconds.
         """
         instance = self._instance(node, instance_id if instance_id != ZERO else self._new_uuid(), attributes)
         accepted = instance.accepts_get(now)
@@ -157,15 +159,15 @@ class ClientMetrics:
         """Validate a PushTelemetry, and return its error or NONE.
 
         Args:
-            node: Id of the broker.
-            instance_id: Id of the client instance.
-            attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
-            now: The broker's time in seconds.
-            subscription_id: Subscription id in the request. It must be equal to the client's current subscription id.
-            terminating: Whether the client sends no push after this one.
-            compression: Compression type of the metrics.
-            size: Size of the metrics in bytes, compressed.
-            max_size: Maximum size of the metrics in bytes.
+            node: id of the broker.
+            instance_id: id of the client instance.
+            attributes: attributes of the client for the patterns of subscriptions, without the instance id.
+            now: the broker's time in seconds.
+            subscription_id: subscription id in the request. It must be equal to the client's current subscription id.
+            terminating: whether the client sends no push after this one.
+            compression: compression type of the metrics.
+            size: size of the metrics in bytes, compressed.
+            max_size: maximum size of the metrics in bytes.
         """
         if instance_id in RESERVED:
             return ErrorCode.INVALID_REQUEST
@@ -187,9 +189,9 @@ class ClientMetrics:
         """Return a client instance. It is created on first use, and recreated after the subscriptions change.
 
         Args:
-            node: Id of the broker.
-            instance_id: Id of the client instance.
-            attributes: Attributes of the client for the patterns of subscriptions, without the instance id.
+            node: id of the broker.
+            instance_id: id of the client instance.
+            attributes: attributes of the client for the patterns of subscriptions, without the instance id.
         """
         subscriptions, version = self._subscriptions()
         instance = self._instances.get((node, instance_id))

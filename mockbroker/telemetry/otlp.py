@@ -28,7 +28,7 @@ def decode(data: bytes) -> Mapping[str, Any]:
     out.
 
     Args:
-        data: The decompressed metrics.
+        data: the decompressed metrics.
 
     Raises:
         ModuleNotFoundError: The package opentelemetry-proto is not installed.

@@ -42,8 +42,8 @@ class _Use:
     """A quota of bytes or of request time, and the measured use by all clients that share it.
 
     Attributes:
-        limit: Maximum per second: bytes, or percent of request time.
-        rate: The measured use per second.
+        limit: maximum per second: bytes, or percent of request time.
+        rate: the measured use per second.
     """
 
     limit: float
@@ -74,9 +74,9 @@ class _Mutations:
     """The partition mutations of a request, that is, the partitions that it creates or deletes.
 
     Attributes:
-        costs: Number of mutated partitions of each accepted topic, by topic name, or by topic id if the request has no
+        costs: number of mutated partitions of each accepted topic, by topic name, or by topic id if the request has no
             name.
-        refused: The errors of topics that exceed the quota, to be added to the response; None if no topic exceeds it.
+        refused: the errors of topics that exceed the quota, to be added to the response; None if no topic exceeds it.
     """
 
     costs: dict[Any, int] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class QuotaStage(Stage):
     """The stage that applies client quotas to requests. Source: Kafka's KafkaApis and ClientQuotaManager.
 
     Args:
-        router: The router, which calls the stage while the cluster has quotas.
+        router: the router, which calls the stage while the cluster has quotas.
     """
 
     # SaslAuthenticate: a token without a header has its key
@@ -152,10 +152,10 @@ class QuotaStage(Stage):
         The generator yields after a limited number of topics, so that other requests are handled in between.
 
         Args:
-            call: The request.
-            reply: The response to the accepted topics.
-            mutations: The partition mutations of the request.
-            refused: The errors of the rejected topics.
+            call: the request.
+            reply: the response to the accepted topics.
+            mutations: the partition mutations of the request.
+            refused: the errors of the rejected topics.
         """
         mutations.refused = None
         now = yield []
@@ -211,13 +211,14 @@ class QuotaStage(Stage):
         """Count a request in the quotas of its client, and throttle the client if it exceeds a quota.
 
         Args:
-            call: The request.
-            response: The response, or NoReply for a request without a response.
-            now: The broker's time in seconds.
+            call: the request.
+            response: the response, or NoReply for a request without a response.
+            now: the broker's time in seconds.
 
         Returns:
             The response. If the client exceeds a quota, the response has a throttle time, and the connection is muted
-            for this time. A throttled Fetch response has no records.
+            for this time. A throttled Fetch response has no records if the client has a quota of the bytes of Fetch
+            responses.
         """
         ticket, seconds, size = call.ticket, 0.0, 0
         limits = self._limits.get(ticket.connection)
@@ -282,12 +283,12 @@ class QuotaStage(Stage):
         a limited number of topics, so that other requests are handled in between.
 
         Args:
-            call: The request.
-            limit: The controller mutation quota.
-            now: The broker's time in seconds.
+            call: the request.
+            limit: the controller mutation quota.
+            now: the broker's time in seconds.
 
         Returns:
-            The request without the rejected topics; the effects that send the error response if all topics are
+            The request without the rejected topics, or the effects that send the error response if all topics are
             rejected.
         """
         key, bucket = ApiKey(call.ticket.api_key), self._router.broker.quotas.bucket(limit)
@@ -318,7 +319,7 @@ class QuotaStage(Stage):
 
         Args:
             key: API key of the request.
-            topic: The topic in the request.
+            topic: the topic in the request.
         """
         cluster, settings = self._router.broker.cluster, self._router.broker.settings
         if key == ApiKey.CREATE_TOPICS:
@@ -339,11 +340,11 @@ class QuotaStage(Stage):
         The tokens of topics whose creation or deletion failed are put back into the bucket.
 
         Args:
-            call: The request.
-            response: The response of the handler.
-            mutations: The partition mutations of the request.
-            limit: The quota; None if it was removed while the request was handled.
-            now: The broker's time in seconds.
+            call: the request.
+            response: the response of the handler.
+            mutations: the partition mutations of the request.
+            limit: the quota; None if it was removed while the request was handled.
+            now: the broker's time in seconds.
         """
         if limit is not None:
             bucket = self._router.broker.quotas.bucket(limit)
@@ -360,8 +361,8 @@ def _encoded(call: Call[Any], reply: Reply) -> tuple[Reply, int]:
     The copy is not encoded again when it is sent.
 
     Args:
-        call: The request.
-        reply: The response.
+        call: the request.
+        reply: the response.
     """
     encoded = {} if reply.encoded is None else reply.encoded
     if call.version not in encoded:

@@ -15,8 +15,8 @@ class Collection:
     """One collection of objects in the document of the live page, such as its groups.
 
     Attributes:
-        content: The objects by key.
-        patch: The merge patch of all changes since the last call of ``begin``.
+        content: the objects by key.
+        patch: the merge patch of all changes since the last call of ``begin``.
     """
 
     def __init__(self) -> None:
@@ -31,8 +31,8 @@ class Collection:
         """Add or replace an object, and add the difference to the merge patch.
 
         Args:
-            key: Key of the object.
-            value: The object in JSON form.
+            key: key of the object.
+            value: the object in JSON form.
         """
         if key not in self.content:
             self.content[key] = self.patch[key] = value
@@ -61,11 +61,11 @@ class Allotment:
     """A limit on the number of elements, such as members, that the page shows: for each object, and for all together.
 
     Args:
-        each: Maximum number for one object, such as a group.
-        in_all: Maximum number for all objects together.
+        each: maximum number for one object, such as a group.
+        in_all: maximum number for all objects together.
 
     Attributes:
-        left_out: Number of elements that the page does not show because of the limits.
+        left_out: number of elements that the page does not show because of the limits.
     """
 
     def __init__(self, each: int, in_all: int) -> None:

@@ -31,10 +31,10 @@ class StateDocument:
     """The document of the live page.
 
     Args:
-        control: The state of the control API, from which the document is made.
+        control: the state of the control API, from which the document is made.
 
     Attributes:
-        content: The document as of the last refresh.
+        content: the document as of the last refresh.
     """
 
     def __init__(self, control: Control) -> None:

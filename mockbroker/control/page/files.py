@@ -23,9 +23,9 @@ class PageFile:
     """A file of the live page.
 
     Attributes:
-        data: The content.
-        media: Content type.
-        etag: The entity tag, which changes with the content.
+        data: the content.
+        media: content type.
+        etag: the entity tag, which changes with the content.
     """
 
     data: bytes

@@ -122,9 +122,9 @@ class _Tables:
         """Return the HTML of a table, or of a paragraph if there are no rows.
 
         Args:
-            noun: Plural noun for the rows, such as ``groups``.
-            columns: Titles of the columns.
-            rows: Values of the rows.
+            noun: plural noun for the rows, such as ``groups``.
+            columns: titles of the columns.
+            rows: values of the rows.
         """
         shown, rest = list(islice(rows, max(min(ROWS, self._left), 0))), rows
         self._left -= len(shown)

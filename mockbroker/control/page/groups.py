@@ -38,9 +38,9 @@ class Groups(Collection):
         """Refresh the groups; yield between parts of the work, so that other tasks can run.
 
         Args:
-            changed_topics: Names of the topics whose offsets have changed. The lags of groups in these topics are
+            changed_topics: names of the topics whose offsets have changed. The lags of groups in these topics are
                 updated.
-            left_out: Dictionary in which the method sets the entries ``groups``, ``members`` and ``offsets``: how many
+            left_out: dictionary in which the method sets the entries ``groups``, ``members`` and ``offsets``: how many
                 of each the page does not show.
         """
         self.begin()
@@ -118,8 +118,8 @@ class Groups(Collection):
         """Update the lags in a group's entry of the document, although the group itself has not changed.
 
         Args:
-            group_id: Id of the group.
-            changed_topics: Names of the topics whose offsets have changed.
+            group_id: id of the group.
+            changed_topics: names of the topics whose offsets have changed.
         """
         offsets, topics = self.content[group_id]["offsets"], self._control.broker.cluster.topics
         for name in offsets.keys() & changed_topics:

@@ -17,9 +17,9 @@ def sparse(shape: Object, name: str, **replaced: Shape) -> Object:
     absent.
 
     Args:
-        shape: The shape of the object with all its keys.
-        name: The name of the new shape.
-        replaced: Key -> shape, for additional keys and for keys with a different shape.
+        shape: the shape of the object with all its keys.
+        name: the name of the new shape.
+        replaced: key -> shape, for additional keys and for keys with a different shape.
     """
     required = {key: each for key, each in shape.required.items() if not isinstance(each, Null)}
     nullable = {key: each.of for key, each in shape.required.items() if isinstance(each, Null)}

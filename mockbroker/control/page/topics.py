@@ -20,10 +20,10 @@ class Topics(Collection):
     refresh.
 
     Args:
-        control: The state of the control API.
+        control: the state of the control API.
 
     Attributes:
-        changed: Names of the topics that were changed or deleted. The reader of the set must clear it.
+        changed: names of the topics that were changed or deleted. The reader of the set must clear it.
     """
 
     def __init__(self, control: Control) -> None:

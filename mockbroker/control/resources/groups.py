@@ -173,9 +173,9 @@ def group_json(control: Control, group: CoordinatedGroup, names: _Names) -> Gene
     meanwhile may be missing in the result.
 
     Args:
-        control: The state of the control API.
-        group: The group.
-        names: Topic names by topic id.
+        control: the state of the control API.
+        group: the group.
+        names: topic names by topic id.
     """
     summary = summary_json(control, group)
     members, offsets = list[dict[str, Any]](), list[dict[str, Any]]()
@@ -194,10 +194,10 @@ def members_json(
     """Return some members of a group as JSON objects. Ids of members that have left the group are ignored.
 
     Args:
-        control: The state of the control API.
-        group: The group.
-        member_ids: Ids of the members.
-        names: Topic names by topic id.
+        control: the state of the control API.
+        group: the group.
+        member_ids: ids of the members.
+        names: topic names by topic id.
     """
     groups = control.broker.groups
     described = groups.types.of(group).describe_members(group, member_ids, names, groups.context)

@@ -85,8 +85,8 @@ class FrameLog(Response):
     """The response with a frame log, which ``kwire capture`` and ``kwire decode`` read.
 
     Args:
-        control: The state of the control API.
-        entries: Entries of the requests in the request log. Each gives a line for the request, and one for its
+        control: the state of the control API.
+        entries: entries of the requests in the request log. Each gives a line for the request, and one for its
             response.
     """
 
@@ -134,8 +134,8 @@ def without_secrets(frame: bytes, request: Ticket | None) -> tuple[bytes, bool]:
     """Return a copy of a frame in which secrets are replaced, and whether the frame contained a secret.
 
     Args:
-        frame: The frame, without its length prefix.
-        request: For a response frame, the entry of its request in the request log; None for a request frame.
+        frame: the frame, without its length prefix.
+        request: for a response frame, the entry of its request in the request log; None for a request frame.
     """
     if request is None:
         return redacted_request(frame, peek_request(frame)[0])
@@ -146,8 +146,8 @@ async def _explained(frame: bytes, request: Ticket | None) -> dict[str, Any]:
     """Return a frame as a JSON object, with an explanation of each field.
 
     Args:
-        frame: The frame, without its length prefix.
-        request: For a response frame, the entry of its request in the request log; None for a request frame.
+        frame: the frame, without its length prefix.
+        request: for a response frame, the entry of its request in the request log; None for a request frame.
     """
     clean, has_secrets = without_secrets(frame, request)
     return {

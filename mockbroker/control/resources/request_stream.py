@@ -39,9 +39,9 @@ class RequestStream(Stream):
     """The response that sends each request when it arrives, and again when its response is known.
 
     Args:
-        control: The state of the control API.
-        after: Id of the request before the first one to send.
-        matches: Function that returns whether the client wants a request.
+        control: the state of the control API.
+        after: id of the request before the first one to send.
+        matches: function that returns whether the client wants a request.
     """
 
     def __init__(self, control: Control, after: int, matches: Callable[[Ticket], bool]) -> None:

@@ -73,10 +73,10 @@ def request_json(control: Control, log: RequestLog, number: int, entry: Ticket) 
     """Return a logged request as a JSON object, with the decoded bodies of request and response.
 
     Args:
-        control: The state of the control API.
-        log: The request log.
-        number: Id of the request.
-        entry: Entry of the request in the log.
+        control: the state of the control API.
+        log: the request log.
+        number: id of the request.
+        entry: entry of the request in the log.
     """
     request = log.decode(entry)
     return {

@@ -160,9 +160,9 @@ def _record(form: Mapping[str, Any], path: str, problems: list[Problem]) -> Reco
     """Return the record that a JSON object describes. Invalid values are added to ``problems``.
 
     Args:
-        form: The JSON object.
-        path: Path of the object in the body, for problems.
-        problems: List to which problems are appended.
+        form: the JSON object.
+        path: path of the object in the body, for problems.
+        problems: list to which problems are appended.
     """
     headers = form.get("headers", [])
     if isinstance(headers, dict):

@@ -30,9 +30,9 @@ class Asker:
         """Send a request, and return the body of the response.
 
         Args:
-            request: Body of the request.
+            request: body of the request.
             version: API version.
-            kind: Class of the response body.
+            kind: class of the response body.
 
         Raises: OSError if no response arrives.
         """
@@ -60,7 +60,7 @@ async def open_asker(host: str, port: int) -> AsyncIterator[Asker]:
     Raises: OSError if the connection fails.
 
     Args:
-        host: Host name or IP address.
+        host: host name or IP address.
         port: TCP port.
     """
     async with await trio.open_tcp_stream(host, port) as stream:

@@ -246,8 +246,8 @@ class Bindings:
         """Return the number in this run to which a recorded number is bound, or the recorded number if it is not bound.
 
         Args:
-            name: Name of the field, such as ``producer_id``.
-            recorded: The number in the recording.
+            name: name of the field, such as ``producer_id``.
+            recorded: the number in the recording.
         """
         return self._numbers.get((NUMBERED[name], recorded), recorded)
 

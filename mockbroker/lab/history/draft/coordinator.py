@@ -390,7 +390,7 @@ class Coordinator:
         Events that occur while responses are pending are handled after the last response.
 
         Args:
-            now: Virtual time in seconds.
+            now: virtual time in seconds.
         """
         actions: Actions = []
         while self._outbox:
