@@ -184,6 +184,8 @@ def struct(message: type, version: int) -> Any:
     """Return a ``construct.Construct`` for one version of a message.
 
     Its method ``parse`` returns an instance of the message class, and its method ``build`` encodes such an instance.
+
+    Raises: SchemaError if the message does not have this version.
     """
     return implementation("reference").struct(message, version)
 

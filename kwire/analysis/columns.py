@@ -161,7 +161,7 @@ def arrow_schema(table: Table) -> Any:
 
 def printable(value: Any) -> Any:
     r"""Return a value in which text can be encoded as UTF-8: each byte that is not UTF-8 is an escape such as
-    ``\\udc80``.
+    ``\udc80``.
 
     A list is converted element by element. A value that is neither text nor a list is returned unchanged.
     """

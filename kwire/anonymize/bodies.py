@@ -49,7 +49,7 @@ class Bodies:
         keep_topics: True to keep the names and ids of topics.
 
     Attributes:
-        dropped: number of record batches that could not be decoded and were left out, by reason.
+        dropped: number of record batches that were left out, by reason.
     """
 
     def __init__(self, names: Pseudonyms, *, keep_topics: bool = False) -> None:

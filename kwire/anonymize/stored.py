@@ -93,7 +93,7 @@ class Stored:
         The result is None if the bytes are not valid, or if bytes follow the message.
 
         Args:
-            name: Kafka's name of the message.
+            name: name of the message, a key of ``BLOBS``.
             data: bytes that are stored: version or record type, then the message.
             context: protocol type and assignor of the group.
         """

@@ -153,7 +153,7 @@ def content(state: LiveState, name: str) -> dict[str, Any]:
 
 
 def _serve(state: LiveState, lock: threading.Lock, port: int) -> ThreadingHTTPServer:
-    """Serve metrics over HTTP on the loopback address, in a thread, until the process ends.
+    """Start to serve metrics over HTTP on the loopback address, in a thread, and return the server.
 
     Args:
         state: live state of all groups.

@@ -141,7 +141,8 @@ def encode(value: Any, version: int) -> bytes:
 def encode_in_slices(value: Any, version: int, size: int) -> Generator[None, None, bytes]:
     """Encode a message; yield after every ``size`` array elements, so that the caller can do other work.
 
-    The generator finally returns the encoded bytes. Raises: one of REFUSALS, without error context.
+    The generator finally returns the encoded bytes. Raises: one of REFUSALS, without error context. It also raises
+    UnicodeEncodeError or IndexError for some texts that ``encode`` accepts (see ``WriterOptions.careful``).
     """
     write = writer_of(value.__class__, version, WriterOptions(sliced=True))
     encoded: bytes = yield from write(value, size)

@@ -146,8 +146,8 @@ def rough_error(message: type, version: int, size: int, refusal: BaseException) 
 def table(node: Node) -> tuple[Any, ...]:
     """Return a layout as a table for the package kwire-native.
 
-    The table consists of nested tuples of classes, numbers and flags. The first element of each tuple is the kind of
-    the layout node.
+    The table consists of nested tuples. The tuple of a layout node begins with its kind: ``text``, ``bytes``,
+    ``array``, ``maybe``, ``struct``, or the wire type of a Fixed.
     """
     match node:
         case Fixed(wire):

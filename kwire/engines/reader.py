@@ -34,9 +34,9 @@ def reader_source(title: str, layout: Record, options: ReaderOptions) -> tuple[s
     """Return the Python source of a reader, and the global names that the source needs besides those of ``runtime``.
 
     Args:
-        title: name and version of the message, for the name of the function.
+        title: name and version of the message, for the comment in the first line.
         layout: layout of the version.
-        options: options of the reader, which decide what the source checks.
+        options: options of the reader.
     """
     names = Names()
     functions: list[Lines] = []

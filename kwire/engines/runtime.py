@@ -31,7 +31,8 @@ class Refused(ValueError):
 class NativeRefused(Refused):
     """The exception of a native reader or writer for invalid bytes or values.
 
-    Its arguments are the kind of the refusal (see ``native.rough_error``), and the offset at which the reader stopped.
+    Its arguments are the kind of the error (INVALID, TRUNCATED or TOO_HEAVY in ``native``), and the offset at which the
+    reader stopped.
     """
 
 
@@ -268,7 +269,7 @@ def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: Collection
 
     Args:
         known: encoded values of the declared fields that differ from their default, by tag.
-        unknown: bytes of undeclared fields by tag; None for an empty mapping.
+        unknown: bytes of undeclared fields by tag; None if there are no undeclared fields.
         every_known: tags of all declared fields.
     """
     fields = dict(known)

@@ -27,9 +27,9 @@ def writer_source(title: str, layout: Record, options: WriterOptions) -> tuple[s
     """Return the Python source of a writer, and the global names that the source needs besides those of ``runtime``.
 
     Args:
-        title: name and version of the message, for the name of the function.
+        title: name and version of the message, for the comment in the first line.
         layout: layout of the version.
-        options: options of the writer, which decide which texts the source accepts.
+        options: options of the writer.
     """
     names = Names()
     functions: list[Lines] = []

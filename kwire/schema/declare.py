@@ -60,6 +60,8 @@ def data(*, versions: str, flexible: str) -> Callable[[type[T]], type[T]]:
     Args:
         versions: versions of the message, such as ``"0-3"``.
         flexible: versions with compact lengths and tagged fields, such as ``"2+"`` or ``"none"``.
+
+    Raises: SchemaError if an argument is not a version range, or if a field breaks a rule.
     """
     return lambda cls: _declare(cls, Versions.parse(versions), Versions.parse(flexible))
 

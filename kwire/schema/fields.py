@@ -100,7 +100,7 @@ class Field:
         versions: versions that have the field.
         null: versions in which the field may be null.
         tag: tag number of a field in the tagged section; None for a field outside the tagged section.
-        default: value in versions that lack the field; UNSET for the default of the kind.
+        default: default value, which the field also has in versions that lack it; UNSET for the default of the kind.
         ignorable: True if encoding drops a value that the version cannot carry, False if encoding raises EncodeError.
         flexible: versions in which the length is compact; None for the flexible versions of the message.
         entity: Kafka's name for the kind of object that the value identifies, such as ``groupId``; "" for none.
@@ -171,9 +171,9 @@ def _primitive(kind: str) -> Callable[..., Any]:
 
     declare.__name__ = declare.__qualname__ = kind
     declare.__doc__ = (
-        f"A field of wire kind ``{kind}``.\n\n"
-        "``versions``: versions that have it (default: all of the message). Options: ``null`` (True, or a version\n"
-        "range), ``tag``, ``default``, ``ignorable``, ``entity`` (Kafka's name for what the value identifies)."
+        f"Declare a field of wire kind ``{kind}``.\n\n"
+        "``versions``: versions that have the field (default: all versions of the message). Options: ``null`` (True,\n"
+        "or a version range), ``tag``, ``default``, ``ignorable``, ``flexible``, ``entity``: see ``Field``."
     )
     return declare
 
@@ -198,7 +198,7 @@ def Array(of: Any, versions: str | None = None, **options: Any) -> Any:
     Args:
         of: type of the elements: a struct class, or a field kind such as ``Int32``.
         versions: versions that have the field, such as ``"1+"``; None for all versions of the message.
-        options: options that all functions of this module have, such as ``Int32``: null, tag, default, ignorable.
+        options: further options of a field, the same as for ``Int32``: null, tag, default, ignorable, flexible, entity.
     """
     element = Field("struct", struct=of) if isinstance(of, type) else of()
     return _field("array", versions, of=element, **options)
@@ -210,6 +210,6 @@ def Nested(struct: type, versions: str | None = None, **options: Any) -> Any:
     Args:
         struct: class of the struct.
         versions: versions that have the field, such as ``"1+"``; None for all versions of the message.
-        options: options that all functions of this module have, such as ``Int32``: null, tag, default, ignorable.
+        options: further options of a field, the same as for ``Int32``: null, tag, default, ignorable, flexible, entity.
     """
     return _field("struct", versions, struct=struct, **options)

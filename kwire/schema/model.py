@@ -34,8 +34,9 @@ class Api:
 
     Attributes:
         key: API key.
-        versions: versions of the request and the response.
-        flexible: versions with compact lengths and tagged fields.
+        versions: versions of the request and the response; as an argument a text, such as ``"0-9"``.
+        flexible: versions with compact lengths and tagged fields; as an argument a text, such as ``"6+"`` or
+            ``"none"``.
         request: class of the request, which the decorator ``request`` sets.
         response: class of the response, which the decorator ``response`` sets.
         name: Kafka's name of the API, such as ``JoinGroup``: without "Request" or "Response".

@@ -79,7 +79,8 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def groups(tables: Tables) -> Iterator[dict[str, Any]]:
-    """Yield each group as a JSON object: members, rebalances with assignments before and after, commits, errors.
+    """Yield each group as a JSON object: members, rebalances with assignments before and after, restarts, commits,
+    shared records, errors, findings and violations.
 
     With the tables of a replay (``--what-if``), the object also has the key ``what_if``.
 
@@ -263,7 +264,7 @@ def _stops_of_members(stops: Mapping[str, float | None], members: Iterable[str] 
     Static members that returned after the rebalance are left out.
 
     Args:
-        stops: stop-the-world times in milliseconds by member id; None for a member that did not stop reading.
+        stops: stop-the-world times in milliseconds by member id; None for a member without such a time.
         members: ids of the members after the rebalance; None for all members.
     """
     there = None if members is None else set(members)

@@ -17,7 +17,7 @@ MOST_MOVED = 12  # partitions of one such pair
 
 
 def section(own: Tables, title: str, place: int, called: dict[str, str], *, is_open: bool) -> Iterator[str]:
-    """Yield the HTML of a group: swim lanes, rebalances, members, commits, violations.
+    """Yield the HTML of a group: swim lanes, rebalances, restarts, members, commits, violations.
 
     Args:
         own: rows of the group by table name.

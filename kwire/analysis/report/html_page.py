@@ -48,14 +48,19 @@ def save(path: Path, tables: Tables, title: str) -> None:
 
     Args:
         path: file to write.
-        tables: rows by table name.
+        tables: rows by table name; the tables in NEEDED are required.
         title: title of the page.
     """
     path.write_text(page(tables, title), "utf-8", "backslashreplace")
 
 
 def page(tables: Tables, title: str) -> str:
-    """Return the tables of a capture as one HTML page. ``title``: title of the page."""
+    """Return the tables of a capture as one HTML page.
+
+    Args:
+        tables: rows by table name; the tables in NEEDED are required.
+        title: title of the page.
+    """
     body = "\n".join(part for part in _body(tables, title) if part)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'

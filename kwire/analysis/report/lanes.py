@@ -190,7 +190,8 @@ def _commits(rows: Iterable[Row], partitions: list[str], begin: int) -> tuple[di
 
     A commit is its time since ``begin`` in units of 0.1 ms, and the lag (-1 if unknown). The key is the partition name.
     If there are more than MOST_POINTS commits, two kinds of commits remain for each partition: every nth commit, where
-    n is the smallest sufficient number, and the commit with the largest lag.
+    n is the smallest sufficient number, and the commit with the largest lag. Commits to partitions after the first
+    MOST_LANES are not returned, and the number does not include them.
 
     Args:
         rows: rows of ``offset_commits``.

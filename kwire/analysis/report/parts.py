@@ -46,7 +46,7 @@ def table(kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str =
 
 
 def cell(value: Cell) -> str:
-    """Return a table cell; numbers are aligned to the right."""
+    """Return a table cell. Numbers are aligned to the right; the cell is empty for None."""
     if value is None:
         return "<td></td>"
     if isinstance(value, Html):

@@ -25,7 +25,7 @@ def families(clients: Iterable[Row]) -> dict[str | None, str]:
 
 
 def errors(rows: Sequence[Row], family: Mapping[str | None, str]) -> str:
-    """Return two HTML tables of errors: one by client library, API and code, and one by group, topic and partition.
+    """Return two HTML tables of errors: one with sums by client library, API and code, and one with all rows.
 
     Args:
         rows: rows of ``errors``.
