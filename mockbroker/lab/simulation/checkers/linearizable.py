@@ -12,7 +12,7 @@ from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
 from mockbroker.lab.simulation.history import OffsetOperation, Place, Result
 
 MOST_STATES = 5_000  # a register with more possible states is not checked further
-State = tuple[int, frozenset[int]]  # offset, and the pending operations that have taken effect
+State = tuple[int, int]  # offset, and a mask: bit n is set if the pending operation n has taken effect
 Interval = tuple[float, float]
 
 
@@ -76,11 +76,17 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
 
     ``operations``: all operations on one register, such as the committed offset of a group and partition.
     """
+    found = {operation.offset for operation in operations if not operation.write}
+    # A commit that may have had no effect, and whose offset no lookup has returned, explains no result.
+    everything, operations = (
+        operations,
+        [each for each in operations if not each.write or each.offset in found or _interval(each)[1] < inf],
+    )
     intervals = list(map(_interval, operations))
     events = [(start, 0, number) for number, (start, _) in enumerate(intervals)]
     events += [(end, 1, number) for number, (_, end) in enumerate(intervals) if end < inf]
     pending: set[int] = set()
-    states: set[State] = {(-1, frozenset())}
+    states: set[State] = {(-1, 0)}
     for _, is_end, number in sorted(events):
         if not is_end:
             pending.add(number)
@@ -88,34 +94,45 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
         reached = _reach(states, pending, operations)
         if reached is None:
             return None
-        if not _is_optional(operations[number], operations):
-            reached = {state for state in reached if number in state[1]}
+        bit = 1 << number
+        if not _is_optional(operations[number], everything):
+            reached = {state for state in reached if state[1] & bit}
         if not reached:
             return operations[number]
         pending.discard(number)
-        states = {(offset, taken - {number}) for offset, taken in reached}
+        states = {(offset, taken & ~bit) for offset, taken in reached}
     return None
 
 
 def _reach(states: set[State], pending: set[int], operations: list[OffsetOperation]) -> set[State] | None:
-    """Return all states that are possible after pending operations take effect, or None if there are more than
+    """Return the states that are possible after pending operations take effect, or None if there are more than
     MOST_STATES.
 
+    A pending lookup whose result is the committed offset takes effect at once in every state: because it changes
+    nothing, a state without it permits no other continuation.
+
     Args:
-        states: possible states before, as (committed offset, numbers of the operations that took effect).
+        states: possible states before, as (committed offset, mask of the operations that took effect).
         pending: numbers of the operations in flight, as indexes of ``operations``.
         operations: all operations on one group and partition.
     """
-    reached, todo = set(states), list(states)
+    commits: list[tuple[int, int]] = []  # bit and offset
+    lookups: dict[int, int] = {}  # offset to the bits of the lookups with this result
+    for number in pending:
+        operation = operations[number]
+        if operation.write:
+            commits.append((1 << number, operation.offset))
+        else:
+            lookups[operation.offset] = lookups.get(operation.offset, 0) | 1 << number
+    steps = [(bit, offset, bit | lookups.get(offset, 0)) for bit, offset in commits]
+    todo = [(offset, taken | lookups.get(offset, 0)) for offset, taken in states]
+    reached = set(todo)
     while todo:
-        offset, taken = todo.pop()
-        for number in pending - taken:
-            operation = operations[number]
-            if operation.write or operation.offset == offset:
-                state = operation.offset, taken | {number}
-                if state not in reached:
-                    reached.add(state)
-                    todo.append(state)
+        _, taken = todo.pop()
+        for bit, offset, added in steps:
+            if not taken & bit and (state := (offset, taken | added)) not in reached:
+                reached.add(state)
+                todo.append(state)
         if len(reached) > MOST_STATES:
             return None
     return reached
