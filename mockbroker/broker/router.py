@@ -495,7 +495,9 @@ class Router:
                 ticket = effect.ticket
                 adapt = self.handlers[ticket.api_key].adapt_response
                 if adapt is not None:
-                    effect = Reply(ticket, adapt(effect.response, ticket.version), None, effect.delivery)
+                    adapted = adapt(effect.response, ticket.version)
+                    if adapted is not effect.response or effect.encoded is not None:
+                        effect = Reply(ticket, adapted, None, effect.delivery)
                 delivery = effect.delivery
                 altered = delivery is not None and delivery.alter is not None
                 outcomes.append(self._encoding(effect) if altered else effect)

@@ -34,7 +34,7 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
         session_timeout=request.session_timeout_ms / 1000,
         rebalance_timeout=rebalance_timeout_ms / 1000,
         protocol_type=request.protocol_type,
-        protocols=tuple((protocol.name, protocol.metadata) for protocol in request.protocols),
+        protocols=tuple([(protocol.name, protocol.metadata) for protocol in request.protocols]),
         reason=request.reason or "",
     )
     return broker.groups.receive(request.group_id, event, now)

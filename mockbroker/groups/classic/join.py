@@ -154,8 +154,10 @@ def _rejoin_without_rebalance(group: ClassicGroup, member: Member, event: Join, 
 
 def _update_member(group: ClassicGroup, member: Member, event: Join) -> None:
     group.update_protocols(member, event.protocols)
-    member.session_timeout = event.session_timeout
-    member.rebalance_timeout = event.rebalance_timeout
+    if member.session_timeout != event.session_timeout:
+        member.session_timeout = event.session_timeout
+    if member.rebalance_timeout != event.rebalance_timeout:
+        member.rebalance_timeout = event.rebalance_timeout
 
 
 def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) -> Effects:

@@ -191,7 +191,10 @@ def supports_protocols(group: ClassicGroup, event: Join) -> bool:
     """Return whether a JoinGroup has the protocol type of the group, and lists a protocol that all members support."""
     if not group.members:
         return bool(event.protocol_type) and bool(event.protocols)
-    return event.protocol_type == group.protocol_type and any(group.all_support(name) for name, _ in event.protocols)
+    if event.protocol_type != group.protocol_type:
+        return False
+    size, supported = len(group.members), group.supported_protocols
+    return any(supported[name] == size for name, _ in event.protocols)
 
 
 def select_protocol(group: ClassicGroup) -> str:

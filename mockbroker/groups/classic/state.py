@@ -233,6 +233,17 @@ class ClassicGroup(CoordinatedGroup):
         return self.state is EMPTY
 
     @property
+    def has_unwritten_changes(self) -> bool:
+        """Whether the group's record or offsets must be written.
+
+        During a rebalance, a record is written only for a group that has none yet. All other changes are written when
+        the rebalance ends.
+        """
+        changes, offsets = self.changes, self.offsets
+        persisted = self.state is STABLE or self.state is EMPTY or "has_record" in changes
+        return bool((changes and persisted) or offsets.unwritten or offsets.unwritten_transactional)
+
+    @property
     def pending_member_count(self) -> int:
         """The number of pending members: clients that got a member id but have not sent a JoinGroup with this id
         yet.
@@ -255,7 +266,7 @@ class ClassicGroup(CoordinatedGroup):
         if member.instance_id is not None:
             self.static_members[member.instance_id] = member.member_id
         self.peak_member_count = max(self.peak_member_count, len(self.members))
-        self.supported_protocols.update({name for name, _ in member.protocols})
+        self._add_protocols(member.protocols)
 
     def remove_member(self, member: Member) -> None:
         """Remove a member that has no pending join."""
@@ -288,8 +299,12 @@ class ClassicGroup(CoordinatedGroup):
         protocol.
         """
         self._remove_protocols(member)
-        self.supported_protocols.update({name for name, _ in protocols})
+        self._add_protocols(protocols)
         member.protocols = protocols
+
+    def _add_protocols(self, protocols: Sequence[tuple[str, bytes]]) -> None:
+        for name in {name for name, _ in protocols}:
+            self.supported_protocols[name] += 1
 
     def _remove_protocols(self, member: Member) -> None:
         for name in {name for name, _ in member.protocols}:
@@ -310,15 +325,18 @@ class ClassicGroup(CoordinatedGroup):
             member: The member.
             ticket: Ticket of the request, with which its response is sent.
         """
-        self.pending_join_count += member.pending_join is None
-        member.pending_join = ticket
+        if member.pending_join is None:
+            set_field(self, "pending_join_count", self.pending_join_count + 1)
+        set_field(member, "pending_join", ticket)
 
     def pop_pending_join(self, member: Member) -> Ticket | None:
         """Remove and return the ticket of a member's pending JoinGroup; return None if no JoinGroup of the member is
         pending.
         """
-        ticket, member.pending_join = member.pending_join, None
-        self.pending_join_count -= ticket is not None
+        ticket = member.pending_join
+        if ticket is not None:
+            set_field(self, "pending_join_count", self.pending_join_count - 1)
+            set_field(member, "pending_join", None)
         return ticket
 
     def all_members_joined(self) -> bool:
