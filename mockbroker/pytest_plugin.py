@@ -233,12 +233,12 @@ class _Threads:
         return self._threads[brokers]
 
     def check(self, brokers: int) -> None:
-        """Check that a thread is running; if not, drop the thread, so that the next test starts a new thread.
+        """Check that a thread is running. If it has ended, drop it, so that the next test starts a new thread.
 
         Args:
-            brokers: Number of brokers of the thread.
+            brokers: number of brokers of the thread.
 
-        Raises: the exception that ended the thread.
+        Raises: the exception that ended the thread, if there was one.
         """
         from mockbroker.api.home import ClusterClosedError
 

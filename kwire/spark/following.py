@@ -1,7 +1,8 @@
 """Conversion of the TCP segments of one connection to table rows, for Spark tasks of batch and streaming jobs.
 
-Payload does not pass through Spark: the task that decodes a connection reads its payload from the capture file. Unused
-payload is never read. This module does not depend on Spark.
+Payload does not pass through Spark (for exceptions, see ``source``): the task that decodes a connection reads its
+payload from the capture file. Payload of connections that are not decoded is not read. This module does not depend on
+Spark.
 """
 
 from __future__ import annotations

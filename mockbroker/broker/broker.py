@@ -82,8 +82,8 @@ class Broker:
         release: the Kafka release to emulate.
         wall_at_zero: seconds since 1970 at time 0 of the broker's clock.
         users: users and their credentials, for SASL.
-        cluster: existing topics and logs; None for a new cluster. The caller then calls ``failover.recover`` to load
-            groups and transactions from the logs.
+        cluster: existing topics and logs; None for a new cluster. If it is not None, the caller must call
+            ``failover.recover`` afterwards, which loads groups and transactions from the logs.
         types: all group types of the coordinator.
 
     Attributes:
@@ -279,6 +279,8 @@ class Broker:
         """Record that the broker's clock has been stopped or resumed.
 
         While the clock is stopped, ``mockbroker.join.settle.ms`` does not delay the end of a join phase.
+
+        ``stopped``: True if the clock has been stopped, False if it has been resumed.
         """
         self.groups.context.join_settle = 0.0 if stopped else self.settings.mockbroker_join_settle_ms / 1000
 
@@ -524,9 +526,12 @@ class Broker:
     def preferred_replica(self, partition: Partition, rack: str) -> int:
         """Return the id of the in-sync replica from which a consumer should read; -1 for the leader.
 
+        A replica is returned only if ``replica.selector.class`` is the rack-aware selector, the leader is not in the
+        rack of the consumer, and an in-sync replica is.
+
         Args:
-            partition: The partition.
-            rack: Rack of the consumer.
+            partition: the partition.
+            rack: rack of the consumer.
 
         Source: Kafka's RackAwareReplicaSelector.
         """

@@ -164,7 +164,7 @@ def start_broker(broker: Broker, node: int, now: float) -> Effects:
 
     Returns: the effects, such as responses and journal events.
 
-    Raises: FailoverError if the broker is running.
+    Raises: FailoverError if the broker is running; UnknownBrokerError if it does not exist.
     """
     cluster = broker.cluster
     check_stopped(broker, node)
@@ -256,19 +256,19 @@ def recover(broker: Broker, now: float) -> Effects:
 
 
 def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> tuple[ErrorCode, Effects]:
-    """Elect the preferred replica of a partition as leader; if there is no leader and ``unclean`` is True, any live
-    replica.
+    """Elect a leader of a partition: the preferred replica, or the first live replica in an unclean election.
 
     If an unclean election elects a paused replica, the log is truncated: the records that the replica has not fetched
     are lost.
 
     Args:
-        broker: The state of the cluster.
-        partition: The partition.
-        now: The broker's time in seconds.
-        unclean: Whether a replica that is not in sync may be elected.
+        broker: the state of the cluster.
+        partition: the partition.
+        now: the broker's time in seconds.
+        unclean: True for an unclean election, which is only possible if the partition has no leader.
 
-    Returns: the error code, and the effects.
+    Returns: the error code, and the effects. The error codes are NONE, ELECTION_NOT_NEEDED,
+        PREFERRED_LEADER_NOT_AVAILABLE and ELIGIBLE_LEADERS_NOT_AVAILABLE.
     """
     preferred = partition.replicas[0]
     if partition.leader == preferred or (unclean and partition.leader != NO_LEADER):
@@ -355,11 +355,14 @@ def _not_running(broker: Broker, node: int) -> FailoverError:
 def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
     """Make a broker the leader of a partition, with a new leader epoch.
 
+    Share partitions of the old leader are unloaded, and delayed fetches are completed. For a partition of
+    ``__consumer_offsets``, the groups are unloaded, and loaded again after ``mockbroker.coordinator.load.ms``.
+
     Args:
-        broker: The state of the cluster.
-        partition: The partition.
-        node: Broker id of the new leader, which may be the current leader; NO_LEADER for a partition without a leader.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        partition: the partition.
+        node: broker id of the new leader, which may be the current leader; NO_LEADER for a partition without a leader.
+        now: the broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
     """

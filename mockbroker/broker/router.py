@@ -285,12 +285,14 @@ class Router:
         Only this stage processes the answer.
 
         Args:
-            call: The request.
-            stage: The stage.
-            effects: The effects of the handler. If they contain no answer, the stage processes the answer when it is
+            call: the request.
+            stage: the stage.
+            effects: the effects of the handler. If they contain no answer, the stage processes the answer when it is
                 available.
-            now: The broker's time in seconds.
-            passage: The progress of the request through its stages; None if the request has only this stage.
+            now: the broker's time in seconds.
+            passage: the progress of the request through its stages; None if the request has only this stage.
+
+        Returns: the effects; the answer among them has been processed.
         """
         if len(effects) == 1:
             answer = effects[0]

@@ -140,11 +140,11 @@ def member_note(
     """Return a journal event about a member.
 
     Args:
-        group: The group.
-        event: Kind of the event.
-        member: The member.
-        reason: Reason for the event; "" for none.
-        generation: Generation or epoch in the event; None for the generation or group epoch of the group.
+        group: the group.
+        event: kind of the event.
+        member: the member.
+        reason: why the event happened; "" without a reason.
+        generation: generation or epoch in the event; None for the generation or group epoch of the group.
     """
     return Note(
         event=event,

@@ -59,13 +59,13 @@ class Sync:
     """A SyncGroup request, independent of its version.
 
     Attributes:
-        ticket: Ticket of the request, with which its response is sent.
-        member_id: Member id.
+        ticket: ticket of the request, with which its response is sent.
+        member_id: member id.
         instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
-        generation: Generation of the member.
-        protocol_type: Protocol type, which is checked unless None.
-        protocol_name: Selected protocol, which is checked unless None.
-        assignments: Encoded assignments by member id in the leader's request; empty for other members.
+        generation: generation of the member.
+        protocol_type: protocol type, which is checked unless None.
+        protocol_name: selected protocol, which is checked unless None.
+        assignments: encoded assignments by member id; empty in the request of a member that is not the leader.
     """
 
     ticket: Ticket

@@ -149,18 +149,18 @@ class Context:
     """The data and functions that all groups of a cluster share.
 
     Attributes:
-        cluster: The topics and brokers.
-        settings: The settings of the brokers.
-        new_uuid: Function that returns a new UUID.
-        quirks: Differences of the emulated release's coordinator (release.py).
-        uniform_release: The release whose ``uniform`` assignor is used (release.py).
-        share_states: The share coordinator; None if groups are only read from records.
-        create_topics: Function that creates the internal topics of streams groups after the current request. Its
-            arguments are the topics, the current time, and the time for which errors are stored (both in seconds). It
-            returns the stored errors of earlier attempts by topic name.
-        join_settle: Minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay.
-        pending_member_count: Number of pending members in all groups.
-        conversions: By group type name, the function that may convert a group to another type when members leave.
+        cluster: the topics and brokers.
+        settings: the settings of the brokers.
+        new_uuid: function that returns a new UUID.
+        quirks: differences of the emulated release's coordinator (release.py).
+        uniform_release: the release whose ``uniform`` assignor is used (release.py).
+        share_states: the share coordinator; None if groups are only read from records.
+        create_topics: function that creates the internal topics of streams groups. Its arguments are the topics, the
+            current time in seconds, and the number of seconds for which errors are stored. It stores the errors of this
+            attempt, and returns the stored errors of earlier attempts by topic name.
+        join_settle: minimum time in seconds between the last JoinGroup and the end of an initial rebalance delay.
+        pending_member_count: number of pending members in all groups.
+        conversions: by group type name, the function that may convert a group to another type when members leave.
     """
 
     cluster: ClusterState
@@ -410,11 +410,11 @@ class GroupType(ABC, Generic[G]):
         """Create a group from its records, without offsets. Sessions restart at ``now``.
 
         Args:
-            group_id: The group id.
-            entries: Keys and values of the records.
-            context: Data and functions shared by all groups.
-            wall: The clock of the timestamps in records.
-            now: The current time in seconds.
+            group_id: the group id.
+            entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+            context: data and functions shared by all groups.
+            wall: the clock of the timestamps in records.
+            now: the current time in seconds.
 
         Returns:
             The group; None if the record of the group itself is missing.

@@ -24,16 +24,16 @@ class Groups(dict[str, CoordinatedGroup]):
     """The groups of all types, by group id.
 
     Args:
-        deadlines: The deadlines of the groups, such as the ends of sessions.
+        deadlines: the deadlines of the groups, such as the ends of sessions.
 
     Attributes:
-        types: The group types that the coordinator serves.
-        context: The cluster, settings and other data that groups use.
-        dirty: Ids of groups that were created, changed or deleted since their records were written.
-        quiet_until: Time in seconds. No request arrives before this time, because a manual clock is being advanced.
+        types: the group types that the coordinator serves.
+        context: the cluster, settings and other data that groups use.
+        dirty: ids of groups that were created, changed or deleted since their records were written.
+        quiet_until: time in seconds. No request arrives before this time, because a manual clock is being advanced.
             Checks for expired offsets before this time are skipped if no offset can have expired.
-        watched: Ids of groups that may have changed since the control page last read this set and replaced it with an
-            empty set, including loaded and deleted groups; None if there is no control page.
+        watched: ids of groups that may have changed since the control page last read this set, including loaded and
+            deleted groups. The control page replaces the set with an empty set. None without a control page.
     """
 
     def __init__(self, types: GroupTypes, context: Context, deadlines: Deadlines[Due]) -> None:
@@ -180,7 +180,7 @@ class Groups(dict[str, CoordinatedGroup]):
                 self.mark_dirty(group.group_id)
 
     def delete(self, group_id: str) -> None:
-        """Delete a group that has no members, with its offsets."""
+        """Delete a group that has no members, and its committed offsets."""
         self.unload(group_id)
         self.mark_dirty(group_id)
 
@@ -263,7 +263,8 @@ class Groups(dict[str, CoordinatedGroup]):
     def schedule_offset_expiration(self, now: float) -> None:
         """Schedule the next check for expired offsets.
 
-        If no offset can expire before ``quiet_until``, the checks before that time are skipped.
+        While a manual clock is advanced, checks are skipped until the first of these times: ``quiet_until``, the next
+        deadline, and the next expiration of an offset.
 
         ``now``: the current time in seconds.
         """

@@ -45,9 +45,9 @@ class AcknowledgementBatch(NamedTuple):
     """Acknowledgements of consecutive offsets.
 
     Attributes:
-        first: First offset.
-        last: Last offset.
-        types: One type for all offsets, or one type for each offset.
+        first: first offset.
+        last: last offset.
+        types: one AcknowledgeType number for all offsets, or one number for each offset.
     """
 
     first: int

@@ -54,13 +54,13 @@ class Acquisition:
     """A member's request for records, and the records that it has acquired.
 
     Attributes:
-        member_id: Member id.
-        mode: The acquire mode.
-        batch_size: Minimum number of new records in a batch of acquired records, if there are more.
-        max_records: Maximum number of records.
-        locked_until: End of the acquisition locks, in seconds.
-        acquired: The acquired records.
-        count: Number of the acquired records.
+        member_id: member id.
+        mode: the acquire mode.
+        batch_size: minimum number of records in each range of newly acquired records; the last range may have fewer.
+        max_records: maximum number of records.
+        locked_until: end of the acquisition locks, in seconds.
+        acquired: the acquired records.
+        count: number of the acquired records.
     """
 
     member_id: str
@@ -163,14 +163,15 @@ def _acquire_new(
 ) -> None:
     """Acquire records that are not in flight.
 
-    The last record batch is acquired as a whole, even if this exceeds the maximum number of records.
+    With AcquireMode.BATCH_OPTIMIZED, the last record batch is acquired as a whole, even if this exceeds the maximum
+    number of records. With AcquireMode.RECORD_LIMIT, the maximum is never exceeded.
 
     Args:
-        partition: The share partition.
-        request: The request of the member.
-        batches: Record batches of the log.
-        first: First offset to acquire.
-        last: Last offset to acquire.
+        partition: the share partition.
+        request: the request of the member.
+        batches: record batches of the log.
+        first: first offset to acquire.
+        last: last offset to acquire.
     """
     limit = request.remaining
     if not len(partition.batches):
@@ -245,10 +246,10 @@ def _acquire_part(partition: SharePartition, request: Acquisition, batch: Acquir
     The remaining records of the batch are in flight and available, so that another request can acquire them.
 
     Args:
-        partition: The share partition.
-        request: The request of the member.
-        batch: The batch.
-        last: Last offset to acquire.
+        partition: the share partition.
+        request: the request of the member.
+        batch: the range of offsets to add.
+        last: last offset to acquire.
     """
     run = Run(batch.first, batch.last, AVAILABLE, 0)
     in_flight = InFlightBatch(run)

@@ -13,7 +13,7 @@ from mockbroker.topics.model import SHARE_STATE_TOPIC
 
 
 def snapshot_record(key: StateKey, state: ShareState) -> tuple[bytes, bytes]:
-    """Return key and value of the record that contains the complete state of a share partition."""
+    """Return the encoded key and value of the record that contains the complete state of a share partition."""
     value = ShareSnapshotValue(
         snapshot_epoch=state.snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -38,13 +38,13 @@ def snapshot_record(key: StateKey, state: ShareState) -> tuple[bytes, bytes]:
 def update_record(
     key: StateKey, state: ShareState, start_offset: int, batches: Sequence[StateBatch]
 ) -> tuple[bytes, bytes]:
-    """Return key and value of an update record, which contains a change of the state of a share partition.
+    """Return the encoded key and value of an update record: a change of the state of a share partition.
 
     Args:
-        key: The share partition.
-        state: The state after the change.
-        start_offset: Start offset in the record; UNINITIALIZED if it has not changed.
-        batches: The changed states of offsets.
+        key: the share partition.
+        state: the state after the change.
+        start_offset: start offset in the record; UNINITIALIZED if it has not changed.
+        batches: the changed states of offsets.
     """
     value = ShareUpdateValue(
         snapshot_epoch=state.snapshot_epoch,
@@ -66,7 +66,7 @@ def update_record(
 
 
 def tombstone(key: StateKey) -> tuple[bytes, None]:
-    """Return key and value of the record that deletes the state of a share partition."""
+    """Return the record that deletes the state of a share partition: the encoded key, and None as value."""
     return _snapshot_key(key), None
 
 

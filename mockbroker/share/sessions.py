@@ -47,8 +47,8 @@ class ShareSession:
         """Change the partitions of the session.
 
         Args:
-            added: Partitions to add; the next response must contain them.
-            forgotten: Partitions to remove afterwards.
+            added: partitions to add. The next response must contain a partition that was not in the session.
+            forgotten: partitions to remove afterwards.
         """
         for partition in added:
             self.partitions.setdefault(partition, True)

@@ -128,9 +128,9 @@ def combined(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatc
 
 
 def _append(batches: list[StateBatch], batch: StateBatch) -> None:
-    """Append a batch to a list.
+    """Append ``batch`` to a list.
 
-    If it continues the last batch of the list with the same state, extend the last batch.
+    If ``batch`` continues the last batch of the list with the same state, extend the last batch instead.
     """
     if batches:
         last = batches[-1]

@@ -145,8 +145,8 @@ class ShareStates:
             key: the share partition.
             now: the broker's time in seconds.
 
-        Returns: NONE if the state is deleted or does not exist; COORDINATOR_NOT_AVAILABLE if its partition of
-            ``__share_group_state`` has no leader.
+        Returns: NONE if the state is deleted or does not exist; COORDINATOR_NOT_AVAILABLE if the partition of
+            ``__share_group_state`` that stores the state has no leader.
         """
         if key not in self._states:
             return ErrorCode.NONE

@@ -84,8 +84,11 @@ class PartitionFiles:
         self._collected += stored.data
 
     def roll(self, base_offset: int) -> None:
-        """Create a new empty segment file, which becomes the active segment. ``base_offset``: base offset of the
-        segment.
+        """Create a new empty segment file, which becomes the active segment.
+
+        All earlier batches are written and synced first.
+
+        ``base_offset``: base offset of the new segment.
         """
         self._roll(base_offset)
         file = self._path(segment_name(base_offset))

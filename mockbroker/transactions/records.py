@@ -79,10 +79,9 @@ class TransactionKeeper:
         return partition
 
     def adopt(self, txn: Transaction) -> None:
-        """Store the state of a transactional id that was loaded from the log.
+        """Record the state of a transactional id that was loaded from the log: ``write`` writes only later changes.
 
-        After that, ``write`` writes the state only if it has changed. ``txn``: the transactional id with its
-        transaction.
+        ``txn``: the transactional id with its transaction.
         """
         self._written[txn.transactional_id] = _value(txn, self._wall)
 

@@ -32,7 +32,10 @@ def handle(broker: Broker, call: Call[ApiVersionsRequest], now: float) -> Effect
 
 
 def is_valid(request: ApiVersionsRequest, version: int) -> bool:
-    """Return whether the name and version of the client software in an ApiVersions request are valid (KIP-511)."""
+    """Return whether the name and version of the client software in an ApiVersions request are valid (KIP-511).
+
+    ``version``: API version of the request. Before v3, requests contain no client software and are always valid.
+    """
     software = (request.client_software_name, request.client_software_version)
     return version < SOFTWARE_SINCE or all(re.fullmatch(CLIENT_SOFTWARE, text) for text in software)
 

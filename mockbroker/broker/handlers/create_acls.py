@@ -53,12 +53,15 @@ def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
 
 
 def _add(broker: Broker, acls: Sequence[Acl], errors: list[AclError | None]) -> list[Result]:
-    """Add each ACL that has no error, up to the maximum number of ACLs, and return a result for every ACL.
+    """Add the ACLs that have no error, and return a result for every ACL.
+
+    If the cluster would have more than ``mockbroker.max.acls``, no ACL is added, and each new ACL gets
+    POLICY_VIOLATION.
 
     Args:
-        broker: The state of the cluster.
-        acls: The ACLs of the request.
-        errors: The error of each ACL; None for a valid ACL.
+        broker: the state of the cluster.
+        acls: the ACLs of the request.
+        errors: the error of each ACL; None for a valid ACL.
     """
     stored, limit = broker.cluster.acls, broker.settings.mockbroker_max_acls
     new = {acl for acl, error in zip(acls, errors, strict=True) if error is None and acl not in stored}

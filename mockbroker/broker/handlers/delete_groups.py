@@ -1,4 +1,4 @@
-"""The handler of DeleteGroups v0-2, which deletes groups without members, with their committed offsets."""
+"""The handler of DeleteGroups v0-2, which deletes groups that have no members, and their committed offsets."""
 
 from __future__ import annotations
 

@@ -96,14 +96,15 @@ def _list_offset(
 def _offsets_before(log: PartitionLog, timestamp: int, now_ms: int) -> list[int]:
     """Return the offsets of a ListOffsets v0 response, newest first.
 
-    The result is the log end offset and the log start offset for LATEST and for a timestamp that is not in the past;
-    only the log start offset for EARLIEST and for a timestamp from the last record on; otherwise []. An empty log has
-    only the log start offset.
+    - LATEST, or a timestamp that is not in the past: the log end offset and the log start offset. If the log is empty,
+      only the log start offset.
+    - EARLIEST: the log start offset.
+    - A timestamp in the past: the log start offset if the last record is not newer, else []. If the log is empty, [].
 
     Args:
-        log: The log of the partition.
-        timestamp: Timestamp of the request in milliseconds since 1970, or EARLIEST or LATEST.
-        now_ms: The current time in milliseconds since 1970.
+        log: the log of the partition.
+        timestamp: timestamp of the request in milliseconds since 1970, or EARLIEST or LATEST.
+        now_ms: the current time in milliseconds since 1970.
     """
     if timestamp == EARLIEST or log.start == log.end:
         existed = timestamp in (LATEST, EARLIEST) or timestamp >= now_ms

@@ -45,8 +45,8 @@ def _exceeds_duration(txn: Transaction, duration_ms: int, now: float) -> bool:
     As in Kafka, the result is True if no transaction is open.
 
     Args:
-        txn: The transaction.
-        duration_ms: The duration in milliseconds.
-        now: The broker's time in seconds.
+        txn: the transaction.
+        duration_ms: the duration in milliseconds; negative for no filter, which gives the result True.
+        now: the broker's time in seconds.
     """
     return duration_ms < 0 or txn.started is None or (now - txn.started) * 1000 > duration_ms

@@ -58,11 +58,14 @@ def _admit(
 ) -> tuple[CoordinatedGroup | None, ErrorCode]:
     """Check that a producer may commit offsets to a group: its producer id and epoch, and the group member.
 
+    If the producer may commit and the group does not exist, create the group. In v5, the partition of the offsets topic
+    that stores the group is added to the transaction.
+
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        partitions: Topic and entry of each partition in the request.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        partitions: topic and entry of each partition in the request.
+        now: the broker's time in seconds.
 
     Returns: the group and NONE if the producer may commit; None and the error code if it may not.
     """

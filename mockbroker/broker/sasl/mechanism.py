@@ -9,7 +9,11 @@ from kwire.lazy_dataclass import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Challenge:
-    """The result of a token of the client that does not complete the exchange: the client must respond to ``token``."""
+    """The result of a client's token after which the exchange continues.
+
+    Attributes:
+        token: the token of the broker to the client, to which the client must respond.
+    """
 
     token: bytes
 

@@ -25,10 +25,12 @@ BY_TOKEN = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)  # the user is t
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedHeader:
-    """The header of a client's first message that contains an authorization id. (scramp does not accept such a header.)
+    """A header with an authorization id, at the begin of a client's first message.
+
+    scramp does not accept such a header.
 
     Attributes:
-        text: The header, including its two commas.
+        text: the header, including its two commas.
     """
 
     text: str

@@ -35,17 +35,18 @@ def acknowledge_all(
     """Acknowledge records in several partitions.
 
     Args:
-        broker: The state of the cluster.
-        topics: The topics of the request, with their partitions and acknowledgement batches.
-        member: Group and member.
-        node: Id of the broker that received the request.
-        lock_end: New end of the acquisition locks that the request renews, in seconds of the broker's time.
-        renew: Whether the request may renew locks (``is_renew_ack``).
-        version: Version of the request.
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        topics: the topics of the request, with their partitions and acknowledgement batches.
+        member: group id and member id of the sender.
+        node: id of the broker that received the request.
+        lock_end: new end of the acquisition locks that the request renews, in seconds of the broker's time.
+        renew: whether the request may renew locks (``is_renew_ack``).
+        version: version of the request.
+        now: the broker's time in seconds.
 
     Returns:
-        The result of each partition (error or None), and the share partitions in which records were acknowledged.
+        (topic id, partition index) -> error, or None after success; and the share partitions for which the request
+        contains acknowledgements.
     """
     results: Acknowledgements = {}
     keys: list[StateKey] = []

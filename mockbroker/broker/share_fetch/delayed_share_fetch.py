@@ -187,14 +187,14 @@ def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, exp
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
 
-    After the last slice, the log end offsets are compared with the log end offsets at the first slice, to detect
-    records that were appended between two slices.
+    Whether enough records are available is decided after the last slice, so records that were appended between two
+    slices are counted.
 
     Args:
-        broker: The state of the cluster.
-        fetch: The request, which is not in the purgatory.
-        now: The broker's time in seconds, at the first slice.
-        expired: Whether the maximum wait has expired: the broker then responds with the available records, even if
+        broker: the state of the cluster.
+        fetch: the request, which is not in the purgatory.
+        now: the broker's time in seconds, at the first slice.
+        expired: whether the maximum wait has expired: the broker then responds with the available records, even if
             there are none.
     """
     acquirable: list[_Acquirable] = []

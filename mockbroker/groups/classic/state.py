@@ -59,17 +59,17 @@ class Member(Recorded):
     """A member of a classic group.
 
     Attributes:
-        member_id: Member id.
+        member_id: member id.
         instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
-        client_id: The ``client.id`` of the request header.
-        client_host: Address of the client.
-        session_timeout: Session timeout in seconds.
-        rebalance_timeout: Rebalance timeout in seconds.
-        protocols: Names and metadata of the supported protocols, in order of preference.
-        assignment: Encoded assignment in the current generation; empty before the leader's SyncGroup.
-        is_new: Whether the first JoinGroup of the member has not been answered yet.
-        pending_join: Ticket of the pending JoinGroup, or None.
-        pending_sync: Ticket of the pending SyncGroup, or None.
+        client_id: the ``client.id`` of the request header.
+        client_host: address of the client.
+        session_timeout: session timeout in seconds.
+        rebalance_timeout: rebalance timeout in seconds.
+        protocols: names and metadata of the supported protocols, in order of preference.
+        assignment: encoded assignment in the current generation; empty before the leader's SyncGroup.
+        is_new: whether the first JoinGroup of the member has not been answered yet.
+        pending_join: ticket of the pending JoinGroup; None if no JoinGroup is pending.
+        pending_sync: ticket of the pending SyncGroup; None if no SyncGroup is pending.
     """
 
     TRANSIENT: ClassVar[frozenset[str]] = frozenset({"is_new", "pending_join", "pending_sync"})

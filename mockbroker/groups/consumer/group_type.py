@@ -161,11 +161,11 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         """Return a group that is created from its records, or None if the record of the group itself is missing.
 
         Args:
-            group_id: The group id.
-            entries: Keys and values of the records.
-            context: Data and functions shared by all groups.
-            wall: The clock of the timestamps in records.
-            now: The current time in seconds.
+            group_id: the group id.
+            entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+            context: data and functions shared by all groups.
+            wall: the clock of the timestamps in records.
+            now: the current time in seconds.
 
         Raises: DecodeError if a record is not valid.
         """

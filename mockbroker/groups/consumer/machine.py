@@ -471,12 +471,13 @@ def reconcile(
 
 
 def _update_regex(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexUpdate:
-    """Return the change of a member's regular expression. Raises: Refused if a new one is invalid.
+    """Return the change of a member's regular expression. Raises: Refused if a new regular expression is not
+    valid.
 
     Args:
-        group: The group.
-        before: State of the member before the request.
-        after: State of the member after the request.
+        group: the group.
+        before: state of the member before the request.
+        after: state of the member after the request.
     """
     if before.regex == after.regex:
         return RegexUpdate.NO_CHANGE
@@ -691,7 +692,7 @@ def tick(group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
 def note(group: ConsumerGroup, event: EventKind, member: ConsumerMember, reason: str = "") -> Note:
     """Return a journal event about a member. The field ``generation`` of the event contains the member epoch.
 
-    ``reason``: why the event happened; "" for none.
+    ``reason``: why the event happened; "" without a reason.
     """
     return member_note(group, event, member, reason, generation=member.epoch)
 

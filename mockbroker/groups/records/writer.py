@@ -39,7 +39,7 @@ class _WrittenGroup:
     def is_current(self, group: CoordinatedGroup) -> bool:
         """Return whether all changes of a group are written, as after most heartbeats.
 
-        ``group``: the group; another object than the written group is never current.
+        ``group``: the group. If it is a different object than ``self.group``, the result is False.
         """
         return self.group is group and self.offsets is group.offsets and not group.has_unwritten_changes
 

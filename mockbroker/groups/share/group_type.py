@@ -191,11 +191,11 @@ class ShareType(EpochGroupType[ShareGroup]):
         """Return a group that is created from its records.
 
         Args:
-            group_id: The group id.
-            entries: Keys and values of the records.
-            context: Data and functions shared by all groups.
-            wall: The clock of the timestamps in records.
-            now: The current time in seconds.
+            group_id: the group id.
+            entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+            context: data and functions shared by all groups.
+            wall: the clock of the timestamps in records.
+            now: the current time in seconds.
 
         Returns: the group; None if there is neither a group record nor a record of share partitions.
         """
@@ -204,12 +204,14 @@ class ShareType(EpochGroupType[ShareGroup]):
     # --- commit rules: share groups have no committed offsets ---
 
     def commit_error(self, group: ShareGroup, event: Commit, now: float) -> ErrorCode:  # noqa: ARG002
-        """Return GROUP_ID_NOT_FOUND. Source: Kafka's ShareGroup.validateOffsetCommit.
+        """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets.
+
+        Source: Kafka's ShareGroup.validateOffsetCommit.
 
         Args:
-            group: The group.
-            event: The request.
-            now: The current time in seconds.
+            group: the group.
+            event: the request.
+            now: the current time in seconds.
         """
         return ErrorCode.GROUP_ID_NOT_FOUND
 

@@ -110,7 +110,7 @@ def get_member(group: ShareGroup, member_id: str) -> ShareMember:
 def _get_or_create_member(group: ShareGroup, event: ShareHeartbeat) -> ShareMember:
     """Return the member that sent a heartbeat: a member of the group, or a new member if an unknown member id joins.
 
-    Raises: Refused if the member id is unknown and does not join, or if the member epoch is not valid.
+    Raises: Refused if a member that is not in the group does not join, or if the member epoch is not valid.
     """
     if event.epoch == JOIN_EPOCH:
         return group.members.get(event.member_id) or ShareMember(member_id=event.member_id)

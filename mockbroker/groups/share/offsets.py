@@ -104,7 +104,10 @@ def _altered(index: int, error: ErrorCode) -> Altered.Partition:
 
 
 def _without(topics: Mapping[UUID, SharedTopic], done: Mapping[UUID, SharedTopic]) -> dict[UUID, SharedTopic]:
-    """Return the partitions in ``topics`` that are not in ``done``. Both, and the result, are grouped by topic id."""
+    """Return the partitions in ``topics`` that are not in ``done``.
+
+    ``topics``, ``done`` and the result are grouped by topic id.
+    """
     remaining = {
         topic_id: shared._replace(partitions=shared.partitions - done[topic_id].partitions)
         if topic_id in done

@@ -178,10 +178,10 @@ def group_from_records(
     """Create a group from its records. The sessions of all members start at ``now``.
 
     Args:
-        group_id: Group id.
-        entries: Keys and values of the records.
-        context: Data and functions shared by all groups.
-        now: The broker's time in seconds.
+        group_id: group id.
+        entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+        context: data and functions shared by all groups.
+        now: the broker's time in seconds.
 
     Returns:
         The group; None if there is neither a group record nor a record of share partitions.

@@ -35,12 +35,13 @@ class StreamsGroupSettings:
 def group_settings(group_id: str, context: Context) -> StreamsGroupSettings:
     """Return the settings of a streams group.
 
-    Without configurations of the group, they are the broker's settings. If IncrementalAlterConfigs has set at least one
-    configuration of the group, each configuration that is not set has Kafka's default, as in Kafka.
+    Without configurations of the group, the result contains the settings of the brokers. If IncrementalAlterConfigs
+    has set at least one configuration of the group, each configuration that is not set has Kafka's default, as in
+    Kafka.
 
     Args:
-        group_id: Group id.
-        context: Data and functions shared by all groups.
+        group_id: group id.
+        context: data and functions shared by all groups.
     """
     settings, own = context.settings, context.cluster.group_configs.get(group_id)
     if own is None:

@@ -77,7 +77,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     def receive_without_group(
         self, group_id: str, other: CoordinatedGroup | None, event: StreamsHeartbeat, context: Context, now: float
     ) -> GroupEffects:
-        """Create the group for a member that joins, reject other heartbeats.
+        """Create the group for a member that joins, and reject other heartbeats.
 
         Return the effects: responses, journal events, and new groups to register.
 
@@ -170,11 +170,11 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         """Return a group that is created from its records, or None if the record of the group itself is missing.
 
         Args:
-            group_id: The group id.
-            entries: Keys and values of the records.
-            context: Data and functions shared by all groups.
-            wall: The clock of the timestamps in records.
-            now: The current time in seconds.
+            group_id: the group id.
+            entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+            context: data and functions shared by all groups.
+            wall: the clock of the timestamps in records.
+            now: the current time in seconds.
 
         Raises: DecodeError if a record is not valid.
         """

@@ -476,15 +476,15 @@ def _topic_status(
 ) -> list[Response.Status]:
     """Return the status of a topology whose topics are missing or wrong, and create missing internal topics.
 
-    If the client may not create one of the topics, no topic is created. As in Kafka, topics are created after the
-    response. So the text of the status can only contain errors of earlier attempts to create the topics.
+    If the client may not create one of the topics, no topic is created. As in Kafka, the status does not depend on the
+    result of the creation: it contains only errors of earlier attempts to create the topics.
 
     Args:
-        configured: The configured topology.
-        settings: The settings of the group.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
-        may_create: Function that returns whether the client may create a topic; None if the client may create all
+        configured: the configured topology.
+        settings: the settings of the group.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
+        may_create: function that returns whether the client may create a topic; None if the client may create all
             topics.
 
     Returns: a list with the status, or [] if the topology has no problem.
@@ -536,7 +536,7 @@ def leave(group: StreamsGroup, event: StreamsHeartbeat) -> GroupEffects:
 
 
 def fence(group: StreamsGroup, member: StreamsMember, event: EventKind, reason: str) -> GroupEffects:
-    """Remove a member, release its tasks, start a new epoch.
+    """Remove a member, release its tasks, and start a new epoch.
 
     Return the effects: responses, journal events, and new groups to register.
 
@@ -590,7 +590,7 @@ def tick(group: StreamsGroup, now: float) -> GroupEffects:
 def note(group: StreamsGroup, event: EventKind, member: StreamsMember, reason: str = "") -> Note:
     """Return a journal event about a member. The field ``generation`` of the event contains the member epoch.
 
-    ``reason``: why the event happened; "" for none.
+    ``reason``: why the event happened; "" without a reason.
     """
     return member_note(group, event, member, reason, generation=member.epoch)
 

@@ -211,10 +211,10 @@ def group_from_records(
     The sessions of all members start at ``now``. The initial rebalance delay does not start again.
 
     Args:
-        group_id: Group id.
-        entries: Keys and values of the records.
-        context: Data and functions shared by all groups.
-        now: The broker's time in seconds.
+        group_id: group id.
+        entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+        context: data and functions shared by all groups.
+        now: the broker's time in seconds.
 
     Returns:
         The group; None if the record of the group itself is missing.
