@@ -18,7 +18,12 @@ class RecordingWriter(Protocol):
     """The interface of the writers of recordings.
 
     The caller selects a different number for each open connection. Times are microseconds since 1970.
+
+    Attributes:
+        needs_complete_frames: whether ``frames`` needs complete frames. If not, the frames may be divided among calls.
     """
+
+    needs_complete_frames: bool
 
     def begin(self) -> bytes:
         """Return the first bytes of a file. If the recording continues in a new file, call this method again."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from binascii import hexlify
 from collections.abc import Sequence
 
 from kwire.frames import PREFIX
@@ -11,42 +12,43 @@ from kwire.frames import PREFIX
 class FrameLog:
     """The writer that records each frame as a line with a JSON object."""
 
+    needs_complete_frames = True
+
     def __init__(self) -> None:
-        self._peers: dict[int, str] = {}
+        self._ends: dict[tuple[int, bool], str] = {}  # the part of a line between the time and the hex of the frame
 
     def begin(self) -> bytes:
         return b""
 
     def opened(self, connection: int, client: str, broker: str, time_us: int) -> bytes:  # noqa: ARG002
         peers = f'"connection": "{connection}", "client": {json.dumps(client)}, "broker": {json.dumps(broker)}'
-        self._peers[connection] = peers
+        for to_broker, direction in ((True, "request"), (False, "response")):
+            self._ends[connection, to_broker] = f', {peers}, "direction": "{direction}", "hex": "'
         return b""
 
     def frame(self, connection: int, to_broker: bool, frame: bytes, time_us: int) -> bytes:
-        return f'{self._start(connection, to_broker, time_us)}{frame.hex()}"}}\n'.encode()
+        return f'{{"time_us": {time_us}{self._ends[connection, to_broker]}{frame.hex()}"}}\n'.encode()
 
     def frames(self, connection: int, to_broker: bool, data: Sequence[bytes], time_us: int) -> list[bytes]:
-        start = self._start(connection, to_broker, time_us)
-        view = memoryview(data[0] if len(data) == 1 else b"".join(data))
-        lines: list[str] = []
+        first = data[0]
+        start = f'{{"time_us": {time_us}{self._ends[connection, to_broker]}'
+        begin = PREFIX.size
+        if len(first) > begin and begin + PREFIX.unpack_from(first)[0] == sum(map(len, data)):  # one frame
+            if len(data) == 1:
+                return [f'{start}{first[begin:].hex()}"}}\n'.encode()]
+            rest = map(hexlify, data[1:])
+            return [start.encode(), hexlify(memoryview(first)[begin:]), *rest, b'"}\n']
+        view = memoryview(first if len(data) == 1 else b"".join(data))
+        frames: list[bytes] = []
         at, end, read = 0, len(view), PREFIX.unpack_from
         while at < end:
             begin = at + PREFIX.size
             at = begin + read(view, at)[0]
-            lines += (start, view[begin:at].hex(), '"}\n')
-        return ["".join(lines).encode()]
-
-    def _start(self, connection: int, to_broker: bool, time_us: int) -> str:
-        """Return the beginning of a line: all text before the hex of the frame.
-
-        Args:
-            connection: number of the connection.
-            to_broker: True for a request, False for a response.
-            time_us: time of the frame, in microseconds since 1970.
-        """
-        direction = "request" if to_broker else "response"
-        return f'{{"time_us": {time_us}, {self._peers[connection]}, "direction": "{direction}", "hex": "'
+            frames.append(hexlify(view[begin:at]))
+        between = f'"}}\n{start}'.encode()
+        return [start.encode(), between.join(frames), b'"}\n']
 
     def closed(self, connection: int, time_us: int, *, reset: bool = False) -> bytes:  # noqa: ARG002
-        self._peers.pop(connection, None)
+        for to_broker in (True, False):
+            self._ends.pop((connection, to_broker), None)
         return b""

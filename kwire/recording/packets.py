@@ -15,9 +15,14 @@ FIN, SYN, RST, PUSH, ACK = 1, 2, 4, 8, 16
 SEGMENT = 16_384  # bytes of payload in one packet
 WINDOW = 65_535
 TCP = struct.Struct(">HHIIBBHHH")
+PORTS = struct.Struct(">HH")
 IPV4 = struct.Struct(">BBHHHBBH")
 IPV6 = struct.Struct(">IHBB")
+IPV4_AND_TCP = struct.Struct(">HHIHH12sIIIHH")  # the addresses and ports in one field
+IPV6_AND_TCP = struct.Struct(">IHH36sIIIHH")
+HEADERS = IPV4_AND_TCP.size
 TCP_PROTOCOL, TTL = 6, 64
+DATA_AND_WINDOW = (5 << 12 | ACK | PUSH) << 16 | WINDOW  # size of the TCP header, flags and window
 NAMED = 10 << 24  # network of the addresses that replace host names
 LAST_PORT = 65_535
 DEFAULT_PORT = 9_092
@@ -58,13 +63,18 @@ class TcpConnection:
         initial: initial sequence number of the client. The initial sequence number of the broker is derived from it.
     """
 
-    __slots__ = ("_addresses", "_ends", "_ipv4", "_next", "_pseudo")
+    __slots__ = ("_addresses_and_ports", "_ends", "_ipv4", "_is_ipv4", "_next", "_pseudo")
 
     def __init__(self, client: Endpoint, broker: Endpoint, initial: int) -> None:
         first, second = _same_family(client.address, broker.address)
         self._ends = {True: (first, client.port), False: (second, broker.port)}
         self._pseudo = _sum(first.packed + second.packed) + TCP_PROTOCOL
-        self._addresses = {True: first.packed + second.packed, False: second.packed + first.packed}
+        self._is_ipv4 = first.version == 4
+        to_broker, to_client = PORTS.pack(client.port, broker.port), PORTS.pack(broker.port, client.port)
+        self._addresses_and_ports = {
+            True: first.packed + second.packed + to_broker,
+            False: second.packed + first.packed + to_client,
+        }
         self._ipv4 = _sum(IPV4.pack(0x45, 0, 0, 0, 0x4000, TTL, TCP_PROTOCOL, 0) + first.packed + second.packed)
         self._next = {True: initial & 0xFFFFFFFF, False: (initial + 0x40000000) & 0xFFFFFFFF}
 
@@ -82,7 +92,7 @@ class TcpConnection:
         parts = [data[at : at + SEGMENT] for at in range(0, len(data), SEGMENT)]
         return [self._packet(to_broker, ACK | PUSH, part) for part in parts]
 
-    def offloaded(self, to_broker: bool, payload: bytes | memoryview) -> bytes:
+    def offloaded(self, to_broker: bool, size: int) -> bytes:
         """Return the IP and TCP headers of a packet that carries bytes in one direction.
 
         The checksum in the TCP header is incomplete: it includes the addresses and the length, but not the payload.
@@ -90,20 +100,19 @@ class TcpConnection:
 
         Args:
             to_broker: True for bytes from the client, False for bytes from the broker.
-            payload: bytes that follow the headers, at most 65,000.
+            size: number of bytes that follow the headers, at most 65,000.
         """
-        (source, from_port), (target, to_port) = self._ends[to_broker], self._ends[not to_broker]
-        sequence = self._next[to_broker]
-        self._next[to_broker] = (sequence + len(payload)) & 0xFFFFFFFF
-        size = TCP.size + len(payload)
-        partial = (self._pseudo + size) % 0xFFFF
-        head = TCP.pack(from_port, to_port, sequence, self._next[not to_broker], 5 << 4, ACK | PUSH, WINDOW, partial, 0)
-        if source.version == 6:
-            return _ip(source, target, size) + head
-        total = IPV4.size + 8 + size
-        fields = (0x45, 0, total, 0, 0x4000, TTL, TCP_PROTOCOL)
-        check = checksum(self._ipv4 + total)
-        return IPV4.pack(*fields, check) + self._addresses[to_broker] + head
+        sequence, acknowledged = self._next[to_broker], self._next[not to_broker]
+        self._next[to_broker] = (sequence + size) & 0xFFFFFFFF
+        partial = (self._pseudo + TCP.size + size) % 0xFFFF
+        ends = self._addresses_and_ports[to_broker]
+        if not self._is_ipv4:
+            fixed = (TCP.size + size, TCP_PROTOCOL << 8 | TTL, ends, sequence, acknowledged)
+            return IPV6_AND_TCP.pack(6 << 28, *fixed, DATA_AND_WINDOW, partial, 0)
+        total = HEADERS + size
+        check = 0xFFFF - ((self._ipv4 + total) % 0xFFFF or 0xFFFF)
+        ip = (0x4500, total, 0x4000, TTL << 8 | TCP_PROTOCOL, check)
+        return IPV4_AND_TCP.pack(*ip, ends, sequence, acknowledged, DATA_AND_WINDOW, partial, 0)
 
     def end(self, *, reset: bool = False) -> list[bytes]:
         """Return the packets that close the connection.

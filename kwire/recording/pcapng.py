@@ -19,8 +19,10 @@ SECTION = struct.pack("<IHHq", 0x1A2B3C4D, 1, 0, -1)
 INTERFACE = struct.pack("<HHI", RAW, 0, 0)
 SECTION_TYPE, INTERFACE_TYPE, PACKET_TYPE = 0x0A0D0D0A, 1, 6
 PACKET_HEAD = struct.Struct("<IIIIIII")  # BLOCK and PACKET in one
+ENDS = tuple(struct.Struct(f"<{-size % 4}xI") for size in range(4))  # padding and size, by the size modulo 4
+SMALL = 4_096  # bytes of a packet that is returned as one buffer
 HEADS = BLOCK.size + PACKET.size
-LARGEST = 61_440  # bytes of payload in a packet of ``frames``
+LARGEST = 65_495  # bytes of payload in a packet of ``frames``; a packet with headers has at most 65,535
 ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connections
 
 
@@ -29,6 +31,8 @@ class PcapngFile:
 
     If a new connection has the same endpoints as an open connection, its client port is changed in the recording.
     """
+
+    needs_complete_frames = False
 
     def __init__(self) -> None:
         self._connections: dict[int, TcpConnection] = {}
@@ -51,19 +55,20 @@ class PcapngFile:
     def frames(self, connection: int, to_broker: bool, data: Sequence[bytes], time_us: int) -> list[bytes | memoryview]:
         high, low = time_us >> 32 & 0xFFFFFFFF, time_us & 0xFFFFFFFF
         buffers: list[bytes | memoryview] = []
-        connected = self._connections[connection]
+        headers_of = self._connections[connection].offloaded
         for piece in data:
             for begin in range(0, len(piece), LARGEST):
                 payload = piece if len(piece) <= LARGEST else memoryview(piece)[begin : begin + LARGEST]
-                head = connected.offloaded(to_broker, payload)
-                captured = len(head) + len(payload)
-                padding = -captured % 4
-                size = HEADS + captured + padding + 4
-                buffers += (
-                    PACKET_HEAD.pack(PACKET_TYPE, size, 0, high, low, captured, captured) + head,
-                    payload,
-                    bytes(padding) + size.to_bytes(4, "little"),
-                )
+                headers = headers_of(to_broker, len(payload))
+                captured = len(headers) + len(payload)
+                end = ENDS[captured % 4]
+                size = HEADS + captured + end.size
+                head = PACKET_HEAD.pack(PACKET_TYPE, size, 0, high, low, captured, captured)
+                packet = (head, headers, payload, end.pack(size))
+                if captured < SMALL:
+                    buffers.append(b"".join(packet))
+                else:
+                    buffers += packet
         return buffers
 
     def closed(self, connection: int, time_us: int, *, reset: bool = False) -> bytes:

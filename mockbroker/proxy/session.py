@@ -25,7 +25,7 @@ from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 log = logging.getLogger("mockbroker")
 
 HANDSHAKE_TIMEOUT = 10.0  # seconds
-READ_SIZE = 131_072  # bytes of one read
+READ_SIZE = 130_990  # bytes of one read: two full packets of a recording
 GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"  # TLS record: a fatal alert
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close resets the connection

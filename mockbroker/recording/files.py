@@ -1,25 +1,29 @@
-"""The task that writes a recording to files, in batches and in a separate thread."""
+"""The task and the thread that write a recording to files."""
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from queue import SimpleQueue
+from threading import Thread
 
 import trio
 
 from kwire.recording import RecordingWriter
-from mockbroker.recording.recorder import Event, Recorder
-from mockbroker.recording.rotation import Limits, Part, Rotation
+from mockbroker.recording.chunks import ALIGNMENT, Chunk, ChunkRecorder
+from mockbroker.recording.rotation import Limits
 
 log = logging.getLogger("mockbroker")
 
 INTERVAL = 0.1  # seconds between two writes; events of the last interval are lost if the process is killed
 PRIVATE = 0o600
-BUFFERS = 512  # of one write; systems permit at least 1,024
 BINARY = getattr(os, "O_BINARY", 0)  # Windows alone has it
+DIRECT = getattr(os, "O_DIRECT", 0)  # Linux alone has it
+DIRECT_SIZE = 256 * 1024  # bytes from which a direct write is used
 
 
 class RecordingFiles:
@@ -41,85 +45,117 @@ class RecordingFiles:
 
     def __init__(self, path: Path, writer: RecordingWriter, limits: Limits) -> None:
         self._arrived = trio.Event()
-        self._has_many = trio.Event()
-        self.recorder = Recorder(self._wake, gets_bytes=True)
-        self._rotation = Rotation(path, writer, limits)
-        self._file = -1
+        self._chunks: SimpleQueue[Chunk | None] = SimpleQueue()
+        self._file = AppendedFile(path)
         self._has_failed = False
-        self._write([self._rotation.begin()])
+        self.recorder = ChunkRecorder(path, writer, limits, lambda: self._arrived.set(), self._chunks.put)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Write events as they arrive while the block runs. At the end of the block, write the remaining events."""
+        thread = Thread(target=self._write_chunks, name="recording")
+        thread.start()
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._run)
+                nursery.start_soon(self._flush_at_intervals)
                 yield
                 nursery.cancel_scope.cancel()
         finally:
-            self._save(self.recorder.taken())
-            self._close()
+            self.recorder.flush()
+            self._chunks.put(None)
+            thread.join()
+            self._file.close()
             if self.recorder.dropped:
                 log.warning("%d connections were not recorded completely", self.recorder.dropped)
 
-    async def _run(self) -> None:
+    async def _flush_at_intervals(self) -> None:
         while True:
             await self._arrived.wait()
-            with trio.move_on_after(INTERVAL):
-                await self._has_many.wait()
-            self._arrived, self._has_many = trio.Event(), trio.Event()
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._save, self.recorder.taken())
+            await trio.sleep(INTERVAL)
+            self._arrived = trio.Event()
+            self.recorder.flush()
 
-    def _save(self, events: list[Event]) -> None:
-        if self._has_failed:
-            return
-        try:
-            self._write(self._rotation.parts(events))
-        except OSError as error:
-            self._has_failed = True
-            log.error("the recording has ended: cannot write %s: %s", error.filename, error.strerror)
+    def _write_chunks(self) -> None:
+        """Write chunks until the queue has None; this is the work of the thread."""
+        while (chunk := self._chunks.get()) is not None:
+            if not self._has_failed:
+                try:
+                    self._write(chunk)
+                except OSError as error:
+                    self._has_failed = True
+                    log.error("the recording has ended: cannot write %s: %s", chunk.path, error.strerror)
+            self.recorder.release(chunk)
 
-    def _wake(self, has_many: bool) -> None:
-        self._arrived.set()
-        if has_many:
-            self._has_many.set()
-
-    def _write(self, parts: Iterable[Part]) -> None:
-        for part in parts:
-            try:
-                if part.begins:
-                    self._close()
-                    self._file = os.open(
-                        part.path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | BINARY, PRIVATE
-                    )
-                    if hasattr(os, "fchmod"):  # not on Windows before Python 3.13
-                        os.fchmod(self._file, PRIVATE)
-                _write_all(self._file, part.data)
-            except OSError as error:
-                error.filename = str(part.path)
-                raise
-
-    def _close(self) -> None:
-        if self._file >= 0:
-            os.close(self._file)
-            self._file = -1
+    def _write(self, chunk: Chunk) -> None:
+        if chunk.path != self._file.path:
+            self._file.close()
+            self._file = AppendedFile(chunk.path)
+        with memoryview(chunk.memory) as memory:
+            self._file.write(memory, chunk.begin, chunk.end)
 
 
-def _write_all(file: int, buffers: Sequence[bytes | memoryview]) -> None:
-    """Write all bytes of some buffers to a file, with as few system calls as possible.
+class AppendedFile:
+    """A new file that only its owner can read, to which bytes are appended.
+
+    Large writes are direct (without the page cache) if the system and the file system permit: this costs half
+    the CPU time or less.
 
     Args:
-        file: descriptor of the file.
-        buffers: the buffers in order.
+        path: path of the file; an existing file is replaced.
+
+    Attributes:
+        path: path of the file.
+
+    Raises: OSError if the file cannot be created.
     """
-    if not hasattr(os, "writev"):  # Windows
-        buffers = [b"".join(buffers)]
-    for begin in range(0, len(buffers), BUFFERS):
-        some = buffers[begin : begin + BUFFERS]
-        written = os.writev(file, some) if hasattr(os, "writev") else 0
-        for each in some:  # a part of them after an interrupted write
-            rest = memoryview(each)[written:]
-            written = max(written - len(each), 0)
-            while rest:
-                rest = rest[os.write(file, rest) :]
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | BINARY, PRIVATE)
+        self._permits_direct = bool(DIRECT)
+        if hasattr(os, "fchmod"):  # not on Windows before Python 3.13
+            os.fchmod(self._file, PRIVATE)
+
+    def write(self, memory: memoryview, begin: int, end: int) -> None:
+        """Append bytes to the file.
+
+        Args:
+            memory: memory with the bytes, whose address is a multiple of ``ALIGNMENT``.
+            begin: index of the first byte. It differs from the size of the file by a multiple of ``ALIGNMENT``.
+            end: index after the last byte.
+
+        Raises: OSError if the bytes cannot be written.
+        """
+        first, last = -(-begin // ALIGNMENT) * ALIGNMENT, end // ALIGNMENT * ALIGNMENT
+        if self._permits_direct and last - first >= DIRECT_SIZE:
+            self._write(memory[begin:first])
+            begin = first + self._write_directly(memory[first:last])
+        self._write(memory[begin:end])
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+    def _write(self, data: memoryview) -> None:
+        while data:
+            data = data[os.write(self._file, data) :]
+
+    def _write_directly(self, data: memoryview) -> int:
+        """Write bytes without the page cache. Return their number; 0 if the file system does not permit it.
+
+        ``data``: bytes whose address and size are multiples of ``ALIGNMENT``.
+        """
+        import fcntl  # not on Windows
+
+        flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
+        try:
+            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | DIRECT)
+            return os.write(self._file, data)
+        except OSError as error:
+            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+                raise
+            self._permits_direct = False  # by this file system
+            return 0
+        finally:
+            with suppress(OSError):
+                fcntl.fcntl(self._file, fcntl.F_SETFL, flags)

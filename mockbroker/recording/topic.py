@@ -15,7 +15,7 @@ from typing import Any
 
 import trio
 
-from mockbroker.recording.recorder import Closed, Event, Frame, Opened, Recorder
+from mockbroker.recording.recorder import Closed, Event, EventRecorder, Frame, Opened
 
 log = logging.getLogger("mockbroker")
 
@@ -44,7 +44,7 @@ class RecordingTopic:
     def __init__(self, servers: str, topic: str, run: str) -> None:
         from confluent_kafka import Producer
 
-        self.recorder = Recorder(self._wake)
+        self.recorder = EventRecorder(self._wake)
         self._arrived = trio.Event()
         self._topic = topic
         self._run = run
@@ -111,7 +111,7 @@ class RecordingTopic:
     def _delivered(self, error: object, _: object) -> None:
         self._failed += error is not None
 
-    def _wake(self, _: bool) -> None:
+    def _wake(self) -> None:
         self._arrived.set()
 
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import errno
+import mmap
 import os
 from pathlib import Path
+from random import Random
 
 import pytest
 import trio
@@ -13,7 +15,8 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.recording import WRITERS
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment
-from mockbroker.recording.files import RecordingFiles
+from mockbroker.recording.chunks import ALIGNMENT
+from mockbroker.recording.files import DIRECT, AppendedFile, RecordingFiles
 from mockbroker.recording.rotation import Limits
 
 CONNECTION = Connection(1, Address("127.0.0.1", 5), 0, Address("real", 9), Address("127.0.0.1", 7))
@@ -77,3 +80,37 @@ async def test_the_proxy_goes_on_if_the_disk_is_full(
     assert caplog.messages == [
         f"the recording has ended: cannot write {tmp_path / 'out.jsonl'}: No space left on device"
     ]
+
+
+@pytest.mark.parametrize("is_permitted", [True, False], ids=["direct", "refused"])
+@pytest.mark.parametrize("seed", range(3))
+def test_large_writes_append_all_bytes(
+    seed: int, is_permitted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file system that does not permit direct writes refuses them with EINVAL."""
+    fcntl = pytest.importorskip("fcntl")
+    if not DIRECT:
+        pytest.skip("this system has no direct writes")
+    random, expected, begin, directly = Random(seed), b"", 0, []
+    write = os.write
+
+    def observed(file: int, data: memoryview) -> int:
+        if fcntl.fcntl(file, fcntl.F_GETFL) & DIRECT:
+            directly.append(len(data))
+            if not is_permitted:
+                raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+        return write(file, data)
+
+    monkeypatch.setattr(os, "write", observed)
+    file = AppendedFile(tmp_path / "out")
+    for _ in range(20):
+        data = random.randbytes(random.choice([10, 5_000, 400_000]))
+        memory = mmap.mmap(-1, begin + len(data))
+        memory[begin:] = data
+        with memoryview(memory) as view:
+            file.write(view, begin, begin + len(data))
+        expected += data
+        begin = (begin + len(data)) % ALIGNMENT
+    file.close()
+    assert (tmp_path / "out").read_bytes() == expected
+    assert len(directly) > 1 if is_permitted else len(directly) == 1

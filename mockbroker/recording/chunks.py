@@ -1,0 +1,169 @@
+"""The recorder of files: an observer that encodes the traffic into chunks of memory, which a thread writes."""
+
+from __future__ import annotations
+
+import mmap
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from kwire.recording import RecordingWriter
+from mockbroker.proxy.observer import Connection, Moment
+from mockbroker.recording.alignment import FrameAligner
+from mockbroker.recording.recorder import US, Event, Frame, Opened, Recorder
+from mockbroker.recording.rotation import Limits, Rotation
+
+CHUNK = 2 * 1024 * 1024  # bytes
+ALIGNMENT = mmap.PAGESIZE
+
+
+@dataclass(slots=True)
+class Chunk:
+    """Bytes to append to a file.
+
+    The position of a byte in the memory and its position in the file differ by a multiple of ``ALIGNMENT``, as direct
+    I/O requires.
+
+    Attributes:
+        memory: the memory with the bytes.
+        begin: index of the first byte.
+        path: path of the file.
+        end: index after the last byte.
+    """
+
+    memory: mmap.mmap
+    begin: int
+    path: Path
+    end: int = 0
+
+
+class ChunkRecorder(Recorder):
+    """An observer that encodes frames as soon as they are complete, and appends them to a chunk.
+
+    A full chunk is passed on to be written. The memory of chunks is reused, because new memory from the operating
+    system costs more CPU time than the encoding.
+
+    Args:
+        path: path of the first file.
+        writer: writer of the recording's format.
+        limits: conditions under which the next file begins. A frame is never divided between two files.
+        arrived: function that is called when bytes are appended to an empty chunk.
+        put: function that gets each chunk to write. When the chunk is written, ``release`` must be called.
+    """
+
+    gets_bytes = True
+
+    def __init__(
+        self,
+        path: Path,
+        writer: RecordingWriter,
+        limits: Limits,
+        arrived: Callable[[], object],
+        put: Callable[[Chunk], object],
+    ) -> None:
+        super().__init__()
+        self._writer = writer
+        self._arrived = arrived
+        self._put = put
+        self._aligner = FrameAligner()
+        self._rotation = Rotation(path, limits)
+        self._is_limited = limits != Limits()
+        self._aligns = self._is_limited or writer.needs_complete_frames
+        self._free: deque[mmap.mmap] = deque()
+        self._passed_on = 0  # bytes of all chunks that were put
+        self._written = 0  # of these, the bytes that were written; only ``release`` changes it, in another thread
+        self._chunk: Chunk
+        self._room: int  # bytes for which the current chunk has room
+        self._is_empty: bool  # whether the current chunk has no bytes
+        self._write: Callable[[bytes | memoryview], int]
+        self._begin_chunk(0)
+        self._write_all([writer.begin()])
+
+    @property
+    def waiting(self) -> int:
+        return self._passed_on - self._written + CHUNK - self._chunk.begin - self._room
+
+    def add(self, event: Event) -> None:
+        number, time_us = event.connection, event.time_us
+        match event:
+            case Frame():
+                data = self._writer.frame(number, event.to_broker, event.frame, time_us)
+            case Opened():
+                data = self._writer.opened(number, event.client, event.broker, time_us)
+            case _:
+                self._aligner.forget(number)
+                data = self._writer.closed(number, time_us)
+        self._append([data], time_us)
+
+    def passed(self, connection: Connection, to_broker: bool, data: bytes, at: Moment, *, ends_frame: bool) -> None:
+        if self._accepts(connection, len(data), at):
+            number = connection.number
+            frames = [data]
+            if self._aligns:
+                frames = self._aligner.complete(number, to_broker, data, ends_frame=ends_frame)
+            if frames:
+                time_us = int(at.wall * US)
+                self._append(self._writer.frames(number, to_broker, frames, time_us), time_us)
+
+    def flush(self) -> None:
+        """Pass the current chunk on to be written, if it has bytes."""
+        if not self._is_empty:
+            self._pass_on()
+            self._begin_chunk(self._chunk.end % ALIGNMENT)
+
+    def release(self, chunk: Chunk) -> None:
+        """Use the memory of a chunk again. This method may be called in another thread.
+
+        ``chunk``: a chunk that was written.
+        """
+        self._free.append(chunk.memory)
+        self._written += chunk.end - chunk.begin
+
+    def _append(self, buffers: Sequence[bytes | memoryview], time_us: int) -> None:
+        """Append an encoded event to the recording, in the next file if the current one is full.
+
+        Args:
+            buffers: the bytes.
+            time_us: time of the event, in microseconds since 1970.
+        """
+        if self._is_limited:
+            rotation = self._rotation
+            if rotation.is_full(time_us):
+                rotation.begin_next(time_us)
+                self._pass_on()
+                self._begin_chunk(0)
+                buffers = [self._writer.begin(), *buffers]
+            rotation.size += sum(map(len, buffers))
+        self._write_all(buffers)
+
+    def _write_all(self, buffers: Sequence[bytes | memoryview]) -> None:
+        if self._is_empty:
+            self._is_empty = False
+            self._arrived()
+        for data in buffers:
+            size = len(data)
+            while size > self._room:
+                view = memoryview(data)
+                data, size = view[self._room :], size - self._room
+                self._write(view[: self._room])
+                self._room = 0
+                self._pass_on()
+                self._begin_chunk(0)
+                self._is_empty = False
+            self._room -= size
+            self._write(data)
+
+    def _pass_on(self) -> None:
+        chunk = self._chunk
+        chunk.end = CHUNK - self._room
+        self._passed_on += chunk.end - chunk.begin
+        self._put(chunk)
+
+    def _begin_chunk(self, begin: int) -> None:
+        memory = self._free.pop() if self._free else mmap.mmap(-1, CHUNK)
+        memory.seek(begin)
+        self._chunk = Chunk(memory, begin, self._rotation.path)
+        self._room = CHUNK - begin
+        self._is_empty = True
+        self._write = memory.write

@@ -1,0 +1,104 @@
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from kwire.frames import pack
+from kwire.recording import FrameLog, RecordingWriter
+from kwire.recording.pcapng import PcapngFile
+from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.observer import Connection, Moment
+from mockbroker.recording import recorder as recorder_module
+from mockbroker.recording.chunks import CHUNK, Chunk, ChunkRecorder
+from mockbroker.recording.rotation import Limits
+
+CONNECTION = Connection(3, Address("10.0.0.1", 5), 0, Address("real", 9), Address("10.0.0.2", 7))
+AT = Moment(1.0, 100.5)
+US = 100_500_000
+
+
+class Chunks:
+    """A recorder whose chunks wait until ``take`` is called."""
+
+    def __init__(self, writer: RecordingWriter) -> None:
+        self.waiting: list[Chunk] = []
+        self.wakes = 0
+        self.recorder = ChunkRecorder(Path("out"), writer, Limits(), self._wake, self.waiting.append)
+
+    def _wake(self) -> None:
+        self.wakes += 1
+
+    def take(self) -> bytes:
+        """Return the recorded bytes, and release their chunks."""
+        self.recorder.flush()
+        taken = []
+        while self.waiting:
+            chunk = self.waiting.pop(0)
+            taken.append(chunk.memory[chunk.begin : chunk.end])
+            self.recorder.release(chunk)
+        return b"".join(taken)
+
+
+def expected_lines(frames: list[bytes]) -> bytes:
+    log = FrameLog()
+    log.opened(3, "10.0.0.1:5", "10.0.0.2:7", US)
+    return b"".join(log.frame(3, True, frame, US) for frame in frames)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_frames_larger_than_a_chunk_are_recorded_completely(seed: int) -> None:
+    random, chunks = Random(seed), Chunks(FrameLog())
+    frames = [random.randbytes(size) for size in (10, CHUNK, 0, 100_000, 2 * CHUNK + 1)]
+    chunks.recorder.opened(CONNECTION, AT)
+    stream, at, taken = b"".join(map(pack, frames)), 0, []
+    while at < len(stream):
+        end = min(at + random.choice([3, 60_000, 131_072]), len(stream))
+        chunks.recorder.passed(CONNECTION, True, stream[at:end], AT, ends_frame=end == len(stream))
+        at = end
+        if random.random() < 0.2:
+            taken.append(chunks.take())
+    assert b"".join([*taken, chunks.take()]) == expected_lines(frames)
+
+
+def test_the_flush_is_requested_once_for_each_chunk() -> None:
+    chunks = Chunks(FrameLog())
+    chunks.recorder.opened(CONNECTION, AT)
+    chunks.take()
+    before = chunks.wakes
+    for _ in range(3):
+        chunks.recorder.passed(CONNECTION, True, pack(b"frame"), AT, ends_frame=True)
+    assert chunks.wakes == before + 1
+    chunks.take()
+    chunks.recorder.passed(CONNECTION, True, pack(b"frame"), AT, ends_frame=True)
+    assert chunks.wakes == before + 2
+
+
+def test_packets_contain_incomplete_frames() -> None:
+    chunks, piece = Chunks(PcapngFile()), pack(b"A frame of which only the first half arrives")[:30]
+    chunks.recorder.opened(CONNECTION, AT)
+    chunks.take()
+    chunks.recorder.passed(CONNECTION, True, piece, AT, ends_frame=False)
+    assert piece in chunks.take()
+
+
+def test_memory_of_unwritten_frames_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "MAX_WAITING", 8 * CHUNK)
+    chunks = Chunks(PcapngFile())
+    chunks.recorder.opened(CONNECTION, AT)
+    for _ in range(100):
+        chunks.recorder.passed(CONNECTION, True, bytes(CHUNK // 8), AT, ends_frame=False)
+    assert len(chunks.waiting) <= 8
+    assert chunks.recorder.dropped == 1
+
+
+def test_memory_is_used_again() -> None:
+    chunks = Chunks(PcapngFile())
+    chunks.recorder.opened(CONNECTION, AT)
+    used = set()
+    for _ in range(100):
+        chunks.recorder.passed(CONNECTION, True, bytes(CHUNK // 4), AT, ends_frame=False)
+        used |= {id(chunk.memory) for chunk in chunks.waiting}
+        chunks.take()
+    assert len(used) <= 3
