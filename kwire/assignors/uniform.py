@@ -50,7 +50,11 @@ def assign_homogeneous(members: Members, partitions: Partitions, *, first_are_la
     """Return the target assignment of a group whose members subscribe to the same topics.
 
     Members keep partitions up to their share. The remaining partitions go to members below their share: first the
-    partitions without an owner, then the partitions that a member owned in excess of its share.
+    partitions without an owner, then the partitions that a member owned in excess of its share. A share is the number
+    of partitions divided by the number of members, rounded down, or one more for some members.
+
+    Args:
+        members, partitions, first_are_larger: arguments of ``assign``.
     """
     if not members:
         return {}

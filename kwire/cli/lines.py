@@ -83,7 +83,8 @@ def work_through(source: str, work: Work, *, text: bool = False) -> None:
 
     Args:
         source: path of a file, or ``-`` for stdin.
-        work: function that returns the result for a line.
+        work: function that gets the text of a line and returns its result: a JSON object, or an iterator of JSON
+            objects and lines of text. It raises WireError or LineError if the line is invalid.
         text: True if the output is text. Then errors are printed only on stderr. False to print errors also on stdout,
             as JSON.
 
@@ -108,7 +109,8 @@ def report(name: str, lines: Iterator[bytes], work: Work, *, text: bool = False)
     Args:
         name: name of the input in error messages.
         lines: lines of the input, as bytes.
-        work: function that returns the result for a line.
+        work: function that gets the text of a line and returns its result: a JSON object, or an iterator of JSON
+            objects and lines of text. It raises WireError or LineError if the line is invalid.
         text: True if the output is text. Then errors are printed only on stderr. False to print errors also on stdout,
             as JSON.
     """

@@ -305,7 +305,7 @@ class Reader:
             value: value in the JSON form.
             more: further attributes of the Piece.
 
-        Raises: LimitError if the allowance contains no further leaves.
+        Raises: LimitError if the data is decompressed and ``allowance`` permits no further leaves.
         """
         if self.unpacked:
             if not self.allowance.leaves:

@@ -60,7 +60,8 @@ class GroupView:
     def memberships(self) -> Mapping[tuple[int, str], Row]:
         """The row of ``members`` for the last generation of each member. The key is the life and the member id.
 
-        The life is the number in the column ``life``: a new life begins after the group was deleted or lost its state.
+        The life is the number in the column ``life``: a new life begins after the group was deleted, expired or lost
+        its state.
         """
         return {(row["life"], row["member_id"]): row for row in self.members}
 
@@ -109,7 +110,8 @@ class GroupView:
         """Return the assigned partitions of each member in a generation, by member id.
 
         Args:
-            life: number in the column ``life``: a new life begins after the group was deleted or lost its state.
+            life: number in the column ``life``: a new life begins after the group was deleted, expired or lost its
+                state.
             generation: generation id, or group epoch.
         """
         return self._shares.get((life, generation), {})

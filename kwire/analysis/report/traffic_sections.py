@@ -103,8 +103,9 @@ def api_versions(usage: Iterable[Row]) -> str:
 
 
 def latency(rows: Sequence[Row]) -> str:
-    """Return the HTML table of latency percentiles by API, with a histogram by powers of two. ``rows``: rows of
-    ``latency``.
+    """Return the HTML table of latency percentiles by API, with a histogram by powers of two.
+
+    ``rows``: rows of ``latency``.
     """
     by_api: dict[str, list[Row]] = defaultdict(list)
     for row in rows:

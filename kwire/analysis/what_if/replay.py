@@ -37,7 +37,8 @@ class Replay(ABC):
     """The base class of replays: an assignor that runs over the history of one group.
 
     Attributes:
-        kind: ``eager``, ``cooperative``, or ``consumer`` for server-side assignment.
+        kind: rebalance protocol of the assignor: ``eager``, ``cooperative``, or ``consumer`` for server-side
+            assignment.
     """
 
     kind: str
