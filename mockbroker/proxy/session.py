@@ -238,8 +238,8 @@ class Session:
     # --- fault rules ---
 
     async def _intercept(self, part: Intercepted) -> None:
-        """Pass a request to the fault rules, and carry out their actions until the client's next request can be
-        read.
+        """Pass a request to the fault rules, and carry out the actions that they order, until the client's next request
+        can be read.
         """
         while self._link.pending or self._sending:
             await self._wait()

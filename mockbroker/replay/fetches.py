@@ -28,7 +28,7 @@ class _Entry:
 
     Attributes:
         first: offset that was fetched.
-        last: last offset of the records; below ``first`` if there are none.
+        last: last offset of the records; below ``first`` if the response contains no records.
         partition: the response for the partition.
         is_used: True if the response has an error and was already sent to a live client. An error is sent only once.
     """

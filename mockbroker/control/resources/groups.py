@@ -222,7 +222,9 @@ def summary_json(control: Control, group: CoordinatedGroup) -> dict[str, Any]:
 
 
 def member_json(control: Control, group: CoordinatedGroup, member: MemberDescription) -> dict[str, Any]:
-    """Return a member as a JSON object."""
+    """Return a member of a group as a JSON object, the shape MEMBER. Keys that the type of the group does not have are
+    absent.
+    """
     expires = group.timers.at(session_timer(member.member_id))
     begin, timeout_ms = control.cluster.journal.begin, member.session_timeout_ms
     heartbeat_ms = None if expires is None or expires == inf else round((expires - begin) * 1000) - timeout_ms

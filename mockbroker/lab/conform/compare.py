@@ -196,8 +196,8 @@ class Bindings:
     def fits(self, recorded: str, ours: object) -> bool:
         """Return whether an id in this run corresponds to a recorded id.
 
-        If neither id is bound yet, bind them to each other and return True, provided that they have the same format,
-        such as a UUID after the same prefix. (Topic ids and HMACs may have any format.)
+        If neither id is bound yet and both have the same format (such as a UUID after the same prefix), bind them to
+        each other and return True. (Topic ids and HMACs may have any format.)
 
         Args:
             recorded: recorded id.

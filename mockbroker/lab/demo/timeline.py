@@ -144,7 +144,7 @@ class PlainTimeline:
 
 
 class RichTimeline(PlainTimeline):
-    """The timeline as text with a color for each kind of client."""
+    """The timeline as text with a colour for each kind of client."""
 
     def __init__(self) -> None:
         super().__init__(lambda _: None)

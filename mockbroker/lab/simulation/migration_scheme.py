@@ -1,4 +1,6 @@
-"""The scheme migration: groups whose members use the classic and the consumer protocol, and change between both."""
+"""The scheme migration: in each group, some members use the classic protocol and some the consumer protocol. Members
+also change their protocol.
+"""
 
 from __future__ import annotations
 

@@ -274,14 +274,15 @@ class Origins:
         self._answers[ticket] = self._deleted[group], self._left[group]
 
     def check_origin(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
-        """Remove a response, and return whether its group and its coordinator are still the same.
+        """Remove a response from the record, and return whether its group and the coordinator are still the same.
 
         Args:
             ticket: ticket of the request.
             group: group id.
 
         Returns:
-            A pair: whether the group still exists, and whether it also has the same coordinator.
+            A pair: whether the group still exists, and whether it also has the same coordinator. A group that was
+            deleted and created again counts as another group. Both are False for a response that is not in the record.
         """
         deleted, left = self._answers.pop(ticket, (-1, -1))
         lives = deleted == self._deleted[group]

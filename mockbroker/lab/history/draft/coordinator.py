@@ -207,9 +207,12 @@ class Coordinator:
         """Handle a heartbeat in the state PREPARING (a rebalance waits for members). Return the error of the response,
         and the actions.
 
-        The response has the error IllegalGeneration, with one exception. If expired sessions are the only cause of the
-        rebalance, no member has received this error yet, and the sender's session is one of the expired ones, then the
-        sender counts as alive again. The rebalance is cancelled when no expired session is left.
+        The response has the error IllegalGeneration, with one exception. If the sender's session has expired, expired
+        sessions are the only cause of the rebalance, and no heartbeat has received this error yet, then the sender
+        counts as alive again. If no other session has expired, the rebalance is cancelled, and the response has no
+        error.
+
+        The first error that a live sender gets restarts its session.
 
         Args:
             consumer_id: consumer id of the sender.

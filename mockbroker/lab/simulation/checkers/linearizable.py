@@ -55,7 +55,7 @@ def _is_optional(operation: OffsetOperation, others: list[OffsetOperation]) -> b
     The result is False for operations outside a transaction.
 
     Args:
-        operation: the commit.
+        operation: the commit to judge.
         others: all operations on the same group and partition.
     """
     if operation.transaction is None:
