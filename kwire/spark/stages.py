@@ -629,7 +629,7 @@ def _send_to_groups(
         sliced: number of slices of each large group, by the key of the group. A slice is a part of the group's events
             that one task processes. The end offsets of a partition are sent to the slice with the partition, and to the
             task that derives the findings of the group. Ends of transactions are sent to all slices.
-        batches: bundles of the kinds MET, from the first stage. Their key is empty.
+        batches: bundles from the first stage whose kind is in MET. Their key is empty.
 
     Yields: bundles whose key is the key of a group or of a slice.
     """

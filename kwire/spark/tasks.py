@@ -17,7 +17,7 @@ def task_size(size: int, smallest: int) -> int:
 
     Args:
         size: bytes of the data.
-        smallest: bytes per task below which more tasks cost more time than they save.
+        smallest: smallest number of bytes per task. Smaller tasks would cost more time than they save.
     """
     return min(max(isqrt(size * smallest), smallest), LARGEST)
 

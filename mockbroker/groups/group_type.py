@@ -411,7 +411,7 @@ class GroupType(ABC, Generic[G]):
 
         Args:
             group_id: the group id.
-            entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+            entries: decoded keys and latest values of the group's records, without deleted keys; at least one.
             context: data and functions shared by all groups.
             wall: the clock of the timestamps in records.
             now: the current time in seconds.

@@ -101,14 +101,14 @@ class ShareSessions:
         return any(key.group_id == group_id for key in self._sessions)
 
     def create(self, key: SessionKey, partitions: Collection[PartitionKey], connection: int) -> ShareSession | None:
-        """Create a session, which replaces an earlier session of the same member.
+        """Create and return a session, which replaces an earlier session of the same member.
 
         Return None and create nothing if the maximum number of sessions is reached.
 
         Args:
-            key: Group id and member id.
-            partitions: Partitions of the session.
-            connection: Number of the connection on which the request was received.
+            key: group id and member id.
+            partitions: partitions of the session.
+            connection: number of the connection on which the request was received.
         """
         self._sessions.pop(key, None)
         if len(self._sessions) >= self._limit:

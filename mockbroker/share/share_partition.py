@@ -60,8 +60,8 @@ class SharePartition:
     Attributes:
         state_epoch: state epoch of the stored state, which each change contains.
         throttle_from: number of deliveries from which on fewer records are acquired at a time.
-        start: Share-partition start offset: the delivery of all earlier records is complete.
-        end: Share-partition end offset: the last in-flight offset; the next offset to acquire if no record is in
+        start: share-partition start offset: the delivery of all earlier records is complete.
+        end: share-partition end offset: the last in-flight offset; the next offset to acquire if no record is in
             flight.
         batches: the in-flight batches.
         complete_count: number of records at or after ``start`` whose delivery is complete.

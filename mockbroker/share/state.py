@@ -57,7 +57,7 @@ class ShareState:
 
     Attributes:
         state_epoch: epoch of the initialization; a write with an older epoch is fenced.
-        start_offset: Share-partition start offset; UNINITIALIZED until the first leader determines it.
+        start_offset: share-partition start offset; UNINITIALIZED until the first leader determines it.
         snapshot_epoch: number of the last snapshot. The first initialization writes snapshot 0; later initializations
             continue the count.
         leader_epoch: leader epoch of the last leader that read the state.
@@ -103,8 +103,8 @@ def combined(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatc
     batches with the same state are merged. Source: Kafka's PersisterStateBatchCombiner.
 
     Args:
-        batches: Batches in any order.
-        start_offset: Share-partition start offset; earlier offsets are removed. UNINITIALIZED to remove none.
+        batches: batches in any order.
+        start_offset: share-partition start offset; earlier offsets are removed. UNINITIALIZED to remove none.
     """
     waiting = sorted(batch for batch in batches if batch.last >= start_offset)
     result: list[StateBatch] = []

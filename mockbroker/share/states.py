@@ -27,7 +27,7 @@ class StateSummary:
 
     Attributes:
         state_epoch: epoch of the initialization.
-        start_offset: Share-partition start offset; -1 if no leader has determined it.
+        start_offset: share-partition start offset; -1 if no leader has determined it.
         leader_epoch: leader epoch of the last leader that read the state; 0 if no leader has read it.
         complete_count: number of records at or after the start offset whose delivery is complete; -1 if unknown.
     """
@@ -45,7 +45,7 @@ class StateChange:
     Attributes:
         state_epoch: state epoch that the leader has read; ANY_EPOCH to skip its check.
         leader_epoch: leader epoch of the partition; ANY_EPOCH to skip its check.
-        start_offset: Share-partition start offset; UNINITIALIZED to leave the stored start offset unchanged.
+        start_offset: share-partition start offset; UNINITIALIZED to leave the stored start offset unchanged.
         complete_count: number of records at or after the start offset whose delivery is complete.
         batches: the changed states of offsets.
     """

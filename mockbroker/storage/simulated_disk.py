@@ -32,7 +32,7 @@ class _File:
 
     Attributes:
         data: content.
-        synced: content after a crash.
+        synced: content at the last sync. A crash restores it, unless unsynced bytes survive.
     """
 
     data: bytearray = field(default_factory=bytearray)
@@ -45,7 +45,7 @@ class _Folder:
 
     Attributes:
         now: entries by name.
-        synced: entries after a crash, by name.
+        synced: entries at the last sync, by name. A crash restores them, unless unsynced names survive.
     """
 
     now: dict[str, _Entry] = field(default_factory=dict)

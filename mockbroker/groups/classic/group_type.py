@@ -203,11 +203,11 @@ class ClassicType(GroupType[ClassicGroup]):
         """Create a group from its latest record, without offsets; never return None. Sessions restart at ``now``.
 
         Args:
-            group_id: The group id.
-            entries: Keys and values of the group's records, oldest first, at least one. Only the last is used.
-            context: Data and functions shared by all groups.
-            wall: The clock of the timestamps in records.
-            now: The current time in seconds.
+            group_id: the group id.
+            entries: decoded keys of the group's records, each with its latest value; at least one. The last is used.
+            context: data and functions shared by all groups.
+            wall: the clock of the timestamps in records.
+            now: the current time in seconds.
         """
         return records.group_from_record(group_id, entries[-1][1], context, wall, now)
 

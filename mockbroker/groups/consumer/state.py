@@ -85,8 +85,8 @@ class ConsumerMember:
         rebalance_timeout: maximum time in seconds for revoking partitions.
         topics: names of the subscribed topics.
         regex: subscribed regular expression; "" if the member subscribes to none.
-        assignor: Server-side assignor that the member requests; None for the group's default.
-        classic: Metadata of a member that uses the classic protocol (online migration); None for a
+        assignor: server-side assignor that the member requests; None for the group's default.
+        classic: metadata of a member that uses the classic protocol (online migration); None for a
             member that uses the consumer protocol.
         epoch: member epoch.
         previous_epoch: member epoch before the latest reconciliation step; -1 before the first step.

@@ -179,7 +179,7 @@ def group_from_records(
 
     Args:
         group_id: group id.
-        entries: decoded keys and values of the group's records, oldest first, without tombstones; at least one.
+        entries: decoded keys and latest values of the group's records, without deleted keys; at least one.
         context: data and functions shared by all groups.
         now: the broker's time in seconds.
 
