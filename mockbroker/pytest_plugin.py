@@ -156,8 +156,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def _unused_report(cluster: ThreadCluster) -> str:
-    """Return the report about fault rules that were never applied; "" without such rules, or if the cluster is
-    closed.
+    """Return the report about fault rules that were never applied.
+
+    The report is "" without such rules, or if the cluster is closed.
     """
     from mockbroker.api.home import ClusterClosedError
 
@@ -193,8 +194,9 @@ class _Options:
 
     @property
     def own(self) -> bool:
-        """Whether the cluster of the test needs its own thread, because the test sets a release, a port or a data
-        directory.
+        """Whether the cluster of the test needs its own thread.
+
+        This is so if the test sets a release, a port or a data directory.
 
         If the result is False, the cluster runs in a thread that it shares with the clusters of earlier and later
         tests.

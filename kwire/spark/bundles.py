@@ -73,7 +73,7 @@ def about_slice(about: str, number: int) -> str:
 
 
 def group_of_slice(about: str) -> tuple[str, bool]:
-    """Return the key of the consumer group to which a slice of events belongs, and whether it is the first slice.
+    """Return the key of the consumer group whose events are in a slice, and whether the slice is the first one.
 
     ``about``: key of the slice, from ``about_slice``.
     """

@@ -51,8 +51,9 @@ def schema_of(table: Table) -> Any:
 
 
 def folder_of(capture_id: str) -> str:
-    """Return the folder name of a capture, in the form ``capture_id=...`` that Spark and Hive use for partition
-    folders.
+    """Return the folder name of a capture.
+
+    The name has the form ``capture_id=...``, which Spark and Hive use for partition folders.
     """
     return f"{CAPTURE}={_SPECIAL.sub(lambda special: f'%{ord(special[0]):02X}', capture_id)}"
 

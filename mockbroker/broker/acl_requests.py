@@ -84,8 +84,9 @@ def filter_of(fields: FilterFields) -> AclFilter:
 
 
 def has_unknown(elements: Iterable[Acl | AclFilter]) -> bool:
-    """Return whether an ACL or a filter has the value UNKNOWN in a field (resource type, pattern type, operation,
-    permission).
+    """Return whether a field of an ACL or filter has the value UNKNOWN.
+
+    The checked fields are the resource type, the pattern type, the operation and the permission.
     """
     return any(UNKNOWN in (each.resource_type, each.pattern_type, each.operation, each.permission) for each in elements)
 

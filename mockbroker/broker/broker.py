@@ -289,8 +289,9 @@ class Broker:
         return Room(self.settings.mockbroker_response_max_bytes)
 
     def new_member_id(self, client_id: str) -> str:
-        """Return a new member id that begins with the client id. If the client id is long, only its beginning is
-        used.
+        """Return a new member id that begins with the client id.
+
+        If the client id is long, only its beginning is used.
         """
         uuid = str(self._new_uuid())
         prefix = client_id.encode("utf-8", "surrogateescape")[: MAX_TEXT - len(uuid) - 1]
@@ -396,8 +397,9 @@ class Broker:
         return OFFSETS_TOPIC, self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).index
 
     def coordinator(self, group_id: str) -> int:
-        """Return the broker id of a group's coordinator: the leader of the partition that stores the group; -1 without
-        a leader.
+        """Return the broker id of a group's coordinator; -1 without a coordinator.
+
+        The coordinator is the leader of the partition that stores the group.
         """
         return self.cluster.topics[OFFSETS_TOPIC].partition_of(group_id).leader
 
@@ -457,8 +459,7 @@ class Broker:
         return group_settings(self.cluster.group_configs.get(group_id), self.settings)
 
     def share_coordinator(self, key: StateKey) -> int:
-        """Return the broker id of the share coordinator of a share partition, or -1 if the coordinator is not
-        available.
+        """Return the broker id of the share coordinator of a share partition; -1 if it is not available.
 
         ``key``: the share partition.
         """
@@ -526,8 +527,11 @@ class Broker:
     def preferred_replica(self, partition: Partition, rack: str) -> int:
         """Return the id of the in-sync replica from which a consumer should read; -1 for the leader.
 
-        A replica is returned only if ``replica.selector.class`` is the rack-aware selector, the leader is not in the
-        rack of the consumer, and an in-sync replica is.
+        The result is a broker id only if all of these conditions are met:
+
+        - ``replica.selector.class`` is the rack-aware selector.
+        - The leader is not in the rack of the consumer.
+        - At least one in-sync replica is in the rack of the consumer. The largest broker id is returned.
 
         Args:
             partition: the partition.
@@ -639,15 +643,16 @@ class Broker:
         return list(groups.values())
 
     def load_transactions(self, now: float) -> None:
-        """Rebuild all transactional ids from the transaction log, and abort open transactions that are missing in the
-        log.
+        """Rebuild all transactional ids from the transaction log.
+
+        Open transactions that are missing in the log are aborted.
 
         An open batch of a producer without an ongoing transaction in the log is aborted, with one exception. After a
         crash, the transaction log may contain the commit of a transaction while some of its markers are missing.
         These markers are written, because the producer may have received the response to its EndTxn.
 
         Args:
-            now: The broker's time in seconds.
+            now: the broker's time in seconds.
 
         Raises:
             DecodeError: A record is not valid.

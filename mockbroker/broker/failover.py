@@ -306,12 +306,13 @@ def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -
 
 
 def other_replica(broker: Broker, partition: Partition) -> int:
-    """Return the broker id of the first live replica that is not the leader; the id of the leader if no other replica
-    is live.
+    """Return the broker id of the first live replica that is not the leader.
+
+    If no other replica is live, return the id of the leader.
 
     Args:
-        broker: The state of the cluster.
-        partition: The partition.
+        broker: the state of the cluster.
+        partition: the partition.
     """
     others = (node for node in broker.cluster.electable(partition) if node != partition.leader)
     return next(others, partition.leader)

@@ -87,11 +87,12 @@ Unread: TypeAlias = tuple[Note, int]  # a note, and the ``time_ms`` of the event
 
 
 class Events(Sequence[Event]):
-    """The events that a journal keeps, oldest first. An event is built when it is first read, so that the journal costs
-    little if no test reads it.
+    """The events that a journal keeps, oldest first.
+
+    An event is built when it is first read, so the journal costs little if no test reads it.
 
     Args:
-        entries: The events, or the data from which they are built.
+        entries: the events, or the data from which they are built.
     """
 
     __slots__ = ("_entries",)

@@ -144,13 +144,14 @@ class LogCleaner:
         )
 
     def _next_check(self, partition: Partition, config: LogConfig, now: float) -> int | None:
-        """Return the time of the next check in milliseconds since 1970; None if no check is necessary before the next
-        append.
+        """Return the time of the next check, in milliseconds since 1970.
+
+        Return None if no check is necessary before the next append.
 
         Args:
-            partition: The partition.
-            config: The configurations of the topic.
-            now: The current time in seconds.
+            partition: the partition.
+            config: the configurations of the topic.
+            now: the current time in seconds.
         """
         now_ms, segments = self._wall_ms(now), partition.log.segments
         cleanable = self._cleanable(partition, config, now)

@@ -47,8 +47,9 @@ class LogManager:
         self._cleaner = LogCleaner(settings, deadlines, wall_ms)
 
     def config(self, topic: Topic, partition: Partition) -> LogConfig:
-        """Return the effective configurations of the log of a partition. The defaults are the settings of the
-        partition's leader.
+        """Return the effective configurations of the log of a partition.
+
+        The defaults are the settings of the partition's leader.
         """
         config = topic.log_configs.get(partition.leader)
         if config is None:

@@ -61,8 +61,10 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
 def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
     """Add a new replica to the in-sync replicas, and continue the reassignment.
 
-    Nothing changes if the partition no longer exists, has no leader or does not wait for the replica, or if the
-    replica is paused or its broker is stopped.
+    Nothing changes in these cases:
+
+    - The partition no longer exists, has no leader, or does not wait for the replica.
+    - The replica is paused, or its broker is stopped.
 
     Args:
         broker: the state of the cluster.

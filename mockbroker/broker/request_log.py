@@ -1,8 +1,8 @@
 """The log of the latest requests and their responses, in the order in which the cluster handled the requests.
 
 The log stores the bytes of requests and responses. They are decoded when a test reads the log, so that logging a
-request costs little. The number of requests and the total sizes of requests and of responses are limited, because a
-Produce and the response to a Fetch contain records.
+request costs little. Produce requests and Fetch responses can be large. Therefore the log limits the number of
+requests, the total size of the requests, and the total size of the responses.
 """
 
 from __future__ import annotations
@@ -140,8 +140,9 @@ class RequestLog:
                 self._drop_responses()
 
     def _drop_responses(self) -> None:
-        """Remove the oldest responses from the log until the remaining responses have at most half of BYTES_KEPT. The
-        requests stay in the log.
+        """Remove the oldest responses from the log.
+
+        The remaining responses have at most half of BYTES_KEPT. The requests stay in the log.
         """
         size = 0
         for entry in reversed(self._entries):
@@ -176,10 +177,11 @@ class RequestLog:
         return list(islice(reversed(self._entries), max(missing, 0)))[::-1]
 
     def times(self, entry: Ticket) -> tuple[float, float | None]:
-        """Return the times at which a request was received and answered, in seconds since the cluster was started or
-        reset.
+        """Return the times at which a request was received and answered.
 
-        The second time is None without a response. ``entry``: entry of the request.
+        The times are seconds since the cluster was started or reset. The second time is None without a response.
+
+        ``entry``: entry of the request.
         """
         answered = entry.answered_at
         return entry.received_at - self._begin, None if answered is None else answered - self._begin

@@ -10,8 +10,9 @@ CachedResponse = tuple[object, dict[int, bytes]]  # a response, and its encoded 
 
 
 class ResponseCache:
-    """The cached responses by request key. All responses are from one epoch of the cluster metadata; a new epoch clears
-    the cache.
+    """The cached responses by request key.
+
+    All responses are from one epoch of the cluster metadata; a new epoch clears the cache.
     """
 
     def __init__(self) -> None:

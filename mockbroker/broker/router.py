@@ -87,14 +87,15 @@ class Served:
 
 
 class ServedVersions(dict[bytes, Served | None]):
-    """The served API versions by the first four bytes of a request (API key and version); None for a version that is
-    not served.
+    """The served API versions, by the first four bytes of a request: API key and version.
+
+    The value is None for a version that is not served.
 
     A version is added at its first lookup, because adding a version imports the messages of its API.
 
     Args:
         advertised: API key -> versions that ApiVersions advertises.
-        release: The emulated Kafka release.
+        release: the emulated Kafka release.
     """
 
     def __init__(self, advertised: Mapping[int, Versions], release: Release) -> None:
@@ -310,8 +311,9 @@ class Router:
             return [Close(call.ticket, str(error))]
 
     def run(self, outcomes: Iterable[Outcome], now: float) -> list[Outcome]:
-        """Complete all unfinished work among the outcomes at the time ``now``. Return the outcomes, without unfinished
-        work.
+        """Complete all unfinished work among the outcomes at the time ``now``.
+
+        Return the outcomes, without unfinished work.
 
         ``now``: the broker's time in seconds.
         """
@@ -366,8 +368,9 @@ class Router:
         return [Unfinished(ticket, partial(self._encode, ticket, encoding))]
 
     def deadline(self) -> float:
-        """Return the earliest time, in seconds of the broker's clock, at which a deadline can be due, or inf without
-        deadlines.
+        """Return the earliest time at which a deadline can be due.
+
+        The time is in seconds of the broker's clock; inf without deadlines.
         """
         return min(self.broker.deadlines.earliest, self.broker.client_deadlines.earliest)
 
@@ -441,7 +444,9 @@ class Router:
     def forget(self, ticket: Ticket) -> None:
         """Discard a request, because its connection was closed.
 
-        As in Kafka, a pending JoinGroup or SyncGroup remains in its group. ``ticket``: ticket of the request.
+        As in Kafka, a pending JoinGroup or SyncGroup remains in its group.
+
+        ``ticket``: ticket of the request.
         """
         if (passage := self._passages.get(ticket)) is not None and not passage.forget():
             del self._passages[ticket]

@@ -82,8 +82,9 @@ def _handle_slices(
 
 
 def split_by_partition(broker: Broker, request: Any) -> list[Any]:
-    """Return the slices of a request that has topics with partitions: requests with ``Broker.slice_size`` partitions
-    each.
+    """Divide a request that has topics with partitions into slices.
+
+    Return the slices: requests with ``Broker.slice_size`` partitions each.
 
     The result is [] if the request is not larger than one slice.
     """
@@ -108,8 +109,9 @@ def split_partitions(request: Any, size: int) -> list[Any]:
 
 
 def merge_topics(response: Any, more: Any) -> None:
-    """Append the topics of the response ``more`` to ``response``. If both responses contain a topic, its partitions are
-    merged.
+    """Append the topics of the response ``more`` to ``response``.
+
+    If both responses contain a topic, its partitions are merged.
     """
     for topic in more.topics:
         last = response.topics[-1] if response.topics else None

@@ -92,7 +92,9 @@ class Stage:
         return []
 
     def forget(self, ticket: Ticket) -> bool:  # noqa: ARG002
-        """Notify the stage that the connection of a request was closed. ``ticket``: ticket of the request.
+        """Notify the stage that the connection of a request was closed.
+
+        ``ticket``: ticket of the request.
 
         Returns:
             True if the stage holds the request and will still pass it on, with the response discarded. False if the
@@ -235,7 +237,8 @@ def remaining(steps: Generator[None, None, R]) -> Generator[Effects, float, R]:
 
 
 def answers(effects: Effects, ticket: Ticket) -> bool:
-    """Return whether one of the effects answers a request or closes its connection. ``ticket``: ticket of the
-    request.
+    """Return whether one of the effects answers a request or closes its connection.
+
+    ``ticket``: ticket of the request.
     """
     return any(isinstance(effect, Answer) and effect.ticket is ticket for effect in effects)

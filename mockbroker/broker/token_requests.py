@@ -16,8 +16,9 @@ NO_TIME = -1  # in responses of the broker to refused requests
 
 
 def is_allowed(broker: Broker, ticket: Ticket) -> bool:
-    """Return whether the client of a request may send requests about delegation tokens. ``ticket``: ticket of the
-    request.
+    """Return whether the client of a request may send requests about delegation tokens.
+
+    ``ticket``: ticket of the request.
     """
     return broker.identity(ticket.connection).may_use_tokens
 

@@ -138,8 +138,9 @@ TopicCreator: TypeAlias = Callable[[Iterable[NewTopic], float, float], Mapping[s
 
 
 def create_no_topics(topics: Iterable[NewTopic], now: float, error_ttl: float) -> Mapping[str, str]:  # noqa: ARG001
-    """Return {} without creating topics: the function ``create_topics`` of a Context that is only used to load
-    groups.
+    """Return {} without creating topics.
+
+    A Context that is only used to load groups has this function as ``create_topics``.
     """
     return {}
 
@@ -335,15 +336,16 @@ class GroupType(ABC, Generic[G]):
         return {}
 
     def prepare_deletion(self, group: G, context: Context, now: float) -> ErrorCode:  # noqa: ARG002
-        """Delete the state that a group has outside of the group coordinator, before an administrator deletes the
-        group.
+        """Delete the state that a group has outside of the group coordinator.
+
+        The method is called before an administrator deletes the group.
 
         Return NONE, or the error of the request.
 
         Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
+            group: the group.
+            context: data and functions shared by all groups.
+            now: the current time in seconds.
         """
         return ErrorCode.NONE
 

@@ -161,8 +161,9 @@ class Offsets:
                 del self.pending_transactional[producer_id]
 
     def delete_topics(self, topics: Collection[str]) -> bool:
-        """Delete all committed and pending offsets of deleted topics, and return whether at least one offset was
-        deleted.
+        """Delete all committed and pending offsets of deleted topics.
+
+        Return whether at least one offset was deleted.
 
         ``topics``: names of the topics.
         """

@@ -131,7 +131,9 @@ class _Acknowledgement:
     def add(self, batch: AcknowledgementBatch) -> AcknowledgeError | None:
         """Acknowledge the records of a batch. Return None, or the error if the batch is rejected.
 
-        After an error, the caller calls ``roll_back``. ``batch``: acknowledgements in the request.
+        After an error, the caller calls ``roll_back``.
+
+        ``batch``: acknowledgements in the request.
         """
         in_flight = self._in_flight(batch)
         if isinstance(in_flight, AcknowledgeError):
@@ -144,8 +146,9 @@ class _Acknowledgement:
         return None
 
     def _in_flight(self, batch: AcknowledgementBatch) -> list[InFlightBatch] | AcknowledgeError:
-        """Return the in-flight batches that contain the acknowledged offsets, or an error if an offset is not in
-        flight.
+        """Return the in-flight batches that contain the acknowledged offsets.
+
+        Return an error if an offset is not in flight.
 
         ``batch``: acknowledgements in the request.
         """

@@ -193,13 +193,14 @@ class SharePartition:
     # --- changes of states ---
 
     def lock(self, run: Run, member_id: str, until: float) -> None:
-        """Acquire the available records of a run for a member: increment their delivery counts and set the
-        acquisition lock.
+        """Acquire the available records of a run for a member.
+
+        Their delivery counts are incremented, and the acquisition lock is set.
 
         Args:
-            run: The records.
-            member_id: Member id.
-            until: End of the acquisition lock, in seconds.
+            run: the records.
+            member_id: member id.
+            until: end of the acquisition lock, in seconds.
         """
         run.state = ACQUIRED
         run.deliveries += 1

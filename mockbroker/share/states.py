@@ -90,8 +90,9 @@ class ShareStates:
     def initialize(self, key: StateKey, state_epoch: int, start_offset: int, now: float) -> ErrorCode:
         """Create the state of a share partition, or replace it; earlier acknowledgements are discarded.
 
-        The group coordinator initializes a partition with start offset -1 when a member first subscribes to its topic,
-        and with another offset when an administrator alters the offset. The leader then reads the state again.
+        When a member first subscribes to a topic, the group coordinator initializes each partition with start offset
+        -1. When an administrator alters the offset of a partition, the group coordinator initializes the partition
+        with this offset. The leader then reads the state again.
 
         Args:
             key: the share partition.

@@ -6,8 +6,9 @@ from typing import Protocol
 
 
 class DataDirError(Exception):
-    """The error for a data directory that cannot be opened, read or written. The message contains the path and the
-    reason.
+    """The error for a data directory that cannot be opened, read or written.
+
+    The message contains the path and the reason.
     """
 
 

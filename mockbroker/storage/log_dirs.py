@@ -121,7 +121,9 @@ def read_topic_id(partition: Path) -> UUID | Problem | None:
 def read_log_starts(folder: Path) -> Mapping[tuple[str, int], int] | Problem:
     """Return the log start offsets in a log directory, by topic and partition; a Problem if the file cannot be read.
 
-    Partitions with the log start offset 0 have no entry. ``folder``: path of the log directory.
+    Partitions with the log start offset 0 have no entry.
+
+    ``folder``: path of the log directory.
     """
     path = folder / START_OFFSETS
     if isinstance(data := _content(path), Problem):

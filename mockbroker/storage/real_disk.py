@@ -129,7 +129,9 @@ class RealDisk:
 def _named(file: str) -> Iterator[None]:
     """Add the file name to an OSError that is raised in the ``with`` block.
 
-    Operations on a file descriptor raise OSError without a name. ``file``: the file name.
+    Operations on a file descriptor raise OSError without a name.
+
+    ``file``: the file name.
     """
     try:
         yield

@@ -120,8 +120,9 @@ def recover(disk: Disk) -> Recovered | None:
 
 
 def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], deleted: Collection[UUID]) -> bool:
-    """Return whether a directory belongs to a partition in the catalogue. Remove or rename a directory of any other
-    partition.
+    """Return whether a directory belongs to a partition in the catalogue.
+
+    Remove or rename a directory of any other partition.
 
     The directory is removed if its topic was deleted or if it contains no batches. Otherwise it gets the suffix
     ``-stray``. A directory whose name is not that of a partition is not changed.

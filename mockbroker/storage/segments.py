@@ -51,8 +51,9 @@ def directory_name(topic: str, partition: int) -> str:
 
 
 def parse_directory_name(name: str) -> Directory | None:
-    """Return the parts of a directory name such as ``billing-3`` or ``billing-3.<id>-delete``; None for any
-    other name.
+    """Return the parts of the name of a partition directory; None for any other name.
+
+    Examples of names are ``billing-3`` and ``billing-3.<id>-delete``.
     """
     if match := _NOT_LIVE.fullmatch(name):
         return Directory(match["topic"], int(match["partition"]), Kind(match["kind"]))

@@ -169,8 +169,9 @@ class Transactions(dict[str, Transaction]):
         abortable: bool,
         busy: ErrorCode,
     ) -> ErrorCode:
-        """Return the error for a write in a transaction, as Produce or TxnOffsetCommit reports it; NONE if the write
-        is allowed.
+        """Return the error for a write in a transaction; NONE if the write is allowed.
+
+        The error is the one that Produce or TxnOffsetCommit reports.
 
         If ``adds`` is True, an allowed write also adds the partition to the transaction, and begins a transaction if
         none is open.
@@ -225,8 +226,9 @@ class Transactions(dict[str, Transaction]):
     def hold(
         self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
     ) -> None:
-        """Store a pending offset of a transaction in a group: it is committed or discarded when the transaction
-        ends.
+        """Store a pending offset of a transaction in a group.
+
+        When the transaction ends, the offset is committed or discarded.
 
         Args:
             group: the group.
@@ -240,8 +242,9 @@ class Transactions(dict[str, Transaction]):
         self.add_pending_group(group.group_id, producer.producer_id)
 
     def add_pending_group(self, group_id: str, producer_id: int) -> None:
-        """Record that a group has pending offsets of a producer's transaction, so that the end of the transaction
-        updates the group.
+        """Record that a group has pending offsets of a producer's transaction.
+
+        So the end of the transaction updates the group.
 
         Args:
             group_id: the group id.

@@ -95,12 +95,13 @@ def complete_delayed_fetches(broker: Broker, partitions: Iterable[Partition]) ->
 
 
 def complete_transaction(broker: Broker, end: Ended) -> Effects:
-    """Return the effects of the end of a transaction: journal events, and the responses to delayed fetches that the end
-    completes.
+    """Return the effects of the end of a transaction.
+
+    The effects are journal events, and the responses to the delayed fetches that the end completes.
 
     Args:
-        broker: The state of the cluster.
-        end: The end of the transaction.
+        broker: the state of the cluster.
+        end: the end of the transaction.
     """
     return [*end.notes, *complete_delayed_fetches(broker, end.appended)]
 

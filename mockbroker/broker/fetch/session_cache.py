@@ -169,8 +169,9 @@ class FetchSessionCache:
         self._next = count()
 
     def new_context(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
-        """Return the context of a request, or the error code if the session id or session epoch of the request is not
-        valid.
+        """Return the context of a request.
+
+        Return the error code if the session id or session epoch of the request is not valid.
 
         The session of the request is updated: its partitions, its epoch and the time of its last use. A full request
         closes the session whose id it contains.
@@ -270,14 +271,14 @@ class _CacheShard:
         return session_id
 
     def _try_evict(self, size: int, now: float) -> bool:
-        """Evict one session to free a slot: a session that was not used for EVICTION_AFTER seconds, or an old session
-        with fewer partitions than the new session.
+        """Evict one session to free a slot, and return whether a session was evicted.
 
-        Return whether a session was evicted.
+        A session is evicted only if it was not used for EVICTION_AFTER seconds, or if it is old and has fewer
+        partitions than the new session.
 
         Args:
-            size: Number of partitions of the new session.
-            now: Broker time in seconds.
+            size: number of partitions of the new session.
+            now: broker time in seconds.
         """
         oldest = next(iter(self.sessions.values()), None)
         if oldest is None:

@@ -53,16 +53,17 @@ def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) ->
 
 
 def _add_combined(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> None:
-    """Add the partitions of all elements with the same transaction at once, so that the transaction is logged once
-    (v4+).
+    """Add the partitions of all elements with the same transaction at once (v4+).
+
+    So the transaction is logged once.
 
     Elements that only verify partitions, and elements with an invalid partition, are left out. If no element is left
     out and each element has its own transaction, nothing is added.
 
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        now: the broker's time in seconds.
     """
     combined: dict[tuple[str, Identity], list[tuple[str, int]]] = {}
     for transaction in call.request.transactions:

@@ -21,17 +21,18 @@ def handle(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -
 
 
 def _alter(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -> Steps:
-    """Begin to move replicas to log directories. If the request contains several directories for a replica, the last
-    directory is used.
+    """Begin to move replicas to log directories.
+
+    If the request contains several directories for a replica, the last directory is used.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
 
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        now: the broker's time in seconds.
     """
     paths = {
         (topic.name, index): each.path

@@ -66,7 +66,9 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
 def unsupported(broker: Broker) -> ApiVersionsResponse:
     """Return the v0 response to an ApiVersions request in an unsupported version.
 
-    The response contains the error, and the supported versions of ApiVersions. ``broker``: the state of the cluster.
+    The response contains the error, and the supported versions of ApiVersions.
+
+    ``broker``: the state of the cluster.
     """
     entry = _entry(ApiKey.API_VERSIONS, broker.advertised_versions[ApiKey.API_VERSIONS])
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])

@@ -61,14 +61,15 @@ def _add_partitions(
 
 
 def _replicas(broker: Broker, topic: Topic, requested: RequestTopic, room: int) -> list[list[int]] | PartitionsError:
-    """Return the broker ids of the replicas of each new partition; error code and error message if the request is
-    invalid.
+    """Return the broker ids of the replicas of each new partition.
+
+    If the request is not valid, return the error code and the error message.
 
     Args:
-        broker: The state of the cluster.
-        topic: The topic.
-        requested: The topic in the request.
-        room: Maximum number of partitions that the request may still add.
+        broker: the state of the cluster.
+        topic: the topic.
+        requested: the topic in the request.
+        room: maximum number of partitions that the request may still add.
     """
     existing = len(topic.partitions)
     added = requested.count - existing

@@ -28,8 +28,9 @@ def handle(broker: Broker, call: Call[CreateTopicsRequest], now: float) -> Effec
 
 
 def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
-    """Create the topics of a request. If a name occurs twice, no topic is created for it, and the response contains one
-    error.
+    """Create the topics of a request.
+
+    If a name occurs twice, no topic is created for it, and the response contains one error.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last

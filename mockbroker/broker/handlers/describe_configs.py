@@ -33,13 +33,14 @@ WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # erro
 
 
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Respond with the configurations of each resource in the request. As in Kafka, a duplicate resource is described
-    twice.
+    """Respond with the configurations of each resource in the request.
+
+    As in Kafka, a duplicate resource is described twice.
 
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        now: the broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
     """
@@ -93,12 +94,13 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
 
 
 def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> str:
-    """Return the error message for a resource in a request. Where Kafka returns no error, the message is mockbroker's
-    own.
+    """Return the error message for a resource in a request.
+
+    Where Kafka returns no error, the message is mockbroker's own.
 
     Args:
-        call: The request, its client, and its ticket (the object that identifies the request).
-        requested: The resource.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        requested: the resource.
     """
     name = requested.resource_name
     match requested.resource_type:

@@ -16,13 +16,14 @@ PRODUCER = 40  # approximate bytes of a producer in a response
 
 
 def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> Effects:  # noqa: ARG001
-    """Respond with the producers of each partition in the request. As in Kafka, a duplicate partition is described
-    twice.
+    """Respond with the producers of each partition in the request.
+
+    As in Kafka, a duplicate partition is described twice.
 
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        now: the broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
     """

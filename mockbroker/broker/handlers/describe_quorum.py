@@ -53,8 +53,9 @@ def _voter(broker: Broker, node: int, now: float) -> Topic.Partition.ReplicaStat
 
 
 def _not_hosted(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Return the response to a request for partitions other than partition 0 of the metadata log: an error for each
-    partition.
+    """Return the response to a request for partitions other than partition 0 of the metadata log.
+
+    The response contains an error for each partition.
     """
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     topics = [

@@ -13,13 +13,14 @@ TRANSACTION = 50  # approximate bytes of a transaction in a response, without na
 
 
 def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Respond with a description of each transactional id in the request. As in Kafka, a duplicate id is described
-    twice.
+    """Respond with a description of each transactional id in the request.
+
+    As in Kafka, a duplicate id is described twice.
 
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        now: The broker's time in seconds.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        now: the broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
     """

@@ -119,8 +119,9 @@ def _is_supported(timestamp: int, version: int) -> bool:
 
 
 def _readable_end(partition: Partition, request: ListOffsetsRequest) -> int:
-    """Return the offset up to which the client can read: the last stable offset for a consumer with read_committed,
-    else the log end offset.
+    """Return the offset up to which the client can read.
+
+    For a consumer with read_committed, this is the last stable offset, else the log end offset.
     """
     committed = request.isolation_level == READ_COMMITTED and request.replica_id == CONSUMER_REPLICA_ID
     return partition.last_stable if committed else partition.log.end

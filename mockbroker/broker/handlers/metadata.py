@@ -179,15 +179,16 @@ def _report_operations(request: MetadataRequest, response: MetadataResponse) -> 
 
 
 def _request_error(version: int, requested: Sequence[RequestTopic]) -> ErrorCode:
-    """Return the error of the whole request, or NONE. As in Kafka, every topic in the response gets the error of the
-    request.
+    """Return the error of the whole request, or NONE.
+
+    As in Kafka, every topic in the response gets the error of the request.
 
     Requests of v10 and v11 have a field for topic ids, but a request that uses the field gets an error. In all
     versions, a topic without an id must have a name.
 
     Args:
         version: API version of the request.
-        requested: Topics in the request.
+        requested: topics in the request.
     """
     by_id, unnamed = any(t.topic_id != ZERO_UUID for t in requested), any(t.name is None for t in requested)
     if version < IDS_SINCE:

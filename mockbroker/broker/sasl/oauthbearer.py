@@ -58,8 +58,9 @@ class OAuthBearer:
         return Challenge(self._sent_error)
 
     def _authenticated(self, claims: dict[str, Any], authorization: str | None) -> Verdict:
-        """Return the result for a valid token. The result is Failed if the authorization id differs from the user of
-        the token.
+        """Return the result for a valid token.
+
+        The result is Failed if the authorization id differs from the user of the token.
 
         Args:
             claims: the claims of the token.

@@ -238,8 +238,9 @@ def _session_not_found(fetch: PendingShareFetch) -> Effects:
 
 
 def delay(broker: Broker, fetch: PendingShareFetch) -> None:
-    """Add a ShareFetch to the purgatory. It stays there until the broker can answer it, or until its maximum wait
-    expires.
+    """Add a ShareFetch to the purgatory.
+
+    It stays there until the broker can answer it, or until its maximum wait expires.
     """
     broker.share_fetch_purgatory.add(fetch.call.ticket, fetch, fetch.watched)
     broker.client_deadlines.set(ShareFetchDue(fetch.call.ticket), fetch.expires_at)

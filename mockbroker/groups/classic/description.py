@@ -58,9 +58,7 @@ def _describe_member(group: ClassicGroup, member: Member) -> Described.Member:
 
 
 def view(group: ClassicGroup) -> GroupView:
-    """Return the fields of a group snapshot that each group type computes in its own way: protocol, leader and
-    assignments.
-    """
+    """Return the fields of a group snapshot that depend on the group type: protocol, leader and assignments."""
     return GroupView(
         protocol=group.protocol,
         leader=group.leader,

@@ -159,12 +159,13 @@ class ClassicType(GroupType[ClassicGroup]):
         return key.group
 
     def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
-        """Return a list with the record of the group, or an empty list during a rebalance or if the group has no
-        record.
+        """Return a list with the record of the group.
+
+        The list is empty during a rebalance, or if the group has no record.
 
         Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
+            group: the group.
+            wall: the clock of the timestamps in records.
         """
         record = records.group_record(group, wall)
         return [] if record is None else [record]

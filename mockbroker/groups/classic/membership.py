@@ -38,8 +38,9 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
 
 def ensure_leader(group: ClassicGroup) -> None:
-    """If the group's leader was removed, choose a new leader: as in Kafka, the first member in the order of a
-    HashMap.
+    """If the group's leader was removed, choose a new leader.
+
+    As in Kafka, the new leader is the first member in the iteration order of a Java HashMap.
     """
     if not group.leader and group.members:
         group.leader = group.in_map_order()[0].member_id

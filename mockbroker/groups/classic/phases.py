@@ -152,8 +152,9 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def elect_leader(group: ClassicGroup) -> None:
-    """If the leader has not rejoined, elect the first rejoined member in the iteration order of Kafka's HashMap as
-    leader.
+    """If the leader has not rejoined, elect a rejoined member as leader.
+
+    The new leader is the first rejoined member in the iteration order of Kafka's HashMap.
     """
     membership.ensure_leader(group)
     if group.members and group.members[group.leader].pending_join is None:

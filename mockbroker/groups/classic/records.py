@@ -50,12 +50,13 @@ def encode_key(group_id: str) -> bytes:
 
 
 def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey, GroupMetadataValue, int] | None:
-    """Return key, value and value version of the group's record; None during a rebalance, or if the group has no
-    record.
+    """Return key, value and value version of the group's record.
+
+    Return None during a rebalance, or if the group has no record.
 
     Args:
-        group: The group.
-        wall: The clock of the timestamps in records.
+        group: the group.
+        wall: the clock of the timestamps in records.
     """
     if not is_persisted_state(group) or not (group.protocol_type or group.generation or group.has_record):
         return None

@@ -295,8 +295,9 @@ class ClassicGroup(CoordinatedGroup):
         self.static_members[member.instance_id] = member_id
 
     def update_protocols(self, member: Member, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """Replace the protocols that a member supports, and update how many members of the group support each
-        protocol.
+        """Replace the protocols that a member supports.
+
+        The number of members that support each protocol is updated.
         """
         self._remove_protocols(member)
         self._add_protocols(protocols)
@@ -330,9 +331,7 @@ class ClassicGroup(CoordinatedGroup):
         set_field(member, "pending_join", ticket)
 
     def pop_pending_join(self, member: Member) -> Ticket | None:
-        """Remove and return the ticket of a member's pending JoinGroup; return None if no JoinGroup of the member is
-        pending.
-        """
+        """Remove and return the ticket of a member's pending JoinGroup; return None if none is pending."""
         ticket = member.pending_join
         if ticket is not None:
             set_field(self, "pending_join_count", self.pending_join_count - 1)

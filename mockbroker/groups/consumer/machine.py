@@ -471,8 +471,9 @@ def reconcile(
 
 
 def _update_regex(group: ConsumerGroup, before: ConsumerMember, after: ConsumerMember) -> RegexUpdate:
-    """Return the change of a member's regular expression. Raises: Refused if a new regular expression is not
-    valid.
+    """Return the change of a member's regular expression.
+
+    Raises: Refused if a new regular expression is not valid.
 
     Args:
         group: the group.

@@ -295,12 +295,13 @@ class ConsumerGroup(SubscribedGroup):
         return changed
 
     def put_resolved_regex(self, regex: str, resolved: ResolvedRegex) -> None:
-        """Store the topics that match a regular expression, and update the number of matching expressions of each
-        topic.
+        """Store the topics that match a regular expression.
+
+        The number of matching expressions of each topic is updated.
 
         Args:
-            regex: The regular expression.
-            resolved: The matching topics.
+            regex: the regular expression.
+            resolved: the matching topics.
         """
         old = self.resolved_regexes.get(regex)
         if old is None or old.topics is not resolved.topics:
@@ -309,8 +310,9 @@ class ConsumerGroup(SubscribedGroup):
         self.resolved_regexes[regex] = resolved
 
     def remove_resolved_regex(self, regex: str) -> None:
-        """Remove the stored topics of a regular expression, and update the number of matching expressions of each
-        topic.
+        """Remove the stored topics of a regular expression.
+
+        The number of matching expressions of each topic is updated.
 
         ``regex``: the regular expression; if it is not resolved, nothing changes.
         """

@@ -61,16 +61,17 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
 
 
 def _had_the_tasks(group: StreamsGroup, member: StreamsMember, event: Commit) -> bool:
-    """Return whether a commit with an older member epoch is valid, because the member still has the tasks of that
-    epoch.
+    """Return whether a commit with an older member epoch is valid.
+
+    It is valid if the member still has the tasks of that epoch.
 
     This is so if every committed partition belongs to a task that was assigned to the member in the epoch of the commit
     or earlier. Source: Kafka's StreamsGroup.createAssignmentEpochValidator.
 
     Args:
-        group: The group.
-        member: The member that commits.
-        event: The commit.
+        group: the group.
+        member: the member that commits.
+        event: the commit.
     """
     if event.generation > member.epoch or group.topology is None:
         return False

@@ -25,8 +25,9 @@ class PartitionCounts(ABC):
 
     @abstractmethod
     def get(self, topic: str) -> int | None:
-        """Return the partition count of an existing topic, or the planned partition count of a new topic; None if
-        unknown.
+        """Return the partition count of a topic; None if unknown.
+
+        The result is the partition count of an existing topic, or the planned partition count of a new topic.
         """
 
 
