@@ -31,6 +31,7 @@ BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 
 
 # Events that show that a member takes part in its group.
 _ALIVE = {"join_done", "sync_done", "heartbeat", "epoch_change", "assigned", "owned"}
+_COMMITS = {"commit", "commit_error", "txn_commit", "txn_commit_error"}
 
 
 @dataclass(slots=True)
@@ -170,7 +171,7 @@ class LiveState:
             self._note_member(group, event)
         elif event.event == "leave" and event.member_id is not None and not event.error_code:
             group.members.pop(event.member_id, None)
-        elif event.event in ("commit", "txn_commit"):
+        elif event.event in _COMMITS:
             self._note_commit(group, event)
 
     @staticmethod

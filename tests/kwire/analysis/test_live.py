@@ -9,6 +9,7 @@ from tools.handmade_calls import BEGIN, GROUP, CallLog, two_members
 from kwire.analysis import live
 from kwire.analysis.live import EXPIRY_US, LiveState
 from kwire.capture import Call, read
+from kwire.errorcodes import ErrorCode
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
@@ -28,7 +29,7 @@ def beat(log: CallLog, at: float, group: str, member: str, generation: int = 1) 
     log.call("c", at, request, HeartbeatResponse(), 4)
 
 
-def commit(log: CallLog, at: float, group: str, topic: str, offset: int) -> None:
+def commit(log: CallLog, at: float, group: str, topic: str, offset: int, error_code: int = 0) -> None:
     asked, answered = OffsetCommitRequest.Topic, OffsetCommitResponse.Topic
     request = OffsetCommitRequest(
         group_id=group,
@@ -36,7 +37,8 @@ def commit(log: CallLog, at: float, group: str, topic: str, offset: int) -> None
         member_id="m",
         topics=[asked(name=topic, partitions=[asked.Partition(partition_index=0, committed_offset=offset)])],
     )
-    response = OffsetCommitResponse(topics=[answered(name=topic, partitions=[answered.Partition(partition_index=0)])])
+    partition = answered.Partition(partition_index=0, error_code=error_code)
+    response = OffsetCommitResponse(topics=[answered(name=topic, partitions=[partition])])
     log.call("c", at, request, response, 8)
 
 
@@ -61,6 +63,15 @@ def test_lag_is_watermark_less_commit() -> None:
     end_offset(log, 10, "tea", 100)
     state = state_after(log)
     assert list(state.lags(state.groups["g"])) == [("tea", 0, 40, 60)]
+
+
+def test_rejected_commits_are_counted() -> None:
+    log = CallLog()
+    commit(log, 0, "g", "tea", 40)
+    commit(log, 1, "g", "tea", 41, ErrorCode.ILLEGAL_GENERATION)
+    state = state_after(log)
+    assert (state.groups["g"].refused, state.groups["g"].commits["tea", 0][0]) == (1, 40)
+    assert state.errors["OffsetCommit", "ILLEGAL_GENERATION"] == 1
 
 
 def test_silent_member_expires_while_its_group_lives() -> None:
