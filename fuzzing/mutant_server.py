@@ -4,7 +4,7 @@ A child replaces the code of one function in all places that refer to it, and ru
 one after the other until one fails: first those of the module, then the others, the fast ones first. Which tests call
 which function comes from a run without a mutant. A mutant of code that runs on import needs a new import of the
 package: its child imports the package and the tests of the module again. A mutant that no test notices meets the
-simulator.
+conversations and the seeds of the simulator that call its function.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import partial
 from math import inf
@@ -46,6 +47,9 @@ EVENTS = 400  # of each seed
 OTHER, OWN = "other tests", "tests of the module"
 CONVERSATIONS, SIMULATOR, LIMIT, SURVIVED = "conversations", "simulator", "time limit", "survived"
 AT_ONCE = 8  # conversations: most of them only wait
+AT_ONCE_WITHOUT_MUTANT = 24
+Called = set[tuple[str, int]]  # file and first line of functions
+_OF_TASK: ContextVar[Called | None] = ContextVar("_OF_TASK", default=None)  # calls of one conversation
 
 
 class Change(Protocol):
@@ -81,10 +85,19 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A run without a mutant: tests that pass, in the order of their time, and what each calls."""
+    """A run without a mutant: tests that pass, in the order of their time, and what each calls.
+
+    Attributes:
+        seconds: CPU time of each test, by its id.
+        callers: ids of the tests that call a function, by its file and first line.
+        conversations: names of the conversations that call a function.
+        seeds: schemes and seeds of the simulator that call a function.
+    """
 
     seconds: dict[str, float]
-    callers: dict[tuple[str, int], list[str]]  # file and first line of a function -> ids of tests
+    callers: dict[tuple[str, int], list[str]]
+    conversations: dict[tuple[str, int], list[str]]
+    seeds: dict[tuple[str, int], list[tuple[str, int]]]
 
 
 class MutantServer:
@@ -116,7 +129,11 @@ class MutantServer:
             raise pytest.UsageError("the tests without a mutant need too much time")
         if not baseline["callers"]:
             raise pytest.UsageError("no test calls a function of the mutated files")
-        self._baseline = Baseline(baseline["seconds"], {(file, line): ids for file, line, ids in baseline["callers"]})
+        tests, conversations, seeds = (
+            {(file, line): callers for file, line, callers in baseline[kind]}
+            for kind in ("callers", "conversations", "seeds")
+        )
+        self._baseline = Baseline(baseline["seconds"], tests, conversations, seeds)
         if baseline["failed"]:
             sys.stderr.write(f"not used, fail without a mutant: {', '.join(baseline['failed'])}\n")
         until = time.monotonic() + self._seconds
@@ -139,13 +156,46 @@ class MutantServer:
                 seconds[item.nodeid] = time.process_time() - begun
                 for function in called:
                     callers.setdefault(function, []).append(item.nodeid)
-        if simulated := self._simulate():
-            self._failed.append(simulated)
+        seeds: dict[tuple[str, int], list[tuple[str, int]]] = {}
+        for scheme, count in self._target.simulated.items() if self.stages else ():
+            for seed in range(count):
+                called.clear()
+                if broken := self._simulate([(scheme, seed)]):
+                    self._failed.append(broken)
+                for function in called:
+                    seeds.setdefault(function, []).append((scheme, seed))
+        conversations = trio.run(self._conversations_by_function) if self.stages else {}
+        kinds: dict[str, Mapping[tuple[str, int], Sequence[Any]]] = {
+            "callers": callers,
+            "conversations": conversations,
+            "seeds": seeds,
+        }
         return {
             "seconds": seconds,
-            "callers": [(file, line, ids) for (file, line), ids in callers.items()],
             "failed": self._failed,
+            **{kind: [(*function, names) for function, names in found.items()] for kind, found in kinds.items()},
         }
+
+    async def _conversations_by_function(self) -> dict[tuple[str, int], list[str]]:
+        """Play all conversations about the part; return those that call each function."""
+        from mockbroker.lab.conform.runner import run as play
+
+        by_function: dict[tuple[str, int], list[str]] = {}
+        free = trio.CapacityLimiter(AT_ONCE_WITHOUT_MUTANT)
+
+        async def play_one(file: Path) -> None:
+            called: Called = set()
+            _OF_TASK.set(called)
+            async with free:
+                await play([file], None, lambda _: None, at_once=1)
+            for function in called:
+                by_function.setdefault(function, []).append(file.name)
+
+        files = {file for path in mutant_targets.sources(self._target) for file in mutant_targets.conversations(path)}
+        async with trio.open_nursery() as nursery:
+            for file in sorted(files):
+                nursery.start_soon(play_one, file)
+        return by_function
 
     def _passes(self, item: pytest.Item, following: pytest.Item | None) -> bool:
         before = len(self._failed)
@@ -222,7 +272,8 @@ class MutantServer:
         from mockbroker.lab.conform.runner import run as play
 
         outcomes: list[Outcome] = []
-        files = mutant_targets.conversations(mutant.path)
+        names = self._baseline.conversations.get((mutant.path, mutant.first_line), ())
+        files = [file for file in mutant_targets.conversations(mutant.path) if file.name in names]
         if files and self._alive.plant(mutant):
             trio.run(partial(play, files, None, outcomes.append, at_once=AT_ONCE))
         for outcome in outcomes:
@@ -231,20 +282,20 @@ class MutantServer:
         return [SURVIVED, ""]
 
     def _run_simulator(self, mutant: Change) -> list[str]:
-        if not self._alive.plant(mutant):
-            return [SURVIVED, ""]
-        broken = self._simulate()
+        seeds = self._baseline.seeds.get((mutant.path, mutant.first_line), ())
+        broken = self._simulate(seeds) if seeds and self._alive.plant(mutant) else ""
         return [SIMULATOR, broken] if broken else [SURVIVED, ""]
 
-    def _simulate(self) -> str:
+    @staticmethod
+    def _simulate(seeds: Sequence[tuple[str, int]]) -> str:
+        """Run seeds of the simulator until an invariant does not hold; return it, or "". ``seeds``: scheme and seed."""
         from mockbroker.lab.simulation.run import run
         from mockbroker.lab.simulation.schemes import SCHEMES
 
-        for scheme, seeds in self._target.simulated.items():
-            for seed in range(seeds):
-                outcome = run(SCHEMES[scheme](seed, EVENTS))
-                if outcome.broken:
-                    return f"{scheme}, seed {seed}: {outcome.broken}"
+        for scheme, seed in seeds:
+            outcome = run(SCHEMES[scheme](seed, EVENTS))
+            if outcome.broken:
+                return f"{scheme}, seed {seed}: {outcome.broken}"
         return ""
 
     stages: tuple[Callable[[MutantServer, Change], list[str]], ...] = (_run_conversations, _run_simulator)
@@ -339,8 +390,9 @@ class Alive:
         return self.replace(file, {outermost: new[outermost], **dict(codes(new[outermost]))})
 
 
-def _note(called: set[tuple[str, int]], path: str, line: int) -> None:
-    called.add((path, line))
+def _note(called: Called, path: str, line: int) -> None:
+    of_task = _OF_TASK.get()
+    (called if of_task is None else of_task).add((path, line))
 
 
 def module_name(path: str) -> str:

@@ -109,3 +109,11 @@ def test_time_of_the_next_expiry(starts: dict[str, float | None], expires: float
 @pytest.mark.parametrize(("now", "count"), [(WEEK, 2), (WEEK - 0.001, 0)])
 def test_offset_expires_exactly_after_the_retention(now: float, count: int) -> None:
     assert len(delete_expired(group().offsets, lambda _topic, _committed: 0.0, now, WEEK)) == count
+
+
+def test_a_group_with_offsets_of_an_open_transaction_stays():
+    group = ClassicGroup(group_id="g", initial_delay=0.0)
+    group.offsets.store_transactional(7, 0, "t", 0, Committed(offset=5))
+    assert not group.is_deletable
+    group.offsets.end_transaction(7, committed=False)
+    assert group.is_deletable

@@ -228,7 +228,9 @@ def test_group_types_without_conversions_convert_no_group() -> None:
     def conversion(*_: object) -> None:
         return None
 
-    assert GroupTypes(TOY_TYPES.types).conversions == {}
+    types = GroupTypes(TOY_TYPES.types)
+    assert (types.conversions, types.types, types.default) == ({}, TOY_TYPES.types, TOY_TYPES.types[0])
+    assert types.by_event == TOY_TYPES.by_event
     assert GroupTypes(TOY_TYPES.types, None, {"toy": conversion}).conversions == {"toy": conversion}  # type: ignore[dict-item]
 
 

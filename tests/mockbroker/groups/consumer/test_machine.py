@@ -14,6 +14,7 @@ from tools.consumer_group_harness import ConsumerGroupHarness
 from kwire import ErrorCode as E
 from mockbroker.base.release import RELEASES
 from mockbroker.groups.consumer import machine
+from mockbroker.groups.consumer.state import ConsumerMember
 from mockbroker.groups.events import Evict, Rebalance
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
@@ -712,6 +713,13 @@ def test_regex_matches_a_topic_that_others_subscribe_to_by_name():
     harness.join("b", [], subscribed_topic_names=None, subscribed_topic_regex="u.*")
     harness.settle()
     assert {name: len(client.owns) for name, client in harness.clients.items()} == {"a": 1, "b": 1}
+
+
+@pytest.mark.parametrize("fields", [{}, {"topics": frozenset({"u"})}, {"regex": "t.*"}, {"rack_id": "r"}])
+def test_subscription_is_the_topics_and_the_regex(fields):
+    before = ConsumerMember(member_id="a", topics=frozenset({"t"}))
+    changed = machine._has_changed_subscription(before, replace(before, **fields))
+    assert changed is bool({"topics", "regex"} & fields.keys())
 
 
 def test_all_regexes_of_a_group_are_resolved_together(harness):

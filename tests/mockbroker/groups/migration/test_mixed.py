@@ -334,3 +334,11 @@ def test_leaving_without_success_starts_no_epoch(harness):
     harness.classic()
     assert harness.classic_leave(("x", None)) == [E.UNKNOWN_MEMBER_ID]
     assert harness.group.epoch == 2
+
+
+def test_static_member_that_changes_its_protocol_has_a_list_of_topics(harness):
+    harness.join("b")
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="u.*", instance_id="i", rack_id="r")
+    assert harness.group.members["a"].regex == "u.*"
+    member = harness.group.members[harness.classic(instance_id="i")]
+    assert (member.instance_id, member.regex, member.topics, member.rack_id) == ("i", "", {"t"}, "r")

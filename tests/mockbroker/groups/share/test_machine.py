@@ -18,6 +18,7 @@ from mockbroker.broker import failover
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.share.group_type import SHARE_TYPE
+from mockbroker.groups.share.machine import session_timeout
 from mockbroker.groups.share.state import SharedTopic
 from mockbroker.share.state import StateKey
 from mockbroker.topics.model import OFFSETS_TOPIC
@@ -379,3 +380,11 @@ def test_metadata_is_read_again_after_the_refresh_interval(seconds: float, again
     group.poll("a")
     assert (group.group.metadata_refresh_at > first) is again
     assert group.group.epoch == epoch
+
+
+@pytest.mark.parametrize(("configs", "seconds"), [({}, 45.0), ({"share.session.timeout.ms": "50000"}, 50.0)])
+def test_session_timeout_is_a_setting_of_the_group(configs: dict[str, str], seconds: float) -> None:
+    group = harness()
+    if configs:
+        group.broker.cluster.configure_group("g", configs)
+    assert session_timeout("g", group.broker.groups.context) == seconds

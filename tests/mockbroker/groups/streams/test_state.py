@@ -145,3 +145,8 @@ def test_new_group_has_no_epoch() -> None:
     epochs = (group.epoch, group.assignment_epoch, group.validated_topology_epoch, group.endpoint_epoch)
     assert epochs == (0, 0, 0, 0)
     assert (group.metadata_hash, group.metadata_version, group.peak_member_count) == (0, -1, 0)
+
+
+@pytest.mark.parametrize("kinds", [(), ("active",), ("standby",), ("warmup",)])
+def test_a_member_with_any_task_has_tasks(kinds: tuple[str, ...]) -> None:
+    assert bool(tasks(*kinds)) is bool(kinds)
