@@ -143,3 +143,10 @@ def test_map_order_depends_on_the_peak_member_count(group):
         group.remove_member(group.members[name])
     assert group.peak_member_count == 13
     assert [found.member_id for found in group.in_map_order()] == map_order(names[:3], 13)
+
+
+def test_new_group_has_no_generation() -> None:
+    group = ClassicGroup(group_id="g", initial_delay=3.0)
+    assert (group.generation, group.state, group.previous_state, group.protocol) == (0, State.EMPTY, None, None)
+    assert (group.peak_member_count, group.pending_join_count, group.leader) == (0, 0, "")
+    assert (group.has_record, group.new_member_added) == (False, False)

@@ -182,3 +182,12 @@ def test_regex_stays_resolved_while_a_member_subscribes_to_it() -> None:
     assert group.resolved_regexes["t.*"].topics == REGEXES["t.*"]
     group.remove_member(group.members["b"])
     assert group.resolved_regexes == {}
+
+
+def test_new_group_has_no_epoch() -> None:
+    group = ConsumerGroup(group_id="g")
+    assert (group.epoch, group.assignment_epoch, group.metadata_version, group.peak_member_count) == (0, 0, -1, 0)
+    assert (group.classic_member_count, group.matches_changed, group.homogeneous) == (0, False, True)
+    assert (ConsumerMember(member_id="a").epoch, ConsumerMember(member_id="a").previous_epoch) == (0, -1)
+    numbers = {state.name: state.value for state in MemberState}
+    assert numbers == {"STABLE": 0, "UNREVOKED_PARTITIONS": 1, "UNRELEASED_PARTITIONS": 2}

@@ -283,3 +283,9 @@ def test_tasks_without_epochs_have_that_of_the_member() -> None:
     }
     with pytest.raises(DecodeError, match="subtopology 0 has 2 partitions, but 1 epochs"):
         streams._active_tasks([ids(subtopology_id="0", partitions=[1, 2], assignment_epochs=[3])], 7)
+
+
+def test_members_of_share_groups_are_stored_as_stable() -> None:
+    """The state of a ShareGroupCurrentMemberAssignment is 0, STABLE."""
+    values = [value for _, value, _ in share.records(share_group().group) if isinstance(value, share.Current)]
+    assert [value.state for value in values] == [0, 0]

@@ -229,3 +229,10 @@ def test_other_topics_leave_the_group_unchanged(cluster: ClusterState) -> None:
     group.set_shared_topics(deleting={topic_id: "t"})
     remove_topics(group, [SimpleNamespace(topic_id=topic_id)])  # type: ignore[list-item]
     assert (group.initializing, group.initialized, group.deleting) == ({}, {}, {})
+
+
+def test_new_group_has_no_epoch() -> None:
+    group = ShareGroup(group_id="g")
+    assert (group.epoch, group.assignment_epoch, group.metadata_version, group.peak_member_count) == (0, 0, -1, 0)
+    assert not group.target_is_checked
+    assert (ShareMember(member_id="a").epoch, ShareMember(member_id="a").previous_epoch) == (0, -1)

@@ -16,6 +16,7 @@ from mockbroker.groups.streams.state import (
     StreamsMember,
     rebalance_timer,
 )
+from mockbroker.groups.streams.status import Status
 from mockbroker.groups.streams.tasks import AssignedTasks
 from mockbroker.groups.streams.topology import Subtopology, topology_of
 
@@ -150,3 +151,19 @@ def test_new_group_has_no_epoch() -> None:
 @pytest.mark.parametrize("kinds", [(), ("active",), ("standby",), ("warmup",)])
 def test_a_member_with_any_task_has_tasks(kinds: tuple[str, ...]) -> None:
     assert bool(tasks(*kinds)) is bool(kinds)
+
+
+def test_numbers_of_states_and_statuses_are_kafkas() -> None:
+    assert {state.name: state.value for state in MemberState} == {
+        "STABLE": 1,
+        "UNREVOKED_TASKS": 2,
+        "UNRELEASED_TASKS": 3,
+    }
+    assert {status.name: status.value for status in Status} == {
+        "STALE_TOPOLOGY": 0,
+        "MISSING_SOURCE_TOPICS": 1,
+        "INCORRECTLY_PARTITIONED_TOPICS": 2,
+        "MISSING_INTERNAL_TOPICS": 3,
+        "SHUTDOWN_APPLICATION": 4,
+        "ASSIGNMENT_DELAYED": 5,
+    }
