@@ -53,12 +53,19 @@ class Token:
 
 
 class SaslState(Enum):
-    """The state of an authentication. The state determines which requests are valid next."""
+    """The state of an authentication. The state determines which requests are valid next.
 
-    HANDSHAKE_OR_VERSIONS = auto()  # valid: SaslHandshake or ApiVersions
-    HANDSHAKE = auto()  # valid: SaslHandshake
-    AUTHENTICATE = auto()  # valid: tokens
-    COMPLETE = auto()  # valid: every request
+    Attributes:
+        HANDSHAKE_OR_VERSIONS: SaslHandshake and ApiVersions are valid.
+        HANDSHAKE: SaslHandshake is valid.
+        AUTHENTICATE: SASL tokens are valid.
+        COMPLETE: the client is authenticated, and every request is valid.
+    """
+
+    HANDSHAKE_OR_VERSIONS = auto()
+    HANDSHAKE = auto()
+    AUTHENTICATE = auto()
+    COMPLETE = auto()
 
 
 class Authentication:

@@ -340,7 +340,7 @@ class GroupType(ABC, Generic[G]):
 
         The method is called before an administrator deletes the group.
 
-        Return NONE, or the error of the request.
+        Return NONE, or an error with which the group is not deleted. The method of this class returns NONE.
 
         Args:
             group: the group.

@@ -154,9 +154,10 @@ class Groups(dict[str, CoordinatedGroup]):
         return group
 
     def delete_on_request(self, group_id: str, now: float) -> ErrorCode:
-        """Delete a group for an administrator. Return NONE, or the error of the request if the group is not deleted.
+        """Delete a group for an administrator. The group must exist, and must have no members.
 
-        The group must exist, and must have no members.
+        Return NONE; COORDINATOR_NOT_AVAILABLE if the share state of the group cannot be deleted now. After the error,
+        the group still exists.
 
         Args:
             group_id: the group id.

@@ -23,9 +23,17 @@ MERGE_FROM = 16  # runs of a batch from which adjacent runs with the same state 
 
 
 class AcknowledgeType(IntEnum):
-    """The type of an acknowledgement. Source: Kafka's AcknowledgeType."""
+    """The type of an acknowledgement. Source: Kafka's AcknowledgeType.
 
-    GAP = 0  # the offset has no record for the client, such as a control record
+    Attributes:
+        GAP: the offset has no record for the client, for example because it is the offset of a control record.
+        ACCEPT: the record was processed.
+        RELEASE: the record can be delivered again.
+        REJECT: the record was not processed, and must not be delivered again.
+        RENEW: the member keeps the record, and the acquisition lock begins again.
+    """
+
+    GAP = 0
     ACCEPT = 1
     RELEASE = 2
     REJECT = 3

@@ -16,9 +16,13 @@ class AcquireMode(IntEnum):
     """The acquire mode of a ShareFetch: whether ``max_records`` is a strict limit (KIP-1206).
 
     Source: Kafka's ShareAcquireMode.
+
+    Attributes:
+        BATCH_OPTIMIZED: whole record batches are acquired, so there may be more records than ``max_records``.
+        RECORD_LIMIT: at most ``max_records`` records are acquired.
     """
 
-    BATCH_OPTIMIZED = 0  # whole record batches, so more records than the limit may be acquired
+    BATCH_OPTIMIZED = 0
     RECORD_LIMIT = 1
 
 

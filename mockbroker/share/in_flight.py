@@ -19,7 +19,14 @@ NO_MEMBER = ""
 
 
 class RecordState(IntEnum):
-    """The state of a record, with its number in ``__share_group_state``. Source: Kafka's RecordState."""
+    """The state of a record, with its number in ``__share_group_state``. Source: Kafka's RecordState.
+
+    Attributes:
+        AVAILABLE: a member can acquire the record.
+        ACQUIRED: a member has acquired the record, until its acquisition lock ends.
+        ACKNOWLEDGED: a member has accepted the record. It is not delivered again.
+        ARCHIVED: the record was rejected, was delivered too often, or cannot be delivered. It is not delivered again.
+    """
 
     AVAILABLE = 0
     ACQUIRED = 1

@@ -223,11 +223,11 @@ class SharePartition:
     def store(self, runs: Iterable[Run], now: float) -> ErrorCode:
         """Write the states of changed records to the share coordinator.
 
-        Return NONE, or the error of the share coordinator.
+        Return NONE, or the error of the share coordinator, see ``ShareStates.write``.
 
         Args:
-            runs: The changed records.
-            now: The broker's time in seconds.
+            runs: the changed records.
+            now: the broker's time in seconds.
         """
         batches = [StateBatch(run.first, run.last, int(run.state), run.deliveries) for run in runs]
         change = StateChange(self.state_epoch, self.leader_epoch, self.start, self.complete_count, merged(batches))

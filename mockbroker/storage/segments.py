@@ -24,11 +24,18 @@ DELETED, CLEANED, SWAP = ".deleted", ".cleaned", ".swap"
 
 
 class Kind(Enum):
-    """The kind of a partition's directory. Its value is the suffix of the directory's name."""
+    """The kind of a partition's directory. Its value is the suffix of the directory's name.
+
+    Attributes:
+        LIVE: the directory of an existing partition.
+        DELETED: the directory of a deleted topic; it will be removed.
+        FUTURE: the directory of a replica that is being moved to this disk.
+        STRAY: the directory of a partition that belongs to no topic of the cluster.
+    """
 
     LIVE = ""
-    DELETED = "-delete"  # of a deleted topic, to be removed
-    FUTURE = "-future"  # a replica being moved to this disk
+    DELETED = "-delete"
+    FUTURE = "-future"
     STRAY = "-stray"  # of a partition that this broker no longer hosts
 
 
@@ -132,13 +139,21 @@ def classify_files(names: Iterable[str]) -> SegmentFiles:
 
 
 class Reason(Enum):
-    """The kind of damage in a segment."""
+    """The kind of damage in a segment.
 
-    TORN = "torn"  # the file ends within the batch
+    Attributes:
+        TORN: the file ends within a batch.
+        LENGTH: the length in a batch header is out of range.
+        MAGIC: the format version (magic) in a batch header is not 2.
+        CRC: the CRC in a batch header does not match the bytes of the batch.
+        OFFSET: the offsets of a batch overlap the batch before, or are outside of the segment.
+    """
+
+    TORN = "torn"
     LENGTH = "length"
     MAGIC = "magic"
     CRC = "crc"
-    OFFSET = "offset"  # overlaps the batch before, or is outside the segment
+    OFFSET = "offset"
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,13 +126,15 @@ class Transactions(dict[str, Transaction]):
     ) -> ErrorCode:
         """Add partitions to the transaction of a producer; begin a transaction if none is open.
 
-        Return the error, or NONE.
-
         Args:
             transactional_id: transactional id of the request.
             producer: producer id and epoch of the request.
             partitions: topics and partitions to add.
             now: broker time, seconds.
+
+        Returns:
+            NONE; INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if the producer is not the current owner of the
+            transactional id; CONCURRENT_TRANSACTIONS if the markers of its previous transaction are not written yet.
         """
         txn = self.get(transactional_id)
         if error := rules.add_error(txn, producer):

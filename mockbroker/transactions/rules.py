@@ -41,12 +41,13 @@ def _matches(txn: Transaction, expected: Identity) -> bool:
 
 
 def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[[], int]) -> ErrorCode:
-    """Increment the producer epoch of a transactional id, unless the request is a retry; return the error, or NONE.
+    """Increment the producer epoch of a transactional id, unless the request is a retry.
+
+    Return NONE; PRODUCER_FENCED if the epoch of the request is neither the current nor the previous epoch.
 
     Args:
         txn: the transactional id.
-        expected: producer id and epoch of the request; None if the request contains no producer id. For an outdated
-            epoch, the error is PRODUCER_FENCED.
+        expected: producer id and epoch of the request; None if the request contains no producer id.
         new_id: function that returns the next producer id, which is used when the epochs of the current producer id are
             exhausted.
     """

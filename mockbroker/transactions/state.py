@@ -15,7 +15,16 @@ EXHAUSTED = LAST_EPOCH - 1  # the last epoch of a producer id that is assigned t
 
 
 class State(StrEnum):
-    """The state of a transaction; the values are the state names in DescribeTransactions."""
+    """The state of a transaction; the values are the state names in DescribeTransactions.
+
+    Attributes:
+        EMPTY: the producer has not begun a transaction since its latest InitProducerId.
+        ONGOING: the transaction is open.
+        PREPARE_COMMIT: the transaction will be committed; its markers are not written yet.
+        PREPARE_ABORT: the transaction will be aborted; its markers are not written yet.
+        COMPLETE_COMMIT: the transaction is committed.
+        COMPLETE_ABORT: the transaction is aborted.
+    """
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"

@@ -51,11 +51,14 @@ def adapt_response(response: JoinGroupResponse, version: int) -> JoinGroupRespon
 
 
 def _validate(broker: Broker, call: Call[JoinGroupRequest]) -> ErrorCode:
-    """Return the first error of a JoinGroup in Kafka's order (group id, session timeout, coordinator), or NONE.
+    """Return the error of a JoinGroup that does not depend on the group, or NONE if the request has no such error.
+
+    In Kafka's order, the errors are INVALID_GROUP_ID for an empty group id, INVALID_SESSION_TIMEOUT for a session
+    timeout outside of the configured range, and the errors of ``Broker.coordinator_error``.
 
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
     """
     request, settings = call.request, broker.settings
     if not request.group_id:

@@ -179,9 +179,10 @@ def _report_operations(request: MetadataRequest, response: MetadataResponse) -> 
 
 
 def _request_error(version: int, requested: Sequence[RequestTopic]) -> ErrorCode:
-    """Return the error of the whole request, or NONE.
+    """Return the error of the whole request, or NONE if the request is valid.
 
-    As in Kafka, every topic in the response gets the error of the request.
+    The error is INVALID_REQUEST before Metadata v12, and UNKNOWN_SERVER_ERROR from v12 on. As in Kafka, every topic in
+    the response gets this error.
 
     Requests of v10 and v11 have a field for topic ids, but a request that uses the field gets an error. In all
     versions, a topic without an id must have a name.

@@ -22,7 +22,14 @@ CLASSIC = "classic"
 
 
 class State(Enum):
-    """The state of a classic group, with the name that DescribeGroups reports. Source: Kafka's ClassicGroupState."""
+    """The state of a classic group, with the name that DescribeGroups reports. Source: Kafka's ClassicGroupState.
+
+    Attributes:
+        EMPTY: the group has no members.
+        PREPARING: a rebalance has begun, and waits for the JoinGroup requests of the members.
+        COMPLETING: the JoinGroup responses are sent, and the group waits for the SyncGroup of the leader.
+        STABLE: the leader has assigned the partitions.
+    """
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"

@@ -11,13 +11,19 @@ from mockbroker.groups.events import Commit
 
 
 def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE if the request is valid.
+    """Return the error of an OffsetCommit.
 
     Source: Kafka's ConsumerGroup.validateOffsetCommit.
 
     Args:
-        group: The group.
-        event: The request.
+        group: the group.
+        event: the request.
+
+    Returns:
+        NONE if the request is valid. An empty group accepts commits of clients that are not members. UNKNOWN_MEMBER_ID
+        if the group does not have the member. UNSUPPORTED_VERSION if the version of the request does not support member
+        epochs, and the member uses the consumer protocol. For a wrong epoch, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION
+        if the member uses the classic protocol.
     """
     if event.generation < 0 and group.empty:
         return ErrorCode.NONE
@@ -30,25 +36,31 @@ def commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
 
 
 def transactional_commit_error(group: ConsumerGroup, event: Commit) -> ErrorCode:
-    """Return the error of a TxnOffsetCommit, or NONE.
+    """Return the error of a TxnOffsetCommit, or NONE if the request is valid.
 
-    ILLEGAL_GENERATION is returned instead of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
+    A request without member id and epoch is valid. The errors are those of ``commit_error``, but ILLEGAL_GENERATION
+    is returned instead of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
 
     Args:
-        group: The group.
-        event: The request.
+        group: the group.
+        event: the request.
     """
     error = commit_error(group, event) if event.has_member_identity else ErrorCode.NONE
     return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 
 
 def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return the error of an OffsetFetch, or NONE if the request is valid.
+    """Return the error of an OffsetFetch.
 
     Args:
         group: the group.
         member_id: member id in the request; None if the request has no member id.
         epoch: member epoch in the request; negative if the request has no member epoch.
+
+    Returns:
+        NONE if the request is valid, also without member id and epoch. UNKNOWN_MEMBER_ID if the group does not have
+        the member. For a wrong epoch, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION if the member uses the classic
+        protocol. UNKNOWN_SERVER_ERROR for an epoch without a member id.
 
     Source: Kafka's ConsumerGroup.validateOffsetFetch.
     """

@@ -67,6 +67,11 @@ class RegexUpdate(Enum):
     """The change that a heartbeat makes to the regular expression of a member.
 
     Source: Kafka's UpdateRegularExpressionsResult.
+
+    Attributes:
+        NO_CHANGE: the regular expression is the same as before.
+        UPDATED: the member has a new regular expression, whose topics are not known yet.
+        UPDATED_AND_RESOLVED: the member has a new regular expression whose topics are known, or no longer has one.
     """
 
     NO_CHANGE = 0

@@ -52,7 +52,13 @@ def sync_timer(member_id: str) -> Timer:
 
 
 class MemberState(Enum):
-    """The state of a member's reconciliation, with the numbers in Kafka's records."""
+    """The state of a member's reconciliation, with the numbers in Kafka's records.
+
+    Attributes:
+        STABLE: the member has all partitions of the target assignment of its epoch.
+        UNREVOKED_PARTITIONS: the member still has to revoke partitions.
+        UNRELEASED_PARTITIONS: the member waits for partitions that other members have not released yet.
+    """
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1

@@ -11,13 +11,18 @@ from mockbroker.groups.streams.state import (
 
 
 def commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
-    """Return the error of an OffsetCommit, or NONE if the request is valid.
+    """Return the error of an OffsetCommit.
 
     Source: Kafka's StreamsGroup.validateOffsetCommit.
 
     Args:
-        group: The group.
-        event: The request.
+        group: the group.
+        event: the request.
+
+    Returns:
+        NONE if the request is valid. An empty group accepts commits of clients that are not members. UNKNOWN_MEMBER_ID
+        if the group does not have the member. UNSUPPORTED_VERSION if the version of the request does not support member
+        epochs. STALE_MEMBER_EPOCH for a wrong epoch; an older epoch is valid if the member still has the tasks.
     """
     if event.generation < 0 and group.empty:
         return ErrorCode.NONE
@@ -32,25 +37,30 @@ def commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
 
 
 def transactional_commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:
-    """Return the error of a TxnOffsetCommit, or NONE.
+    """Return the error of a TxnOffsetCommit, or NONE if the request is valid.
 
-    ILLEGAL_GENERATION is returned instead of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
+    A request without member id and epoch is valid. The errors are those of ``commit_error``, but ILLEGAL_GENERATION
+    is returned instead of STALE_MEMBER_EPOCH, which TxnOffsetCommit does not support.
 
     Args:
-        group: The group.
-        event: The request.
+        group: the group.
+        event: the request.
     """
     error = commit_error(group, event) if event.has_member_identity else ErrorCode.NONE
     return ErrorCode.ILLEGAL_GENERATION if error == ErrorCode.STALE_MEMBER_EPOCH else error
 
 
 def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
-    """Return the error of an OffsetFetch, or NONE. Source: Kafka's StreamsGroup.validateOffsetFetch.
+    """Return the error of an OffsetFetch. Source: Kafka's StreamsGroup.validateOffsetFetch.
 
     Args:
         group: the group.
         member_id: member id in the request; None if the request has no member id.
         epoch: member epoch in the request; negative if the request has no member epoch.
+
+    Returns:
+        NONE if the request is valid, also without member id and epoch. UNKNOWN_MEMBER_ID if the group does not have the
+        member. STALE_MEMBER_EPOCH for a wrong epoch. UNKNOWN_SERVER_ERROR for an epoch without a member id.
     """
     if member_id is None:
         return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to look up null
@@ -63,10 +73,8 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
 def _had_the_tasks(group: StreamsGroup, member: StreamsMember, event: Commit) -> bool:
     """Return whether a commit with an older member epoch is valid.
 
-    It is valid if the member still has the tasks of that epoch.
-
-    This is so if every committed partition belongs to a task that was assigned to the member in the epoch of the commit
-    or earlier. Source: Kafka's StreamsGroup.createAssignmentEpochValidator.
+    It is valid if every committed partition belongs to a task that was assigned to the member in the epoch of the
+    commit or earlier, and that the member still has. Source: Kafka's StreamsGroup.createAssignmentEpochValidator.
 
     Args:
         group: the group.

@@ -43,7 +43,13 @@ def rebalance_timer(member_id: str) -> Timer:
 
 
 class MemberState(Enum):
-    """The reconciliation state of a member, with the numbers in Kafka's records."""
+    """The reconciliation state of a member, with the numbers in Kafka's records.
+
+    Attributes:
+        STABLE: the member has all tasks of the target assignment of its epoch.
+        UNREVOKED_TASKS: the member still has to revoke tasks.
+        UNRELEASED_TASKS: the member waits for tasks that their previous owners have not released yet.
+    """
 
     STABLE = 1
     UNREVOKED_TASKS = 2

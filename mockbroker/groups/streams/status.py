@@ -9,6 +9,14 @@ class Status(IntEnum):
     """The status of a member: the reason why it has no tasks, or the action that it has to take.
 
     The values are Kafka's numbers.
+
+    Attributes:
+        STALE_TOPOLOGY: the topology epoch of the member is older than the topology epoch of the group.
+        MISSING_SOURCE_TOPICS: source topics of the topology do not exist.
+        INCORRECTLY_PARTITIONED_TOPICS: topics of the topology have a wrong number of partitions.
+        MISSING_INTERNAL_TOPICS: internal topics of the topology do not exist yet.
+        SHUTDOWN_APPLICATION: a member has requested that all members of the application stop.
+        ASSIGNMENT_DELAYED: the group waits for more members before the first assignment.
     """
 
     STALE_TOPOLOGY = 0
