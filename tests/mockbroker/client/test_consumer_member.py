@@ -490,3 +490,7 @@ def test_rejoin_sends_a_full_heartbeat() -> None:
     cluster.member.rejoin("again, while one is under way")
     cluster.answer_consumer_heartbeat(1)
     assert sent_fields(cluster) == {"epoch": 1, "timeout": 300_000, "names": ["t"], "owned": target(0)}
+
+
+def test_first_heartbeat_interval_is_the_setting() -> None:
+    assert subscribed(heartbeat_interval=2.5).member.interval == 2.5

@@ -1056,3 +1056,15 @@ def test_response_with_an_unknown_topic_id_is_dropped():
     response.responses[0].topic = "t"
     expected = [(T0, response.responses[0].partitions[0])]
     assert Fetcher._response_partitions(response, 12, {}) == expected
+
+
+def test_backoff_of_a_node_grows_until_it_responds():
+    cluster = fetching()
+    fetcher, delays = cluster.fetcher, []
+    for _ in range(3):
+        fetcher._back_off_node(0)
+        delays.append(round(fetcher.next_deadline() - cluster.now, 3))
+    cluster.answer_rightly(only(cluster))
+    fetcher._back_off_node(0)
+    delays.append(round(fetcher.next_deadline() - cluster.now, 3))
+    assert delays == [0.1, 0.2, 0.4, 0.1]

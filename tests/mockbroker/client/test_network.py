@@ -192,3 +192,14 @@ def test_close_closes_all_connections() -> None:
     network.close()
     assert [call.reason for call in done] == ["the consumer is closed"] * 2
     assert [node.link for node in nodes] == [None, None]
+
+
+@pytest.mark.parametrize("state", list(LinkState))
+def test_node_is_ready_after_the_api_versions(state: LinkState) -> None:
+    network = network_of()
+    node = broker(network, 1)
+    assert not node.ready
+    send_to(network, node)
+    assert node.link is not None
+    node.link.state = state
+    assert node.ready is (state is LinkState.READY)

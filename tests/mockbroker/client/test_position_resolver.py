@@ -482,6 +482,8 @@ def test_offset_fetch_without_offsets_is_retried_after_a_backoff(lost):
         call.complete(OffsetFetchResponse())
     assert lookup.next_deadline() == pytest.approx(cluster.now + 0.1)
     assert not lookup.done
+    call.fail(Failure.TIMED_OUT)
+    assert lookup.next_deadline() == pytest.approx(cluster.now + 0.2)
 
 
 def test_number_of_partitions_is_that_of_the_first_response():
@@ -502,3 +504,11 @@ def test_known_positions_need_no_request():
     cluster.positions.unresolved = True
     cluster.wait(1.0)
     assert cluster.count("OffsetFetch") == requests == 1
+
+
+@pytest.mark.parametrize(("epoch", "end", "offset"), [(0, -1, 2), (-1, 3, 2), (-1, 9, 2), (0, 3, 3), (0, 9, 5)])
+def test_unknown_end_of_the_epoch_resets_the_position(epoch, end, offset):
+    cluster = starting(held=(), committed={T0: 5})
+    cluster.engine.resolver.handle_truncation(T0, cluster.positions.of(T0), epoch, end)
+    cluster.settle()
+    assert cluster.position(T0) == offset

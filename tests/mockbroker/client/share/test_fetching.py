@@ -188,6 +188,17 @@ def test_acknowledgements_are_sent_with_the_next_fetch(established: Harness) -> 
     assert established.results() == [(T0, "")], "a partition without records and errors may be missing"
 
 
+def test_acknowledgements_for_a_former_leader_need_no_fetch(established: Harness) -> None:
+    established.acknowledge(0, T0)
+    established.member.assigned = {(TOPIC, 1)}
+    requests = established.sent()
+    assert {node: type(request) for node, request in requests.items()} == {
+        0: ShareAcknowledgeRequest,
+        1: ShareFetchRequest,
+    }
+    assert acks(requests[0]) == {0: [(7, 7)]}
+
+
 def test_commit_and_renewal_are_requests_of_their_own(established: Harness) -> None:
     established.acknowledge(0, T0, RENEW)
     requests = established.sent()

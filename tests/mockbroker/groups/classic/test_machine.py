@@ -1255,3 +1255,11 @@ def test_unloaded_group_answers_all_pending_requests() -> None:
     other._take(phases.fail_pending_requests(other.group, E.NOT_COORDINATOR))
     assert waiting.error is E.NOT_COORDINATOR
     assert phases.fail_pending_requests(other.group, E.NOT_COORDINATOR) == [], "each once"
+
+
+def test_unloaded_group_is_coordinated_elsewhere() -> None:
+    harness = GroupHarness()
+    harness.completing("a", "b")
+    waiting = harness.sync("b")
+    harness._take(CLASSIC_TYPE.unload(harness.group))
+    assert waiting.error is E.NOT_COORDINATOR

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 from random import Random
+from types import SimpleNamespace
+from typing import Any
 from uuid import UUID
 
 import pytest
 
+from mockbroker.groups.consumer.group_type import CONSUMER_TYPE
 from mockbroker.groups.consumer.state import (
     ClassicMemberMetadata,
     ConsumerGroup,
@@ -17,6 +20,7 @@ from mockbroker.groups.consumer.state import (
     ResolvedRegex,
     rebalance_timer,
 )
+from mockbroker.groups.offsets import Committed
 
 T, U = UUID(int=1), UUID(int=2)
 REGEXES = {"t.*": frozenset({"t", "t2"}), "u.*": frozenset({"u", "t2"})}
@@ -191,3 +195,19 @@ def test_new_group_has_no_epoch() -> None:
     assert (ConsumerMember(member_id="a").epoch, ConsumerMember(member_id="a").previous_epoch) == (0, -1)
     numbers = {state.name: state.value for state in MemberState}
     assert numbers == {"STABLE": 0, "UNREVOKED_PARTITIONS": 1, "UNRELEASED_PARTITIONS": 2}
+
+
+@pytest.mark.parametrize(("topic", "start"), [("t", None), ("t2", None), ("u", 5.0)])
+def test_offsets_of_subscribed_topics_do_not_expire(topic: str, start: float | None) -> None:
+    group = ConsumerGroup(group_id="g")
+    group.put_member(member("a", regex="t.*"))
+    group.put_resolved_regex("t.*", ResolvedRegex(REGEXES["t.*"], 1, 1.0))
+    assert CONSUMER_TYPE.retention_start(group)(topic, Committed(offset=1, at=5.0)) == start
+
+
+def test_only_members_of_the_group_are_described() -> None:
+    group = ConsumerGroup(group_id="g")
+    group.put_member(member("a"))
+    context: Any = SimpleNamespace(group_milliseconds=lambda group_id, name: len(group_id + name))
+    (described,) = CONSUMER_TYPE.describe_members(group, ["a", "gone"], {}, context)
+    assert (described.member_id, described.session_timeout_ms) == ("a", len("gconsumer.session.timeout.ms"))

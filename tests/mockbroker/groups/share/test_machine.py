@@ -15,7 +15,8 @@ from kwire.blobs.offsets_topic import ShareGroupStatePartitionMetadataValue
 from kwire.json.objects import uuid_text
 from mockbroker.api.snapshots import snapshot
 from mockbroker.broker import failover
-from mockbroker.groups.events import Evict, Rebalance
+from mockbroker.groups.events import Commit, Evict, Rebalance
+from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.share.group_type import SHARE_TYPE
 from mockbroker.groups.share.machine import session_timeout
@@ -388,3 +389,20 @@ def test_session_timeout_is_a_setting_of_the_group(configs: dict[str, str], seco
     if configs:
         group.broker.cluster.configure_group("g", configs)
     assert session_timeout("g", group.broker.groups.context) == seconds
+
+
+def test_share_group_has_no_committed_offsets() -> None:
+    group, event = pair().group, Commit(member_id="", instance_id=None, generation=-1)
+    assert SHARE_TYPE.commit_error(group, event, 0.0) == E.GROUP_ID_NOT_FOUND
+    assert SHARE_TYPE.transactional_commit_error(group, event) == E.GROUP_ID_NOT_FOUND
+    assert SHARE_TYPE.offset_delete_error(group) == E.GROUP_ID_NOT_FOUND
+    assert SHARE_TYPE.subscribed_topics(group) is None
+    assert SHARE_TYPE.retention_start(group)("t", Committed(offset=1, at=5.0)) is None
+
+
+def test_share_group_is_deleted_only_by_an_administrator() -> None:
+    group = pair()
+    for name in "ab":
+        group.leave(name)
+    assert group.group.state_name == "Empty"
+    assert not group.group.is_deletable

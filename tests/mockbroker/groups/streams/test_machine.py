@@ -31,6 +31,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbeatRequest
 from mockbroker.groups.events import Evict, Rebalance
+from mockbroker.groups.offsets import Committed
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.group_type import STREAMS_TYPE
 from mockbroker.groups.streams.state import StreamsGroup
@@ -632,3 +633,17 @@ def test_imported_form_has_the_topology(harness):
     assert (form["topology_epoch"], form["subtopologies"]) == (0, {"0": again, "1": log})
     empty = STREAMS_TYPE.to_json(StreamsGroup(group_id="g"), {}, harness.broker.settings)
     assert (empty["topology_epoch"], empty["subtopologies"]) == (None, {})
+
+
+def test_offsets_of_the_topology_do_not_expire(harness):
+    harness.join("a", WORD_COUNT)
+    start = STREAMS_TYPE.retention_start(harness.group)
+    found = {topic: start(topic, Committed(offset=1, at=5.0)) for topic in ("t", "again", "log", "u")}
+    assert found == {"t": None, "again": None, "log": 5.0, "u": 5.0}
+
+
+def test_imported_form_of_a_member_has_its_endpoint(harness):
+    harness.join("a", user_endpoint=Endpoint(host="h", port=7), rebalance_timeout_ms=60_250)
+    harness.join("b")
+    members = STREAMS_TYPE.to_json(harness.group, {}, harness.broker.settings)["members"]
+    assert [(each["endpoint"], each["rebalance_timeout_ms"]) for each in members] == [("h:7", 60_250), (None, 60_000)]
