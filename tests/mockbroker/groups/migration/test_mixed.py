@@ -336,7 +336,7 @@ def test_leaving_without_success_starts_no_epoch(harness):
     assert harness.group.epoch == 2
 
 
-def test_static_member_that_changes_its_protocol_has_a_list_of_topics(harness):
+def test_static_member_of_the_other_protocol_has_topics(harness):
     harness.join("b")
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="u.*", instance_id="i", rack_id="r")
     assert harness.group.members["a"].regex == "u.*"
