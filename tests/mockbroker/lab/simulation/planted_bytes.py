@@ -58,8 +58,8 @@ def bytes_that_cannot_be_sent_are_lost(patch: Patch) -> None:
 def the_end_of_an_incomplete_frame_is_lost(patch: Patch) -> None:
     real = frames.FrameBuffer.feed
 
-    def feed(self: frames.FrameBuffer, data: bytes) -> None:
-        real(self, data[1:] if self.held and not self.complete else data)
+    def feed(self: frames.FrameBuffer, data: bytes) -> bool:
+        return real(self, data[1:] if self.held and not self.complete else data)
 
     patch.setattr(frames.FrameBuffer, "feed", feed)
 
