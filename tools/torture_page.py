@@ -43,8 +43,9 @@ OPTIONS = {  # options of a command, by the start of a case's name
     "scram-": "--security-protocol SASL_PLAINTEXT ",
     "oauth-": "--security-protocol SASL_PLAINTEXT --sasl-mechanism OAUTHBEARER ",
 }
-OF_A_RUN = re.compile(  # times, threads, ids and ports in the output of a client
+OF_A_RUN = re.compile(  # what is not specific to the case in the output of a client: times, threads, ids and ports
     r"%\d\|[\d.]+\||\[thrd:[^\]]*\]:? ?|\d{4}-\d\d-\d\dT[\d:.]+Z"
+    r"|: SLF4J: .*|: \[main\] INFO .*"  # a notice of the logging library, and what a working client logs
     r"|rdkafka-[0-9a-f-]{36}|rdkafka#\w+-\d+\| ?|127\.0\.0\.1:\d+"
 )
 PROTOCOL = "ConsumerGroupHeartbeat"  # the step of cases that run with the argument ``consumer``

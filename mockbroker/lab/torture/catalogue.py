@@ -11,7 +11,7 @@ from fnmatch import fnmatchcase
 
 from kwire.messages import APIS
 from mockbroker.faults.applicability import malform_obstacle
-from mockbroker.faults.malformed import FORMS
+from mockbroker.faults.malformed import FORMS, Number
 from mockbroker.lab.torture.case import Case
 from mockbroker.lab.torture.cases import cluster, data, errors, frames, groups, handshakes, security
 
@@ -24,13 +24,15 @@ PUBLISHED = {
 
 def _pairs() -> Iterator[Case]:
     for form, declared in FORMS.items():
+        values = [str(each.default) for each in declared.parameters.values() if isinstance(each, Number)]
+        malformation = ": ".join([declared.description, *values])
         for key in frames.STEPS:
             api = APIS[key].name
             if malform_obstacle(key, form) is None:
                 yield Case(
                     name=f"{form}-{api}",
                     step=api,
-                    description=f"answers {api} with a malformed response: {declared.description}",
+                    description=f"answers {api} with a malformed response: {malformation}",
                     rules=({"api": api, "malform": form, "times": "always"},),
                     published=PUBLISHED.get(f"{form}-{api}", ""),
                 )
