@@ -98,13 +98,19 @@ def test_a_cluster_without_faults_loads_no_code_of_faults(code: str) -> None:
     assert [name for name in loaded_by(f"import mockbroker\n{code}") if name.startswith("mockbroker.faults")] == []
 
 
-def test_cluster_loads_modern_group_types_on_first_use() -> None:
+def test_cluster_loads_group_types_on_first_use() -> None:
     """The other modules of a group type are imported when its first group is created."""
     modules = loaded_by("import mockbroker\nwith mockbroker.run_cluster(): pass")
-    for name in ("consumer", "share", "streams"):
+    for name in ("classic", "consumer", "share", "streams"):
         folder = f"mockbroker.groups.{name}"
         assert [each for each in modules if each.startswith(folder)] == [folder, f"{folder}.declaration"]
-    folders = ("mockbroker.groups.migration", "mockbroker.broker.share_fetch", "kwire.assignors")
+    folders = (
+        "mockbroker.groups.migration",
+        "mockbroker.broker.share_fetch",
+        "kwire.assignors",
+        "kwire.blobs.offsets_topic",
+        "kwire.blobs.consumer_protocol",
+    )
     assert [each for each in modules if each.startswith(folders)] == []
 
 

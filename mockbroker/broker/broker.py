@@ -31,8 +31,6 @@ from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import Context, GroupTypes
 from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.groups.offsets import TopicPartition
-from mockbroker.groups.records.rebuild import groups_from_records
-from mockbroker.groups.records.replay import replay_log
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.records.writer import GroupRecordWriter
 from mockbroker.groups.registry import Groups
@@ -627,6 +625,9 @@ class Broker:
 
         Raises: DecodeError if a record is not valid.
         """
+        from mockbroker.groups.records.rebuild import groups_from_records  # on demand: few clusters load groups
+        from mockbroker.groups.records.replay import replay_log
+
         groups = groups_from_records(
             replay_log(self.cluster.topics[OFFSETS_TOPIC].partitions[index].log.batches()),
             self.groups.types,

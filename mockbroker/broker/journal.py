@@ -10,7 +10,6 @@ from typing import Any, TypeAlias, TypeVar, overload
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import FREQUENT, EventKind
-from mockbroker.groups.classic.subscription import decode_assignment
 
 V = TypeVar("V")
 # fields that are in the JSON object of an event only if they apply
@@ -237,7 +236,11 @@ def _event(note: Note, time_ms: int) -> Event:
 
 def _assignment(note: Note) -> Mapping[str, list[int]] | None:
     given = note.assignment
-    return decode_assignment(note.protocol_type, given) if isinstance(given, bytes) else given
+    if not isinstance(given, bytes):
+        return given
+    from mockbroker.groups.classic.subscription import decode_assignment  # on demand: with the first classic group
+
+    return decode_assignment(note.protocol_type, given)
 
 
 def _nested(by_partition: Mapping[tuple[str, int], V]) -> Mapping[str, Mapping[int, V]]:

@@ -241,13 +241,13 @@ class GroupType(ABC, Generic[G]):
         name: Name of the type, as ListGroups reports it.
         states: Names of the states of a group.
         events: Classes of the events that the state machine handles.
-        record_keys: Classes of the record keys.
+        record_keys: Names of the classes of the record keys, in ``kwire.blobs.offsets_topic``.
     """
 
     name: ClassVar[str]
     states: ClassVar[Sequence[str]]
     events: ClassVar[Sequence[type]]
-    record_keys: ClassVar[Sequence[type]]
+    record_keys: ClassVar[Sequence[str]]
 
     # --- requests and time ---
 
@@ -572,7 +572,7 @@ class GroupTypes:
 
         ``key``: the decoded key of the record.
         """
-        return self._by_record.get(type(key))
+        return self._by_record.get(type(key).__name__)
 
     def cross_type_handler(self, group: CoordinatedGroup, event_type: GroupType[Any]) -> CrossTypeHandler | None:
         """Return the handler for an event of one group type in a group of another type, or None without a handler.

@@ -1,7 +1,6 @@
 """The table of all group types, and of the conversions between them.
 
-The classic group type is always imported. All other group types, and the code of conversions, are imported when they
-are first used.
+The group types, and the code of conversions, are imported when they are first used.
 """
 
 from __future__ import annotations
@@ -10,8 +9,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, cast
 
-from mockbroker.groups.classic.group_type import CLASSIC_TYPE
-from mockbroker.groups.classic.state import CLASSIC
+from mockbroker.groups.classic import declaration as classic
 from mockbroker.groups.consumer import declaration as consumer
 from mockbroker.groups.group_type import GroupType, GroupTypes
 from mockbroker.groups.share import declaration as share
@@ -29,14 +27,14 @@ class _ImportedLater:
         name: Name of the type.
         states: Names of the states of a group.
         events: Classes of the events that the state machine handles.
-        record_keys: Classes of the record keys.
+        record_keys: Names of the classes of the record keys, in ``kwire.blobs.offsets_topic``.
     """
 
     def __init__(self, name: str, declaration: Any) -> None:
         self.name = name
         self.states: Sequence[str] = declaration.STATES
         self.events: Sequence[type] = declaration.EVENTS
-        self.record_keys: Sequence[type] = declaration.RECORD_KEYS
+        self.record_keys: Sequence[str] = declaration.RECORD_KEYS
 
     def __getattr__(self, method: str) -> Any:
         """Return a method of the group type, and store it. Python calls this only for attributes that are not set."""
@@ -66,14 +64,14 @@ def _function(module: str, name: str) -> Callable[..., Any]:
 
 GROUP_TYPES = GroupTypes(
     [
-        CLASSIC_TYPE,
+        _later(classic.CLASSIC, classic),
         _later(consumer.CONSUMER, consumer),
         _later(share.SHARE, share),
         _later(streams.STREAMS, streams),
     ],
     cross_type_handlers={
-        (CLASSIC, consumer.CONSUMER): _function("mockbroker.groups.migration.convert", "upgrade"),
-        (consumer.CONSUMER, CLASSIC): _function("mockbroker.groups.migration.mixed", "receive"),
+        (classic.CLASSIC, consumer.CONSUMER): _function("mockbroker.groups.migration.convert", "upgrade"),
+        (consumer.CONSUMER, classic.CLASSIC): _function("mockbroker.groups.migration.mixed", "receive"),
     },
     conversions={consumer.CONSUMER: _function("mockbroker.groups.migration.convert", "downgrade_without")},
 )

@@ -20,10 +20,11 @@ from mockbroker.groups.classic import (
     rules,
     timers,
 )
-from mockbroker.groups.classic.state import CLASSIC, ClassicGroup, State
+from mockbroker.groups.classic.declaration import CLASSIC, EVENTS, RECORD_KEYS, STATES
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.classic.subscription import CONSUMER, subscribed_topics
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
-from mockbroker.groups.events import AdminEvent, Commit, Event, Heartbeat, Join, Leave, Sync
+from mockbroker.groups.events import AdminEvent, Commit, Event, Join
 from mockbroker.groups.group_type import (
     ALL_TOPICS,
     Context,
@@ -45,9 +46,9 @@ class ClassicType(GroupType[ClassicGroup]):
     """The group type whose members send JoinGroup, SyncGroup, Heartbeat and LeaveGroup."""
 
     name: ClassVar[str] = CLASSIC
-    states: ClassVar[Sequence[str]] = [state.value for state in State]
-    events: ClassVar[Sequence[type]] = [Join, Sync, Heartbeat, Leave]
-    record_keys: ClassVar[Sequence[type]] = [GroupMetadataKey]
+    states: ClassVar[Sequence[str]] = STATES
+    events: ClassVar[Sequence[type]] = EVENTS
+    record_keys: ClassVar[Sequence[str]] = RECORD_KEYS
 
     # --- requests and time ---
 

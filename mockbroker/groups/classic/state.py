@@ -15,10 +15,9 @@ from mockbroker.base.effects import Ticket
 from mockbroker.base.release import SINCE_4_0, Quirks
 from mockbroker.base.settings import Settings
 from mockbroker.groups.changes import Changes, Recorded, set_field
+from mockbroker.groups.classic.declaration import CLASSIC
 from mockbroker.groups.coordinated import CoordinatedGroup, Timer
 from mockbroker.groups.offsets import Offsets
-
-CLASSIC = "classic"
 
 
 class State(Enum):

@@ -6,24 +6,16 @@ first group is created.
 
 from __future__ import annotations
 
-from kwire.blobs.offsets_topic import (
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupMetadataKey,
-    ConsumerGroupRegularExpressionKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-)
 from mockbroker.groups.events import ConsumerHeartbeat
 
 CONSUMER = "consumer"
 STATES = EMPTY, ASSIGNING, RECONCILING, STABLE = "Empty", "Assigning", "Reconciling", "Stable"
 EVENTS = (ConsumerHeartbeat,)
 RECORD_KEYS = (
-    ConsumerGroupMetadataKey,
-    ConsumerGroupMemberMetadataKey,
-    ConsumerGroupTargetAssignmentMetadataKey,
-    ConsumerGroupTargetAssignmentMemberKey,
-    ConsumerGroupCurrentMemberAssignmentKey,
-    ConsumerGroupRegularExpressionKey,
+    "ConsumerGroupMetadataKey",
+    "ConsumerGroupMemberMetadataKey",
+    "ConsumerGroupTargetAssignmentMetadataKey",
+    "ConsumerGroupTargetAssignmentMemberKey",
+    "ConsumerGroupCurrentMemberAssignmentKey",
+    "ConsumerGroupRegularExpressionKey",
 )

@@ -13,7 +13,6 @@ from kwire.records.batch import Record, build_batch, read_batch
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_type import GroupTypes
 from mockbroker.groups.offsets import Offsets, TopicPartition
-from mockbroker.groups.records import offsets as offset_records
 from mockbroker.groups.records.compaction import Compactor
 from mockbroker.groups.records.image import Change, Image, apply_changes, image_of, tombstones
 from mockbroker.groups.records.wall_time import WallClock
@@ -135,6 +134,8 @@ class GroupRecordWriter:
     # --- changes ---
 
     def _offset_changes(self, group_id: str, written: _WrittenGroup, offsets: Offsets) -> Iterator[Change]:
+        from mockbroker.groups.records import offsets as offset_records  # on demand: with the first group
+
         if written.offsets is not offsets:
             deleted = [
                 (topic_partition, key)
@@ -154,6 +155,8 @@ class GroupRecordWriter:
                 yield key, None
 
     def _transactional_changes(self, group_id: str, offsets: Offsets) -> Iterator[tuple[int, int, list[Change]]]:
+        from mockbroker.groups.records import offsets as offset_records
+
         for (producer_id, epoch), pending in offsets.unwritten_transactional.items():
             records: list[Change] = [
                 (
@@ -176,4 +179,6 @@ class GroupRecordWriter:
 
 
 def _encoded_keys(group_id: str, keys: Iterable[tuple[TopicPartition, bytes | None]]) -> Iterator[bytes]:
+    from mockbroker.groups.records import offsets as offset_records
+
     return (key or offset_records.encode_key(group_id, *topic_partition) for topic_partition, key in keys)

@@ -6,14 +6,6 @@ first group is created.
 
 from __future__ import annotations
 
-from kwire.blobs.offsets_topic import (
-    ShareGroupCurrentMemberAssignmentKey,
-    ShareGroupMemberMetadataKey,
-    ShareGroupMetadataKey,
-    ShareGroupStatePartitionMetadataKey,
-    ShareGroupTargetAssignmentMemberKey,
-    ShareGroupTargetAssignmentMetadataKey,
-)
 from mockbroker.groups.events import AlterShareOffsets, DeleteShareOffsets, ShareHeartbeat
 
 SHARE = "share"
@@ -24,10 +16,10 @@ EVENTS = (
     DeleteShareOffsets,
 )
 RECORD_KEYS = (
-    ShareGroupMetadataKey,
-    ShareGroupMemberMetadataKey,
-    ShareGroupTargetAssignmentMetadataKey,
-    ShareGroupTargetAssignmentMemberKey,
-    ShareGroupCurrentMemberAssignmentKey,
-    ShareGroupStatePartitionMetadataKey,
+    "ShareGroupMetadataKey",
+    "ShareGroupMemberMetadataKey",
+    "ShareGroupTargetAssignmentMetadataKey",
+    "ShareGroupTargetAssignmentMemberKey",
+    "ShareGroupCurrentMemberAssignmentKey",
+    "ShareGroupStatePartitionMetadataKey",
 )

@@ -49,7 +49,7 @@ class ShareType(EpochGroupType[ShareGroup]):
     name: ClassVar[str] = SHARE
     states: ClassVar[Sequence[str]] = STATES
     events: ClassVar[Sequence[type]] = EVENTS
-    record_keys: ClassVar[Sequence[type]] = RECORD_KEYS
+    record_keys: ClassVar[Sequence[str]] = RECORD_KEYS
 
     # --- requests and time ---
 

@@ -6,14 +6,6 @@ first group is created.
 
 from __future__ import annotations
 
-from kwire.blobs.offsets_topic import (
-    StreamsGroupCurrentMemberAssignmentKey,
-    StreamsGroupMemberMetadataKey,
-    StreamsGroupMetadataKey,
-    StreamsGroupTargetAssignmentMemberKey,
-    StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTopologyKey,
-)
 from mockbroker.groups.events import StreamsHeartbeat
 
 STREAMS = "streams"
@@ -26,10 +18,10 @@ STATES = EMPTY, NOT_READY, ASSIGNING, RECONCILING, STABLE = (
 )
 EVENTS = (StreamsHeartbeat,)
 RECORD_KEYS = (
-    StreamsGroupMetadataKey,
-    StreamsGroupTopologyKey,
-    StreamsGroupMemberMetadataKey,
-    StreamsGroupTargetAssignmentMetadataKey,
-    StreamsGroupTargetAssignmentMemberKey,
-    StreamsGroupCurrentMemberAssignmentKey,
+    "StreamsGroupMetadataKey",
+    "StreamsGroupTopologyKey",
+    "StreamsGroupMemberMetadataKey",
+    "StreamsGroupTargetAssignmentMetadataKey",
+    "StreamsGroupTargetAssignmentMemberKey",
+    "StreamsGroupCurrentMemberAssignmentKey",
 )

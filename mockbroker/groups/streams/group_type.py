@@ -45,7 +45,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     name: ClassVar[str] = STREAMS
     states: ClassVar[Sequence[str]] = STATES
     events: ClassVar[Sequence[type]] = EVENTS
-    record_keys: ClassVar[Sequence[type]] = RECORD_KEYS
+    record_keys: ClassVar[Sequence[str]] = RECORD_KEYS
 
     # --- requests and time ---
 

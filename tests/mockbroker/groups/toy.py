@@ -109,7 +109,7 @@ class ToyType(GroupType[ToyGroup]):
     name: ClassVar[str] = TOY
     states: ClassVar[Sequence[str]] = ["Playing", "Empty"]
     events: ClassVar[Sequence[type]] = [Hello]
-    record_keys: ClassVar[Sequence[type]] = [ShareGroupMetadataKey, ShareGroupMemberMetadataKey]
+    record_keys: ClassVar[Sequence[str]] = ["ShareGroupMetadataKey", "ShareGroupMemberMetadataKey"]
 
     def new(self, group_id: str, context: Context, now: float) -> ToyGroup:
         return ToyGroup(group_id=group_id)
