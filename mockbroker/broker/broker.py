@@ -509,6 +509,8 @@ class Broker:
     def replica_error(self, partition: Partition | None, node: int, leader_epoch: int) -> ErrorCode:
         """Return the error for a Fetch that a leader or a follower may answer.
 
+        For the errors, see ``leader_error``.
+
         The error is NONE if the broker has a replica, and the leader epoch is that of the leader.
 
         Args:
@@ -543,6 +545,9 @@ class Broker:
 
     def leader_error(self, partition: Partition | None, node: int, leader_epoch: int = -1) -> ErrorCode:
         """Return the error for a request that only the leader of a partition may answer.
+
+        The errors are UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER, UNKNOWN_LEADER_EPOCH (the epoch is
+        too new), and FENCED_LEADER_EPOCH (the epoch is too old).
 
         The error is NONE if the broker is the leader, and the leader epoch is that of the leader.
 

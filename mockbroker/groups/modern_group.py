@@ -149,12 +149,12 @@ def described_assignment(kind: Any, assigned: PartitionSet, cluster: ClusterStat
 
 
 def assigned_view(members: Mapping[str, Any], assignor: str, cluster: ClusterState) -> GroupView:
-    """Return the fields of a group snapshot that each group type computes in its own way, for members with partitions.
+    """Return the fields of a group snapshot that depend on the group type, for members with partitions.
 
     Args:
-        members: The members by id.
-        assignor: The assignor, which the field ``protocol`` contains.
-        cluster: The topics that exist.
+        members: the members by id.
+        assignor: the assignor, which the field ``protocol`` contains.
+        cluster: the topics that exist.
     """
     return GroupView(
         protocol=assignor,

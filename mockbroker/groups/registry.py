@@ -229,9 +229,13 @@ class Groups(dict[str, CoordinatedGroup]):
     def transactional_commit_error(self, group_id: str, event: Commit) -> ErrorCode:
         """Return the error of a TxnOffsetCommit, or NONE if the request is valid (KIP-447).
 
+        A group that does not exist accepts only a commit without a generation. Otherwise the error is
+        ILLEGAL_GENERATION, or UNKNOWN_MEMBER_ID in the releases with the quirk
+        ``txn_commit_to_missing_group_is_unknown_member``.
+
         Args:
-            group_id: The group id.
-            event: The request.
+            group_id: the group id.
+            event: the request.
         """
         group = self.get(group_id)
         if group is not None:

@@ -153,6 +153,8 @@ class Transactions(dict[str, Transaction]):
     def verify(self, transactional_id: str, producer: Identity, partition: tuple[str, int]) -> ErrorCode:
         """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890).
 
+        For the errors, see ``rules.verify``.
+
         Args:
             transactional_id: transactional id of the request.
             producer: producer id and epoch of the request.

@@ -25,6 +25,9 @@ END = {
 def init_error(txn: Transaction, expected: Identity | None) -> ErrorCode:
     """Return the error for an InitProducerId; NONE if the request is valid.
 
+    The error is PRODUCER_FENCED if the request has an outdated producer id or epoch, and CONCURRENT_TRANSACTIONS
+    while the markers of a transaction are being written.
+
     Args:
         txn: the transactional id.
         expected: producer id and epoch of the request (KIP-360); None if the request contains no producer id.
@@ -68,6 +71,9 @@ def next_identity(txn: Transaction, expected: Identity | None, new_id: Callable[
 def identity_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
     """Return the error if a producer is not the current owner of a transactional id, else NONE.
 
+    The error is INVALID_PRODUCER_ID_MAPPING for an unknown transactional id or another producer id, and PRODUCER_FENCED
+    for another epoch.
+
     Args:
         txn: the transactional id; None if it does not exist.
         producer: producer id and epoch of the request.
@@ -91,6 +97,9 @@ def error_for_client(error: ErrorCode, *, knows_fenced: bool) -> ErrorCode:
 def add_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
     """Return the error for adding partitions to the transaction; NONE if the request is valid.
 
+    The errors are those of ``identity_error``, and CONCURRENT_TRANSACTIONS while the markers of the previous
+    transaction are being written.
+
     Args:
         txn: the transactional id with its transaction; None if the transactional id is unknown.
         producer: producer id and epoch of the request.
@@ -103,6 +112,8 @@ def add_error(txn: Transaction | None, producer: Identity) -> ErrorCode:
 
 def verify(txn: Transaction | None, producer: Identity, partition: tuple[str, int]) -> ErrorCode:
     """Return the error if a partition is not part of the producer's transaction, else NONE (KIP-890).
+
+    The errors are those of ``add_error``, and TRANSACTION_ABORTABLE if the partition is not in the transaction.
 
     Args:
         txn: the transactional id with its transaction; None if it does not exist.
@@ -146,6 +157,9 @@ def is_retry(txn: Transaction, producer: Identity) -> bool:
 
 def end_error(txn: Transaction | None, producer: Identity, *, committed: bool, kip890: bool) -> ErrorCode:
     """Return the error for an EndTxn; NONE if the request is valid.
+
+    The errors are those of ``identity_error``, INVALID_TXN_STATE without such a transaction, and
+    CONCURRENT_TRANSACTIONS while the markers of the transaction are being written.
 
     Args:
         txn: the transactional id; None if it does not exist.

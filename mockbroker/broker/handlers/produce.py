@@ -345,6 +345,8 @@ def _transaction_error(
 ) -> ErrorCode:
     """Return the transaction coordinator's error for a batch, or NONE if its partition is in the transaction.
 
+    For the errors, see ``Transactions.write_error``.
+
     Since v12, the partition is added to the transaction (KIP-890).
 
     Args:

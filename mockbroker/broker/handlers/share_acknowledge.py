@@ -49,10 +49,12 @@ def handle(broker: Broker, call: Call[ShareAcknowledgeRequest], now: float) -> E
 def _use_session(broker: Broker, call: Call[ShareAcknowledgeRequest], member: SessionKey) -> ErrorCode:
     """Check the share session epoch of a request, and advance the epoch of the session.
 
+    The error is INVALID_SHARE_SESSION_EPOCH for a wrong epoch, and SHARE_SESSION_NOT_FOUND without a session.
+
     Args:
-        broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        member: Group id and member id.
+        broker: the state of the cluster.
+        call: the request, its client, and its ticket (the object that identifies the request).
+        member: group id and member id.
 
     Returns: the error code; NONE if the epoch is valid.
     """

@@ -127,10 +127,14 @@ def _refuse(call: Call[ShareFetchRequest], error: ErrorCode) -> Effects:
 def _open_session(broker: Broker, fetch: PendingShareFetch, member: SessionKey) -> ErrorCode:
     """Find or create the share session of a request, check the session epoch, and store the session in ``fetch``.
 
+    The error is SHARE_SESSION_LIMIT_REACHED if there are too many sessions, INVALID_REQUEST for acknowledgements in
+    the first request of a session, INVALID_SHARE_SESSION_EPOCH for a wrong epoch, and SHARE_SESSION_NOT_FOUND
+    without a session.
+
     Args:
-        broker: The state of the cluster.
-        fetch: The ShareFetch.
-        member: Group id and member id.
+        broker: the state of the cluster.
+        fetch: the ShareFetch.
+        member: group id and member id.
 
     Returns: the error code; NONE if the session is valid.
     """

@@ -218,19 +218,23 @@ class ClassicType(GroupType[ClassicGroup]):
     def commit_error(self, group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
         """Return the error of an OffsetCommit, or NONE. An accepted commit renews the session of the member.
 
+        For the errors, see ``rules.commit_error``.
+
         Args:
-            group: The group.
-            event: The request.
-            now: The current time in seconds.
+            group: the group.
+            event: the request.
+            now: the current time in seconds.
         """
         return heartbeat.commit(group, event, now)
 
     def transactional_commit_error(self, group: ClassicGroup, event: Commit) -> ErrorCode:
         """Return the error of a TxnOffsetCommit, or NONE.
 
+        For the errors, see ``rules.member_error``.
+
         Args:
-            group: The group.
-            event: The request.
+            group: the group.
+            event: the request.
         """
         return rules.transactional_commit_error(group, event)
 

@@ -51,10 +51,12 @@ def renew_valid_session(group: ClassicGroup, request: HeartbeatRequest, now: flo
 def commit(group: ClassicGroup, event: Commit, now: float) -> ErrorCode:
     """Return the error of an OffsetCommit, or NONE. An accepted commit renews the session of the member.
 
+    For the errors, see ``rules.commit_error``.
+
     Args:
-        group: The group.
-        event: The request.
-        now: The current time in seconds.
+        group: the group.
+        event: the request.
+        now: the current time in seconds.
     """
     error = rules.commit_error(group, event)
     if not error and event.member_id in group.members:

@@ -51,9 +51,12 @@ COMMIT_ERRORS = {
 def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
     """Return the error if the member id or the instance id does not identify a member, else NONE.
 
+    The error is UNKNOWN_MEMBER_ID if the member id or the instance id is unknown, and FENCED_INSTANCE_ID if the
+    instance id belongs to another member id.
+
     Args:
-        group: The group.
-        event: The request, with its member id and instance id.
+        group: the group.
+        event: the request, with its member id and instance id.
     """
     if event.instance_id is not None:
         for error, holds in STATIC_CHECKS:
@@ -65,9 +68,11 @@ def identity_error(group: ClassicGroup, event: Identity) -> ErrorCode:
 def member_error(group: ClassicGroup, event: Identified) -> ErrorCode:
     """Return the error if the member or its generation is not valid, else NONE.
 
+    The errors are those of ``identity_error``, and ILLEGAL_GENERATION.
+
     Args:
-        group: The group.
-        event: The request, with its member id, instance id and generation.
+        group: the group.
+        event: the request, with its member id, instance id and generation.
     """
     if error := identity_error(group, event):
         return error
@@ -75,7 +80,10 @@ def member_error(group: ClassicGroup, event: Identified) -> ErrorCode:
 
 
 def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
-    """Return the error of a SyncGroup, or NONE if the request is valid."""
+    """Return the error of a SyncGroup, or NONE if the request is valid.
+
+    The errors are those of ``member_error``, INCONSISTENT_GROUP_PROTOCOL, and REBALANCE_IN_PROGRESS.
+    """
     if error := member_error(group, event):
         return error
     if event.protocol_type not in (None, group.protocol_type) or event.protocol_name not in (None, group.protocol):
@@ -85,6 +93,9 @@ def sync_error(group: ClassicGroup, event: Sync) -> ErrorCode:
 
 def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
     """Return the error of an OffsetCommit, or NONE if the request is valid.
+
+    The errors are those of ``member_error``, UNKNOWN_MEMBER_ID for a client that is not a member of a group with
+    members, and REBALANCE_IN_PROGRESS for a member that has joined but has no assignment yet.
 
     An empty group accepts commits of clients that are not members.
     """
@@ -97,6 +108,8 @@ def commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
 
 def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
     """Return the error of a TxnOffsetCommit, or NONE if the request is valid.
+
+    For the errors, see ``member_error``.
 
     The state of the group is not checked.
     """
@@ -129,7 +142,10 @@ CURRENT_GENERATION = {(COMPLETING, True), (COMPLETING, False), (STABLE, False)}
 
 
 def join_error(group: ClassicGroup, event: Join) -> ErrorCode:
-    """Return the error of a JoinGroup, or NONE if the request is valid."""
+    """Return the error of a JoinGroup, or NONE if the request is valid.
+
+    The errors are those of ``JOIN_CHECKS`` and of ``identity_error``.
+    """
     for error, holds in JOIN_CHECKS:
         if holds(group, event):
             return error

@@ -176,24 +176,30 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     def commit_error(self, group: ConsumerGroup, event: Commit, now: float) -> ErrorCode:  # noqa: ARG002
         """Return the error of an OffsetCommit, or NONE.
 
+        For the errors, see ``commit_rules.commit_error``.
+
         Args:
-            group: The group.
-            event: The request.
-            now: The current time in seconds.
+            group: the group.
+            event: the request.
+            now: the current time in seconds.
         """
         return commit_rules.commit_error(group, event)
 
     def transactional_commit_error(self, group: ConsumerGroup, event: Commit) -> ErrorCode:
         """Return the error of a TxnOffsetCommit, or NONE.
 
+        For the errors, see ``commit_rules.transactional_commit_error``.
+
         Args:
-            group: The group.
-            event: The request.
+            group: the group.
+            event: the request.
         """
         return commit_rules.transactional_commit_error(group, event)
 
     def fetch_error(self, group: ConsumerGroup, member_id: str | None, epoch: int) -> ErrorCode:
         """Return the error of an OffsetFetch, or NONE.
+
+        For the errors, see ``commit_rules.fetch_error``.
 
         Args:
             group: the group.

@@ -120,12 +120,12 @@ def delete_states(group: ShareGroup, context: Context, now: float) -> ErrorCode:
     If the state of one partition cannot be deleted, all topics of the group are moved to ``group.deleting``.
 
     Args:
-        group: The group.
-        context: Data and functions shared by all groups.
-        now: The current time in seconds.
+        group: the group.
+        context: data and functions shared by all groups.
+        now: the current time in seconds.
 
     Returns:
-        NONE, or the error of the last partition that could not be deleted.
+        NONE; COORDINATOR_NOT_AVAILABLE if the state of a partition could not be deleted.
 
     Source: Kafka's GroupMetadataManager.shareGroupBuildPartitionDeleteRequest.
     """
