@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 from tools.fake_cluster import BOOTSTRAP_PORT, FakeCluster
 
-from kwire.messages.find_coordinator import FindCoordinatorResponse
+from kwire.errorcodes import ErrorCode as E
+from kwire.messages.find_coordinator import FIND_COORDINATOR, FindCoordinatorResponse
 from kwire.messages.metadata import METADATA, MetadataRequest
+from mockbroker.client.call import Failure, OutgoingCall
 from mockbroker.client.errors import ConsumerError, UnsupportedVersion
 from mockbroker.client.network import COORDINATOR
 
@@ -163,3 +165,31 @@ def test_manual_assignment_uses_the_coordinator_for_offsets_only() -> None:
     assert commit.error is None
     cluster.wait(60, polling=True)
     assert (cluster.count("JoinGroup"), cluster.count("Heartbeat"), cluster.count("OffsetFetch")) == (0, 0, 1)
+
+
+Coordinator = FindCoordinatorResponse.Coordinator
+UNUSABLE = {
+    "lost": None,
+    "no coordinator": [],
+    "of another group": [Coordinator(key="other", node_id=1, host="h", port=1)],
+    "an error": [Coordinator(key="g", error_code=E.COORDINATOR_NOT_AVAILABLE)],
+}
+
+
+@pytest.mark.parametrize("case", UNUSABLE)
+def test_lookup_without_a_coordinator_is_repeated_after_a_backoff(case: str) -> None:
+    cluster = FakeCluster()
+    coordinator, metadata = cluster.engine.coordinator, cluster.engine.metadata
+    refreshes: list[float] = []
+    metadata.refresh = lambda: refreshes.append(cluster.now)  # type: ignore[method-assign]
+    for expected in (0.1, 0.2):
+        call = OutgoingCall(FIND_COORDINATOR.key, lambda _: None, 1.0, coordinator._handle_response)
+        call.version = 4
+        coordinators = UNUSABLE[case]
+        if coordinators is None:
+            call.fail(Failure.DISCONNECTED)
+        else:
+            call.complete(FindCoordinatorResponse(coordinators=coordinators))
+        assert coordinator.node is None
+        assert coordinator.next_deadline() == pytest.approx(cluster.now + expected)
+    assert len(refreshes) == 2

@@ -11,7 +11,7 @@ import pytest
 from tools.fake_logs import WALL_MS, FakeLogCluster
 
 from kwire.errorcodes import ErrorCode as E
-from kwire.messages.list_offsets import ListOffsetsResponse
+from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsResponse
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchResponse
 from mockbroker.client.call import Failure, OutgoingCall
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, NoOffset, UnsupportedVersion
@@ -512,3 +512,27 @@ def test_unknown_end_of_the_epoch_resets_the_position(epoch, end, offset):
     cluster.engine.resolver.handle_truncation(T0, cluster.positions.of(T0), epoch, end)
     cluster.settle()
     assert cluster.position(T0) == offset
+
+
+@pytest.mark.parametrize("code", [None, E.NOT_LEADER_OR_FOLLOWER], ids=["lost", "moved leader"])
+def test_failed_lookup_at_a_leader_requests_metadata(code):
+    cluster = starting()
+    lookup, refreshes = cluster.engine.look_up_log({T0: -1}), []
+    lookup._metadata = SimpleNamespace(refresh=lambda: refreshes.append(cluster.now))
+    call = OutgoingCall(LIST_OFFSETS.key, lambda _: None, 1.0, lambda call: lookup._handle_response(call, {T0: None}))
+    if code is None:
+        call.fail(Failure.DISCONNECTED)
+    else:
+        line = ListOffsetsResponse.Topic.Partition(partition_index=0, error_code=code)
+        call.complete(ListOffsetsResponse(topics=[ListOffsetsResponse.Topic(name="t", partitions=[line])]))
+    assert refreshes == [cluster.now]
+    assert (lookup.done, lookup.next_deadline()) == (False, pytest.approx(cluster.now + 0.1))
+
+
+def test_unsupported_offset_fetch_ends_the_lookup():
+    cluster = starting(held=("OffsetFetch",))
+    lookup = cluster.engine.look_up_committed([T0])
+    call = OutgoingCall(OFFSET_FETCH.key, lambda _: None, 1.0, lookup._handle_response)
+    call.fail(Failure.UNSUPPORTED, "no version")
+    assert lookup.done
+    assert isinstance(lookup.error, UnsupportedVersion)

@@ -328,6 +328,9 @@ async def test_seek_forward_back_and_by_time():
             assert (offsets[T0].offset, offsets[T0].timestamp) == (6, 1_006)
             with pytest.raises(ValueError, match="timestamp -1 of t-0 is negative"):
                 await consumer.offsets_for_times({T0: -1})
+            first = await consumer.offsets_for_times({T0: 0})
+            assert first[T0] is not None
+            assert first[T0].offset == 0
 
 
 async def test_failed_processing_resumes_at_the_last_good_record():

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from mockbroker.client.share.session import LAST_EPOCH, ShareSession
+from mockbroker.client.share.session import ShareSession
 
 A, B, C = ((UUID(int=number), number) for number in (1, 2, 3))
 
@@ -21,7 +21,7 @@ def test_each_request_advances_the_epoch() -> None:
     session.succeeded({A})
     session.succeeded()
     assert (session.epoch, session.partitions) == (2, {A})
-    session.epoch = LAST_EPOCH
+    session.epoch = 2**31 - 1
     session.succeeded()
     assert session.epoch == 1
 
