@@ -17,7 +17,7 @@ from kwire.analysis.findings.model import Detector
 
 BEGIN = "<!-- from here to the next mark: made by `make docs` -->"
 END = "<!-- to here -->"
-VIEWS = {"group": "a group", "client": "a client id on a host", "transaction": "a transactional id"}
+VIEWS = {"group": "group", "client": "client id on a host", "transaction": "transactional id"}
 
 Results = Mapping[str, Mapping[str, int]]
 
@@ -62,7 +62,7 @@ def _measured(results: Results) -> Iterator[str]:
 
 def _detector(detector: Detector) -> Iterator[str]:
     yield f"### {detector.name}\n"
-    yield f"{detector.about} Looks at {VIEWS[detector.of]}.\n"
+    yield f"{detector.about} Checked for each {VIEWS[detector.of]}.\n"
     if detector.thresholds:
         yield "| threshold | default | meaning |"
         yield "|---|---|---|"

@@ -120,21 +120,22 @@ def moment(name: str, how: str) -> Column:
 
 # Columns of several tables.
 CAPTURE_ID = text("capture_id", "name of the capture, given by the caller")
-CONNECTION = text("conn_id", "id of the connection, the same in every run over the capture")
+CONNECTION = text("conn_id", "id of the connection; the same in every analysis of the capture")
 GROUP = text("group_id", "group id of the request")
 CLUSTER = text(
-    "cluster", "id of the cluster, of Metadata or DescribeCluster answers; where none was seen, `host:port` of a broker"
+    "cluster",
+    "cluster id in Metadata or DescribeCluster responses; `host:port` of a broker if no response contains a cluster id",
 )
 LIFE = integer(
     "life",
-    "number of the group's life, from 1: deletion, expiry, or loss of the coordinator's state begins a new life",
+    "number of the group's life, from 1; a new life begins after the group was deleted, expired or lost its state",
     "count",
 )
 PROTOCOL = text("protocol", "`classic` (JoinGroup), `consumer` (KIP-848), `share` or `streams`")
-MEMBER = text("member_id", "id that the coordinator knows the member by")
-INSTANCE = text("instance_id", "`group.instance.id` of a static member, else null")
+MEMBER = text("member_id", "member id")
+INSTANCE = text("instance_id", "`group.instance.id` of a static member; null for a dynamic member")
 CLIENT = text("client_id", "client id of the request header")
-GENERATION = integer("generation", "generation of a classic group; epoch of a KIP-848 one")
+GENERATION = integer("generation", "generation of a classic group; epoch of a KIP-848 group")
 
 
 def spark_schema(table: Table) -> str:

@@ -42,7 +42,7 @@ ACKNOWLEDGED = ("gaps", "accepted", "released", "rejected", "renewed")  # events
 SHARE_RECORDS = frozenset({"acquired", *ACKNOWLEDGED})
 
 EVENTS: Mapping[str, str] = {
-    "join_sent": "JoinGroup, or a first heartbeat (epoch 0); `topics`: the subscription, `partitions`: still owned",
+    "join_sent": "JoinGroup, or a first heartbeat (epoch 0); `topics`: subscription, `partitions`: owned partitions",
     "member_id_given": "the response MEMBER_ID_REQUIRED, with the member id for the next JoinGroup (KIP-394)",
     "join_done": "response to a join: `generation`; classic also `leader`, `protocol_name`; to the leader `members`",
     "join_error": "response to a join with an error",
@@ -52,7 +52,7 @@ EVENTS: Mapping[str, str] = {
     "sync_error": "response to SyncGroup with an error, often REBALANCE_IN_PROGRESS",
     "heartbeat": "heartbeat whose response changes nothing; without a response, at the time of the request",
     "heartbeat_error": "response to a heartbeat with an error; after REBALANCE_IN_PROGRESS the member rejoins",
-    "leave": "a member leaves, or an admin client removes it; `generation` -2: a static member that will rejoin",
+    "leave": "a member leaves, or an admin client removes it; `generation` -2: a static member leaves temporarily",
     "subscribed": "KIP-848: a heartbeat with a subscription",
     "owned": "KIP-848: a heartbeat with the owned partitions, which acknowledges a revocation",
     "epoch_change": "KIP-848: the member receives another epoch",
@@ -71,8 +71,8 @@ EVENTS: Mapping[str, str] = {
     "coordinator_found": "FindCoordinator; `leader`: host:port of the coordinator",
     "coordinator_error": "FindCoordinator returns an error",
     "coordinator_moved": "inferred: the coordinator moved to another broker",
-    "member_silent": "inferred: a member sent no request within its session timeout; the group continues without it",
-    "static_restart": "inferred: a static member rejoined; `reason`: its old member id, and if a rebalance followed",
+    "member_silent": "inferred: a member expired: it sends no more requests, and the group continues without it",
+    "static_restart": "inferred: a static member rejoined; `reason`: old member id, and whether a rebalance followed",
     "revocation_acknowledged": "inferred: a member no longer owns partitions that it had to revoke",
 }
 
@@ -87,7 +87,8 @@ class GroupEvent:
     ts: Annotated[
         int,
         moment(
-            "ts", "time of the request if the member causes the event; time of the response if the broker causes it"
+            "ts",
+            "time of the request for events that a member causes, time of the response for events that a broker causes",
         ),
     ]
     group_id: Annotated[str, GROUP]

@@ -42,26 +42,26 @@ CONNECTIONS = _table(
     "first_ts conn_id",
     CONNECTION,
     text("client", "host:port of the side that sends requests"),
-    text("broker", "host:port of the other side"),
+    text("broker", "host:port of the side that sends responses"),
     CLUSTER,
     integer("node_id", "id of the broker; null if no response lists its address"),
     moment("first_ts", "first packet"),
     moment("last_ts", "last packet"),
     text("status", "`kafka`, `tls`, `sasl_opaque` or `not_kafka`"),
     flag("syn_seen", "whether the capture contains the SYN of the connection"),
-    text("closed", "`fin`, `rst`, or null if it was still open"),
+    text("closed", "`fin`, `rst`, or null if the connection was still open when the capture ended"),
     CLIENT,
-    text("software_name", "of the ApiVersions request, null before v3"),
-    text("software_version", "of the ApiVersions request, null before v3"),
-    long("bytes_to_broker", "payload, retransmissions not counted", "bytes"),
-    long("bytes_to_client", "payload, retransmissions not counted", "bytes"),
+    text("software_name", "of the ApiVersions request; null if its version is below 3"),
+    text("software_version", "of the ApiVersions request; null if its version is below 3"),
+    long("bytes_to_broker", "TCP payload without retransmissions", "bytes"),
+    long("bytes_to_client", "TCP payload without retransmissions", "bytes"),
     long("segments", "TCP segments", "count"),
-    long("retransmitted", "segments whose bytes had all been captured before", "count"),
+    long("retransmitted", "segments whose bytes had all been captured earlier", "count"),
     long("out_of_order", "segments captured after a segment with a higher sequence number", "count"),
     long("conflicts", "overlapping segments with different bytes; the first copy is used", "count"),
-    long("gaps", "places in the stream without bytes: not captured, or cut by a snap length", "count"),
-    long("gap_bytes", "bytes of these gaps", "bytes"),
-    long("resyncs", "gaps after which the next frame was found", "count"),
+    long("gaps", "ranges of missing bytes: not captured, or cut by a snap length", "count"),
+    long("gap_bytes", "missing bytes of all gaps", "bytes"),
+    long("resyncs", "gaps after which the decoder found the next frame", "count"),
     texts("notes", "notes of the decoder about the connection"),
 )
 
@@ -74,7 +74,7 @@ FRAMES = _table(
     text("client", "host:port"),
     text("broker", "host:port"),
     integer("correlation_id", "of the request header"),
-    integer("api_key", "of the request header; null if the request was not seen"),
+    integer("api_key", "of the request header; null if the request was not captured"),
     text("api_name", "Kafka's name of the API"),
     integer("api_version", "of the request header"),
     CLIENT,
@@ -84,7 +84,10 @@ FRAMES = _table(
     long("request_size", "frame without its length prefix", "bytes"),
     long("response_size", "frame without its length prefix", "bytes"),
     text("reason", "reason why the request or the response is missing or not decoded; null if both are decoded"),
-    integer("error_code", "first non-zero error code in the response; 0 if there is none; null without a response"),
+    integer(
+        "error_code",
+        "first non-zero error code in the response; 0 if the response contains no error; null without a response",
+    ),
     text("error_name", "Kafka's name of the error code"),
     integer("throttle_ms", "`throttle_time_ms` of the response", "ms"),
     text("file", "file in which the request begins; without a request, the file of the response"),
@@ -113,12 +116,12 @@ REBALANCES = _table(
     integer("from_generation", "previous generation; null if unknown"),
     integer(
         "to_generation",
-        "new generation; null if the capture ends before it begins. A group that becomes empty gets the next number "
-        "too",
+        "new generation; null if the capture ends before it begins. A group that becomes empty also gets a new "
+        "generation",
     ),
     moment(
         "started_ts",
-        "time of the trigger: of the request of a join or leave, or the end of the session of an expired member",
+        "time of the trigger: of the request if a member joined or left, or the end of the session if a member expired",
     ),
     moment(
         "joined_ts",
@@ -132,11 +135,11 @@ REBALANCES = _table(
     text(
         "trigger",
         "`left`, `joined`, `restart`, `subscription`, `revocation`, `metadata`, `expired`, `sync timeout`, "
-        "`coordinator moved` or `unknown`, as above",
+        "`coordinator moved` or `unknown`, see above",
     ),
     text("trigger_member", "member id of the member that caused the rebalance"),
-    text("trigger_client", "client id of this member"),
-    text("trigger_evidence", "the observation from which the trigger follows"),
+    text("trigger_client", "client id of the member that caused the rebalance"),
+    text("trigger_evidence", "observation from which the trigger follows"),
     text(
         "trigger_confidence",
         "`observed`: a frame contains the trigger; `inferred`: it follows from missing or later frames",
@@ -147,19 +150,21 @@ REBALANCES = _table(
     text("protocol_name", "assignor"),
     text(
         "stw_kind",
-        "what the stop-the-world times of this row measure. `eager`: from the first JoinGroup to the SyncGroup "
-        "response, during which the member reads nothing; partitions of a member that left or expired already stop "
-        "with its last request. `cooperative` and `consumer`: a moved partition, from the moment at which its owner "
-        "had to revoke it, left or sent its last request, until the new owner received it",
+        "what the stop-the-world times of this row measure. `eager`: the time in which a member reads nothing, from "
+        "its first JoinGroup to its SyncGroup response; for partitions of a member that left or expired, the time "
+        "begins with the last request of this member. `cooperative` and `consumer`: the time in which a moved "
+        "partition is not read, from the moment at which its owner had to revoke it, left or sent its last request, "
+        "until the new owner received it",
     ),
     millis("stw_ms_max", "longest of the members' `stw_ms`; null if no member stopped"),
     millis("stw_ms_avg", "mean of the members' `stw_ms` that are not null"),
-    integer("partitions_moved", "partitions whose owner is not their previous owner", "count"),
+    integer("partitions_moved", "partitions whose owner changed", "count"),
     flag(
         "incomplete",
-        "true if the row may be wrong: a member of the generation never received its share, earlier generations were "
-        "not captured, or calls of the group were not read (lost, cut by a snap length, not decodable) since two "
-        "rebalances before this one, or after the last rebalance",
+        "true if the row may be wrong: a member of the generation never received its share; earlier generations were "
+        "not captured; or calls of the group were not read (lost, cut by a snap length, not decodable). The column "
+        "covers the calls from the end of the second rebalance before this one to the end of this one; for the last "
+        "rebalance, the calls to the end of the capture or of the group's life",
     ),
 )
 
@@ -186,7 +191,7 @@ MEMBERS = _table(
     ),
     integer(
         "session_timeout_ms",
-        "of the member's JoinGroup; null in KIP-848 groups, where it is a setting of the broker",
+        "of the member's JoinGroup; null in KIP-848 groups, where the timeout is a setting of the broker",
         "ms",
     ),
     integer("rebalance_timeout_ms", "of the member's JoinGroup or heartbeat", "ms"),
@@ -194,13 +199,13 @@ MEMBERS = _table(
     flag("leader", "whether the member is the leader, which computes the assignment"),
     moment(
         "stopped_ts",
-        "start of the stop that `stw_ms` measures; if `resumed_ts` is null, the stop lasted until the generation or "
-        "the capture ended",
+        "start of the stop-the-world time `stw_ms`; if `resumed_ts` is null, the stop lasted until the end of the "
+        "generation or of the capture",
     ),
     moment(
         "resumed_ts",
-        "time at which the member received its share; end of the longest stop, if a KIP-848 member received its share "
-        "in several responses",
+        "time at which the member received its share; if a KIP-848 member received its share in several responses, "
+        "the end of the longest stop",
     ),
     millis(
         "join_ms",
@@ -233,7 +238,10 @@ ASSIGNMENTS = _table(
     CLIENT,
     text("topic", "topic name; `id:...` if the capture contains only the topic id"),
     integer("partition", "partition number"),
-    text("from_prev_owner", "member id of the last owner before this generation; null if no owner was captured"),
+    text(
+        "from_prev_owner",
+        "member id of the last owner before this generation; null if the capture shows no earlier owner",
+    ),
     text("source", "`told`: in a response to the member; `planned`: only in the leader's SyncGroup"),
 )
 
@@ -247,7 +255,8 @@ ASSIGNMENT_CHANGES = _table(
     LIFE,
     PROTOCOL,
     integer(
-        "generation", "latest epoch that any member had received by then; `assignments` has the share under this epoch"
+        "generation",
+        "latest epoch that a member had received until `ts`; `assignments` contains the share with this epoch",
     ),
     MEMBER,
     CLIENT,
@@ -256,12 +265,12 @@ ASSIGNMENT_CHANGES = _table(
     texts("lost", "partitions that are only in the previous share"),
     millis(
         "unread_ms",
-        "time during which a partition in `gained` had no reader: since its owner had to revoke it, left or sent its "
-        "last request; of several partitions, the longest time; null if no earlier owner was captured",
+        "longest time in which a partition in `gained` had no reader. The time begins when the previous owner had to "
+        "revoke the partition, left, or sent its last request; null if the capture shows no previous owner",
     ),
     flag(
         "incomplete",
-        "true if calls of the group were not read since the previous change, or since two rebalances before",
+        "true if calls of the group were not read since the previous change, or since the second rebalance before it",
     ),
 )
 
@@ -282,7 +291,7 @@ OFFSET_COMMITS = _table(
     text("metadata", "metadata that the client stored with the offset"),
     flag(
         "transactional",
-        "true for TxnOffsetCommit: the offset is valid when the transaction is committed, see `outcome`",
+        "true for TxnOffsetCommit: the offset takes effect when the transaction is committed, see `outcome`",
     ),
     integer("error_code", "of this partition in the response; null without a response"),
     text("error_name", "Kafka's name of the error code"),
@@ -309,8 +318,7 @@ OFFSET_COMMITS = _table(
 
 SHARE_RECORDS = _table(
     "share_records",
-    "records of one partition that a member of a share group acquires or acknowledges with one call; one row for each "
-    "kind",
+    "all records of one partition and one kind that a member of a share group acquires or acknowledges with one call",
     "group_id cluster ts topic partition member_id kind",
     moment("ts", "of the response that contains the acquired records, or of the request that acknowledges them"),
     GROUP,
@@ -324,7 +332,7 @@ SHARE_RECORDS = _table(
     long("first_offset", "offset of the first record", "records"),
     long("records", "offsets that are acquired or acknowledged", "count"),
     integer("deliveries", "largest delivery count of the records; null for acknowledgements", "count"),
-    integer("error_code", "of the acknowledgements of the partition; null without a response"),
+    integer("error_code", "error code of the acknowledgements of the partition; null without a response"),
     text("error_name", "Kafka's name of the error code"),
 )
 
@@ -338,8 +346,8 @@ ERRORS = _table(
     CLIENT,
     CLUSTER,
     text("group_id", "group id in the request; null if the request has none"),
-    text("topic", "topic concerned; null if none"),
-    integer("partition", "partition concerned; null if none"),
+    text("topic", "topic to which the row applies; null if it applies to no single topic"),
+    integer("partition", "partition to which the row applies; null if it applies to no single partition"),
     long("count", "occurrences of the error code in responses", "count"),
     moment("first_ts", "first occurrence"),
     moment("last_ts", "last occurrence"),
@@ -351,8 +359,8 @@ CLIENTS = _table(
     "client_id host software_name software_version",
     CLIENT,
     text("host", "address"),
-    text("software_name", "of ApiVersions v3+ on the same connection"),
-    text("software_version", "of ApiVersions v3+ on the same connection"),
+    text("software_name", "of an ApiVersions request (v3 and above) on the same connection; null without one"),
+    text("software_version", "of an ApiVersions request (v3 and above) on the same connection; null without one"),
     long("connections", "TCP connections", "count"),
     long("calls", "requests", "count"),
     long("calls_removed_in_4", "requests in versions that Kafka 4 does not serve", "count"),
@@ -362,14 +370,14 @@ CLIENTS = _table(
 
 API_USAGE = _table(
     "api_usage",
-    "one API in one version, as one client uses it",
+    "one API in one version, used by one client",
     "api_key api_version client_id software_name software_version",
     integer("api_key", "of the request header"),
     text("api_name", "Kafka's name of the API"),
     integer("api_version", "of the request header"),
     CLIENT,
-    text("software_name", "of ApiVersions v3+ on the same connection"),
-    text("software_version", "of ApiVersions v3+ on the same connection"),
+    text("software_name", "of an ApiVersions request (v3 and above) on the same connection; null without one"),
+    text("software_version", "of an ApiVersions request (v3 and above) on the same connection; null without one"),
     long("count", "requests", "count"),
     moment("first_ts", "first request"),
     moment("last_ts", "last request"),
@@ -415,8 +423,8 @@ VIOLATIONS = _table(
     GENERATION,
     MEMBER,
     CLIENT,
-    text("topic", "topic concerned; null if none"),
-    integer("partition", "partition concerned; null if none"),
+    text("topic", "topic to which the row applies; null if it applies to no single topic"),
+    integer("partition", "partition to which the row applies; null if it applies to no single partition"),
     text("detail", "description of the violation"),
 )
 
@@ -448,19 +456,19 @@ FINDINGS = _table(
     integer("rank", "1 for `critical`, 2 for `warning`, 3 for `notice`"),
     text("severity", "`critical`, `warning` or `notice`"),
     text("finding", "name of the detector"),
-    text("group_id", "group concerned; null if none"),
+    text("group_id", "group of the finding; null if it is not about a group"),
     CLUSTER,
-    text("client_id", "client id concerned; null if none"),
-    text("member_id", "member id concerned; null if none"),
-    text("topic", "topic concerned; null if none"),
-    integer("partition", "partition concerned; null if none"),
-    moment("begin_ts", "first evidence"),
-    moment("end_ts", "last evidence"),
+    text("client_id", "client id of the finding; null if it is not about one client"),
+    text("member_id", "member id of the finding; null if it is not about one member"),
+    text("topic", "topic to which the row applies; null if it applies to no single topic"),
+    integer("partition", "partition to which the row applies; null if it applies to no single partition"),
+    moment("begin_ts", "time of the first evidence"),
+    moment("end_ts", "time of the last evidence"),
     Column(
         "cost",
         "double",
-        "duration of the trouble in ms, or number of occurrences; findings of one severity are sorted by it, the "
-        "largest first",
+        "duration of the problem in ms, or number of occurrences; findings of one severity are sorted by their cost, "
+        "the largest first",
     ),
     text("sentence", "the finding in one sentence"),
     texts("evidence", "the first 20 references to rows of other tables: `table column=value ...`; timestamps in µs"),

@@ -50,7 +50,7 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
             continue
         accepted = [row for row in rows if not row["error_code"]]
         errors = Counter(row["error_name"] for row in rows if row["error_code"])
-        result = f"{len(accepted)} of them took effect" if accepted else f"refused with {', '.join(sorted(errors))}"
+        result = f"{len(accepted)} accepted" if accepted else f"rejected with {', '.join(sorted(errors))}"
         yield Finding(
             severity=CRITICAL if accepted else WARNING,
             begin=rows[0]["ts"],
@@ -58,9 +58,8 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
             cost=len(rows),
             client_id=rows[0]["client_id"],
             member_id=member or None,
-            sentence=f"{group.name(member)} sent {counted(len(rows), 'commit')} to {quoted(group.group_id)} that "
-            "it had "
-            f"no right to (fenced, an old generation, or not its partition): {result}.",
+            sentence=f"{group.name(member)} sent {counted(len(rows), 'stale commit')} to {quoted(group.group_id)} "
+            f"(fenced, an old generation, or not its partition): {result}.",
             evidence=[
                 reference(
                     "offset_commits", member_id=member, ts=row["ts"], topic=row["topic"], partition=row["partition"]
@@ -103,16 +102,16 @@ def detect_aborted(group: GroupView, limits: Limits) -> Iterator[Finding]:
 STALE = Detector(
     "stale-commit",
     GROUP,
-    "A member commits although it has no right to: it was fenced or evicted, its generation is old, or the "
-    "partition was "
-    "not assigned to it. The coordinator refuses most of these; what it accepts may be lost or done twice.",
+    "A member commits an offset although it was fenced or evicted, its generation is old, or the partition is not "
+    "assigned to it. The coordinator rejects most of these commits. If it accepts one, records can be lost or "
+    "processed twice.",
     detect_stale,
-    (Threshold("count", 1, "commits, counted by partition"),),
+    (Threshold("count", 1, "commits of one member, counted by partition"),),
 )
 ABORTED = Detector(
     "aborted-commit",
     GROUP,
-    "Offsets were committed in transactions that were aborted, so that the records are processed again.",
+    "Offsets were committed in transactions that were aborted. The records before these offsets are processed again.",
     detect_aborted,
     (Threshold("count", 1, "aborted transactions of one transactional id"),),
 )

@@ -111,7 +111,7 @@ def detect_retries(client: ClientView, limits: Limits) -> Iterator[Finding]:
                 cost=count,
                 client_id=client.client_id,
                 sentence=f"{client.name} retried {api_name(api)} {counted(count, 'time')} in {seconds(last - first)} "
-                f"although each was refused with {error_name(code)}.",
+                f"although each failed with {error_name(code)}.",
                 evidence=[reference("errors", api_name=api_name(api), error_code=code, client_id=client.client_id)],
             )
 
@@ -140,8 +140,7 @@ def detect_reconnects(client: ClientView, limits: Limits) -> Iterator[Finding]:
         cost=len(loop),
         client_id=client.client_id,
         sentence=f"{client.name} opened {counted(len(loop), 'connection')} in {seconds(end - begin)}, which ended "
-        "within "
-        f"{seconds(max(one.last_ts - one.first_ts for one in loop))}.",
+        f"within {seconds(max(one.last_ts - one.first_ts for one in loop))}.",
         evidence=[reference("connections", conn_id=one.conn_id) for one in loop],
     )
 
@@ -190,53 +189,59 @@ def _by_api(client: ClientView) -> dict[int, list[Tally]]:
 METADATA_STORM = Detector(
     "metadata-storm",
     CLIENT,
-    "A client requests Metadata in a loop: it looks for a topic or a leader that does not exist, or "
-    "opens clients in a loop. Requests are counted in windows of 10 s.",
+    "A client requests Metadata in a loop, because it waits for a topic or a leader that does not exist, or because "
+    "the application creates clients in a loop. Requests are counted in windows of 10 s.",
     detect_metadata,
     (Threshold("per_second", 2, "Metadata requests per second in a window"),),
 )
 ERROR_RATE = Detector(
     "error-rate",
     CLIENT,
-    "A large share of the responses to one API has one error code. The finding begins with the first occurrence. "
-    "Errors of the normal course do not count: REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, the errors of fetch "
-    "sessions, and UNSUPPORTED_VERSION.",
+    "Many of the responses to one API have the same error code. Errors of normal operation do not count: "
+    "REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED, the errors of fetch sessions, and UNSUPPORTED_VERSION.",
     detect_errors,
     (
-        Threshold("count", 5, "responses with the error"),
-        Threshold("share", 0.1, "share of the responses between the first and the last of them"),
+        Threshold("count", 5, "responses with the error code"),
+        Threshold(
+            "share",
+            0.1,
+            "responses with the error code, as a fraction of all responses from the first to the last of them",
+        ),
     ),
 )
 RETRY_LOOP = Detector(
     "retry-loop",
     CLIENT,
-    "A client repeats a request that is refused, without backing off. Counted in windows of 10 s; errors of the normal "
-    "course do not count.",
+    "A client repeats a request that fails, without backing off. Requests are counted in windows of 10 s. Errors of "
+    "normal operation do not count (see `error-rate`).",
     detect_retries,
     (
-        Threshold("count", 20, "refused requests in a window"),
-        Threshold("per_second", 5, "refused requests per second, from the first to the last in the window"),
+        Threshold("count", 20, "failed requests in a window"),
+        Threshold(
+            "per_second", 5, "failed requests per second, from the first to the last failed request of the window"
+        ),
     ),
 )
 RECONNECT_LOOP = Detector(
     "reconnect-loop",
     CLIENT,
-    "A client repeatedly opens connections that soon end: authentication fails, a proxy or firewall cuts them, "
-    "or the application creates a client for each request.",
+    "A client repeatedly opens connections that soon end: authentication fails, a proxy or firewall closes the "
+    "connections, or the application creates a client for each request.",
     detect_reconnects,
     (
-        Threshold("count", 10, "short connections within the window"),
-        Threshold("lived_ms", 2_000, "a connection that ends within so many ms is short"),
-        Threshold("window_ms", 60_000, "width of the window in ms"),
+        Threshold("count", 10, "short connections in the window"),
+        Threshold("lived_ms", 2_000, "duration below which a connection is short, in ms"),
+        Threshold("window_ms", 60_000, "length of the window, in ms"),
     ),
 )
 THROTTLED = Detector(
     "throttled-client",
     CLIENT,
-    "Brokers throttled a client because of quotas: the sum of `throttle_time_ms` of all responses.",
+    "Brokers throttled a client because it exceeded a quota. The detector adds up `throttle_time_ms` of all responses "
+    "to the client.",
     detect_throttling,
     (
-        Threshold("throttle_ms", 1_000, "sum in ms"),
-        Threshold("warning_ms", 10_000, "sum in ms from which on the finding is a warning"),
+        Threshold("throttle_ms", 1_000, "sum of the throttle times, in ms"),
+        Threshold("warning_ms", 10_000, "sum from which on the finding is a warning, in ms"),
     ),
 )

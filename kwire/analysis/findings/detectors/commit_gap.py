@@ -62,8 +62,7 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             client_id=commits[0]["client_id"],
             member_id=member,
             sentence=f"{group.name(member)} committed nothing to {quoted(group.group_id)} for "
-            f"{seconds(until - begin)}, "
-            "although there were new records: after a crash they are read again.",
+            f"{seconds(until - begin)} although there were new records: after a crash these records are read again.",
             evidence=[reference("offset_commits", member_id=member, ts=one) for one in times if one in (begin, until)]
             or [reference("offset_commits", member_id=member)],
         )
@@ -72,9 +71,9 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 DETECTOR = Detector(
     "commit-gap",
     GROUP,
-    "A member that reads and sends heartbeats commits nothing for long, although its partitions have records "
-    "beyond the "
-    "last committed offset. Members that never commit are no finding: they may store offsets elsewhere.",
+    "A member that sends heartbeats in a group that fetches does not commit for long, although its partitions have "
+    "records after the committed offset. A member that never commits is not a finding, because it may store its "
+    "offsets outside of Kafka.",
     detect,
-    (Threshold("gap_ms", 60_000, "time in ms from the first new record to the next commit"),),
+    (Threshold("gap_ms", 60_000, "time from the first new record to the next commit, in ms"),),
 )

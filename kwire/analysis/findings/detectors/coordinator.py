@@ -38,7 +38,7 @@ def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
         end=max(row["ts"] for row in (*moves, *refused)),
         cost=max(len(moves), 1),
         sentence=f"The coordinator of {quoted(group.group_id)} moved{to}; "
-        f"{counted(len(refused), 'request')} went to the former one.",
+        f"{counted(len(refused), 'request')} went to the previous coordinator.",
         evidence=[reference("group_events", event=row["event"], ts=row["ts"]) for row in shown],
     )
 
@@ -74,20 +74,20 @@ def _with(group: GroupView, *codes: int) -> list[Row]:
 MOVED = Detector(
     "coordinator-moved",
     GROUP,
-    "The coordinator of the group moved to another broker: FindCoordinator responses differ, or a broker answered "
-    "NOT_COORDINATOR.",
+    "The coordinator of the group moved to another broker: FindCoordinator responses name different brokers, or a "
+    "broker returned NOT_COORDINATOR.",
     detect_moved,
-    (Threshold("count", 1, "moves and refused requests"),),
+    (Threshold("count", 1, "moves, plus requests that failed with NOT_COORDINATOR"),),
 )
 LOADING = Detector(
     "coordinator-loading",
     GROUP,
-    "For some time there was no coordinator, or it was loading (COORDINATOR_NOT_AVAILABLE, "
-    "COORDINATOR_LOAD_IN_PROGRESS).",
+    "The group had no coordinator (COORDINATOR_NOT_AVAILABLE) for some time, or its coordinator was loading "
+    "(COORDINATOR_LOAD_IN_PROGRESS).",
     detect_loading,
     (
-        Threshold("count", 3, "refused requests"),
-        Threshold("lasted_ms", 500, "time in ms from the first to the last refused request"),
-        Threshold("warning_ms", 5_000, "time in ms from which on the finding is a warning"),
+        Threshold("count", 3, "failed requests"),
+        Threshold("lasted_ms", 500, "time from the first to the last failed request, in ms"),
+        Threshold("warning_ms", 5_000, "time from which on the finding is a warning, in ms"),
     ),
 )

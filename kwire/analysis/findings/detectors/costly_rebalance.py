@@ -23,8 +23,8 @@ CAUSES = {
     "joined": "joined",
     "restart": "restarted",
     "subscription": "changed its subscription",
-    "revocation": "gave up partitions",
-    "metadata": "saw other metadata",
+    "revocation": "revoked partitions",
+    "metadata": "received changed metadata",
     "expired": "was lost by session timeout",
     "sync timeout": "sent no SyncGroup in time",
 }
@@ -75,12 +75,12 @@ def cause(group: GroupView, row: Row) -> str:
 DETECTOR = Detector(
     "costly-rebalance",
     GROUP,
-    "A rebalance stopped consumption for long: the longest stop-the-world time of its members "
-    "(`rebalances.stw_ms_max`).",
+    "A rebalance stopped the consumption of a member for long. The detector compares the longest stop-the-world time "
+    "of the members (`rebalances.stw_ms_max`) with its thresholds.",
     detect,
     (
-        Threshold("stopped_ms", 2_000, "longest stop of a member in ms"),
-        Threshold("warning_ms", 5_000, "longest stop in ms from which on the finding is a warning"),
-        Threshold("critical_ms", 30_000, "longest stop in ms from which on the finding is critical"),
+        Threshold("stopped_ms", 2_000, "longest stop of a member, in ms"),
+        Threshold("warning_ms", 5_000, "longest stop from which on the finding is a warning, in ms"),
+        Threshold("critical_ms", 30_000, "longest stop from which on the finding is critical, in ms"),
     ),
 )

@@ -51,14 +51,14 @@ def detect_static(group: GroupView, limits: Limits) -> Iterator[Finding]:  # noq
 EXPIRED = Detector(
     "expired-member",
     GROUP,
-    "A member was lost by session timeout instead of leaving: it crashed, was killed, was suspended, or lost its "
-    "network. Until the timeout its partitions had no reader. Members that leave by LeaveGroup are no finding.",
+    "A dynamic member left the group by session timeout: it crashed, was killed or suspended, or lost its network "
+    "connection. Until the timeout no member reads its partitions. A member that sends LeaveGroup is not a finding.",
     detect_dynamic,
 )
 EXPIRED_STATIC = Detector(
     "expired-static-member",
     GROUP,
-    "A static member (`group.instance.id`) was away for longer than its session timeout, so that its partitions were "
-    "given to others.",
+    "A static member (`group.instance.id`) was away for longer than its session timeout. The group then assigned its "
+    "partitions to other members.",
     detect_static,
 )

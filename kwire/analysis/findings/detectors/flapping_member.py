@@ -89,13 +89,12 @@ def _together(rows: list[Row]) -> int:
 DETECTOR = Detector(
     "flapping-member",
     GROUP,
-    "One client leaves the group, or is evicted, and joins again, several times. A client is a client id on a "
-    "host, with "
-    "its instance id if it is static. If several members share these, their returns are divided by the largest number "
-    "of them that were in the group at once.",
+    "A client leaves the group (or is evicted) and joins again several times. A client is identified by client id, "
+    "host and, if it is static, instance id. If several members of the group have the same identity, the number of "
+    "returns is divided by the largest number of these members that were in the group at the same time.",
     detect,
     (
-        Threshold("returns", 3, "joins after a departure, within the window"),
-        Threshold("window_ms", 300_000, "width of the window in ms"),
+        Threshold("returns", 3, "joins after a departure, in the window"),
+        Threshold("window_ms", 300_000, "length of the window, in ms"),
     ),
 )

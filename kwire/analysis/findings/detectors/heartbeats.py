@@ -88,7 +88,7 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
             client_id=row["client_id"],
             member_id=member,
             sentence=f"Heartbeats of {group.name(member)} in {quoted(group.group_id)} are irregular: {len(late)} of "
-            f"{len(intervals)} came {seconds(min(late))} or more after the one before, usually it is {seconds(usual)}.",
+            f"{len(intervals)} were {seconds(min(late))} or more after the previous one; usual: {seconds(usual)}.",
             evidence=[reference("group_events", member_id=member, event="heartbeat")],
         )
 
@@ -109,25 +109,27 @@ def _signs(group: GroupView, member: str) -> list[Row]:
 NEAR_MISS = Detector(
     "heartbeat-near-miss",
     GROUP,
-    "A member was silent for most of its session timeout, and was heard again: a pause of the process or the network "
-    "that almost evicted it. Waiting for responses to JoinGroup and SyncGroup does not count. In KIP-848 groups the "
-    "session timeout is a setting of the broker, which is not in the traffic: `session_timeout_ms` counts.",
+    "A member sent no request to the coordinator for most of its session timeout, and then sent one again. A pause of "
+    "the process or of the network almost evicted it. The time in which a member waits for a JoinGroup or SyncGroup "
+    "response does not count. The requests of KIP-848 groups do not contain the session timeout: the threshold "
+    "`session_timeout_ms` is used instead.",
     detect_near_misses,
     (
-        Threshold("share", 0.7, "silence as a share of the session timeout"),
-        Threshold("session_timeout_ms", 45_000, "session timeout in ms of groups that do not show theirs"),
+        Threshold("share", 0.7, "time without a request, as a fraction of the session timeout"),
+        Threshold("session_timeout_ms", 45_000, "session timeout of a member whose requests do not contain it, in ms"),
     ),
 )
 JITTER = Detector(
     "heartbeat-jitter",
     GROUP,
-    "Heartbeats of a member come at irregular intervals: the process is short of CPU, collects garbage, or is blocked. "
-    "The usual interval is the lower quartile of all; in KIP-848 groups it is what the broker asks for.",
+    "A member sends heartbeats at irregular intervals, for example because its process lacks CPU time, collects "
+    "garbage or is blocked. The usual interval is the lower quartile of the member's intervals; in KIP-848 groups it "
+    "is the interval in the heartbeat responses. A heartbeat is late if it exceeds both `ratio` and `late_ms`.",
     detect_jitter,
     (
-        Threshold("count", 10, "intervals between heartbeats that are needed"),
-        Threshold("ratio", 1.5, "an interval of so many times the usual one is late"),
-        Threshold("late_ms", 250, "time in ms beyond the usual interval that is late"),
-        Threshold("late", 3, "late heartbeats"),
+        Threshold("count", 10, "minimum number of captured intervals between heartbeats"),
+        Threshold("ratio", 1.5, "interval before a late heartbeat, divided by the usual interval"),
+        Threshold("late_ms", 250, "interval before a late heartbeat, minus the usual interval, in ms"),
+        Threshold("late", 3, "number of late heartbeats"),
     ),
 )

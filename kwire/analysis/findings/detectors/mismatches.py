@@ -87,7 +87,7 @@ def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
             client_id=refused[0]["client_id"],
             member_id=refused[0]["member_id"],
             sentence=f"{counted(len(refused), 'join')} of {', '.join(map(quoted, names))} to {quoted(group.group_id)} "
-            f"refused with {refused[0]['error_name']}: its assignor or protocol is not one of the other members.",
+            f"failed with {refused[0]['error_name']}: the other members do not have its assignor or protocol.",
             evidence=[
                 reference("group_events", event="join_error", ts=row["ts"], client_id=row["client_id"])
                 for row in refused
@@ -118,18 +118,17 @@ def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
 SUBSCRIPTIONS = Detector(
     "subscription-mismatch",
     GROUP,
-    "Members of one group subscribe to different topics for longer than a rolling upgrade takes. It is allowed, but "
-    "often a mistake: two applications with the same group id.",
+    "Members of one group subscribe to different topics for longer than a rolling upgrade takes. Kafka allows this, "
+    "but it is often a mistake: two applications use the same group id.",
     detect_subscriptions,
-    (Threshold("lasted_ms", 30_000, "time in ms"),),
+    (Threshold("lasted_ms", 30_000, "time with different subscriptions, in ms"),),
 )
 ASSIGNORS = Detector(
     "assignor-mismatch",
     GROUP,
-    "A member cannot join because no assignor is common to all members (INCONSISTENT_GROUP_PROTOCOL) or the "
-    "broker does "
-    "not have it (UNSUPPORTED_ASSIGNOR); or, as a notice, the members of the last generation offer different "
-    "assignors.",
+    "A member cannot join because the members have no common assignor (INCONSISTENT_GROUP_PROTOCOL), or because the "
+    "broker does not have the member's assignor (UNSUPPORTED_ASSIGNOR). If no join failed, members of the last "
+    "generation that offer different assignors are a notice.",
     detect_assignors,
-    (Threshold("count", 1, "refused joins"),),
+    (Threshold("count", 1, "failed joins"),),
 )

@@ -138,32 +138,33 @@ def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
 STUCK = Detector(
     "stuck-partition",
     GROUP,
-    "The committed offset of a partition stays where it is although there are later records, while its member goes on "
-    "to commit: a record that cannot be processed, or a reader that hangs.",
+    "The committed offset of a partition does not advance although there are records after it. Meanwhile the member "
+    "commits other partitions, or the same offset again. The member cannot process a record, or one of its threads "
+    "hangs.",
     detect_stuck,
-    (Threshold("stuck_ms", 60_000, "time in ms from the first later record on"),),
+    (Threshold("stuck_ms", 60_000, "time since the first record after the committed offset, in ms"),),
 )
 LAGGING = Detector(
     "lagging-partition",
     GROUP,
-    "The lag of a partition at commits is large and grows: the median of the last third of the commits against that of "
-    "the first third. The lag of a group that catches up falls.",
+    "The lag of a partition at its commits is large and grows. The detector compares the median lag of the last third "
+    "of the commits with the median lag of the first third, so a group that catches up is not a finding.",
     detect_lagging,
     (
-        Threshold("records", 1_000, "lag at the end, in records"),
-        Threshold("growth", 1.5, "lag of the last third divided by that of the first"),
-        Threshold("commits", 6, "commits of the partition with a known lag"),
+        Threshold("records", 1_000, "lag at the last commit, in records"),
+        Threshold("growth", 1.5, "median lag of the last third, divided by the median lag of the first third"),
+        Threshold("commits", 6, "minimum number of commits of the partition with a known lag"),
     ),
 )
 HOT = Detector(
     "hot-partition",
     GROUP,
-    "One partition receives far more records than the others of its topic that the group reads: keys are distributed "
-    "unevenly, so that more members do not help.",
+    "A partition receives far more records than the other partitions of its topic that the group reads. The keys are "
+    "distributed unevenly, so additional members do not help.",
     detect_hot,
     (
-        Threshold("ratio", 4, "records of the partition divided by the median of the others"),
-        Threshold("records", 500, "records of the partition"),
-        Threshold("partitions", 3, "partitions of the topic that are needed"),
+        Threshold("ratio", 4, "new records of the partition, divided by the median of the remaining partitions"),
+        Threshold("records", 500, "new records of the partition"),
+        Threshold("partitions", 3, "minimum number of partitions of the topic"),
     ),
 )

@@ -67,11 +67,11 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 DETECTOR = Detector(
     "rebalance-storm",
     GROUP,
-    "The group rebalances in a loop. Rebalances because a client joins that was not in the group before, or "
-    "leaves and does not return, and the second half of a cooperative rebalance, do not count.",
+    "The group rebalances in a loop. Three kinds of rebalances do not count: a client joins for the first time, a "
+    "client leaves and does not return, and the second rebalance of a cooperative assignor.",
     detect,
     (
-        Threshold("count", 5, "rebalances within the window"),
-        Threshold("window_ms", 60_000, "width of the window in ms"),
+        Threshold("count", 5, "rebalances in the window"),
+        Threshold("window_ms", 60_000, "length of the window, in ms"),
     ),
 )

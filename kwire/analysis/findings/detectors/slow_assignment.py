@@ -51,8 +51,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
 DETECTOR = Detector(
     "slow-assignment",
     GROUP,
-    "The leader of a classic group took long to compute the assignment: from the response to its JoinGroup to its "
-    "SyncGroup. All members wait for it.",
+    "The leader of a classic group computed the assignment for long. The measured time begins with the leader's "
+    "JoinGroup response and ends with its SyncGroup request. All members wait during this time.",
     detect,
-    (Threshold("took_ms", 1_000, "time in ms"),),
+    (Threshold("took_ms", 1_000, "time from the leader's JoinGroup response to its SyncGroup request, in ms"),),
 )

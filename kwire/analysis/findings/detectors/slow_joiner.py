@@ -102,7 +102,7 @@ def _consumer(group: GroupView, wait: float) -> Iterator[Finding]:
                         cost=late / 1000,
                         client_id=event["client_id"],
                         member_id=member,
-                        sentence=f"{group.name(member)} took {seconds(late)} to give up partitions in epoch "
+                        sentence=f"{group.name(member)} took {seconds(late)} to revoke partitions in epoch "
                         f"{generation} of {quoted(group.group_id)}.",
                         evidence=[reference("group_events", member_id=member, event="owned", ts=event["ts"])],
                     )
@@ -120,7 +120,7 @@ def _finding(group: GroupView, row: Row, member: str, late: float, end: int, wha
         member_id=member,
         client_id=next((one["client_id"] for one in group.of_member.get(member, ())), None),
         sentence=f"{group.name(member)} {what} generation {row['to_generation']} of {quoted(group.group_id)}: "
-        f"the others waited {seconds(late)}.",
+        f"the remaining members waited {seconds(late)}.",
         evidence=[reference("rebalances", to_generation=row["to_generation"], life=row["life"])],
     )
 
@@ -128,9 +128,10 @@ def _finding(group: GroupView, row: Row, member: str, late: float, end: int, wha
 DETECTOR = Detector(
     "slow-joiner",
     GROUP,
-    "The members of a rebalance waited for one member. In a classic group it is the last one of the generation before "
-    "that sent JoinGroup, long after it was asked to (REBALANCE_IN_PROGRESS; else after the trigger), or one that sent "
-    "none until the rebalance timeout. In a KIP-848 group it acknowledged a revocation late.",
+    "All members waited for one member in a rebalance. Classic group: this member of the previous generation sent its "
+    "JoinGroup long after REBALANCE_IN_PROGRESS (or after the trigger, if it did not receive this error) and after "
+    "all other members, or it sent no JoinGroup before the rebalance timeout. KIP-848 group: the member acknowledged "
+    "a revocation late.",
     detect,
-    (Threshold("wait_ms", 3_000, "time in ms that the others waited"),),
+    (Threshold("wait_ms", 3_000, "time that the remaining members waited, in ms"),),
 )

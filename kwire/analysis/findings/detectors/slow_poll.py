@@ -98,11 +98,10 @@ def _longest_pause(
 DETECTOR = Detector(
     "slow-poll",
     GROUP,
-    "A member sends heartbeats, but fetches nothing for most of its `max.poll.interval.ms` (the rebalance "
-    "timeout of its "
-    "JoinGroup or heartbeat): the application processes one batch of records for very long. Or it left because it did "
-    "not poll in time, as the reason of its LeaveGroup says (KIP-800). Polls themselves are not in the traffic; "
-    "consumers of librdkafka fetch ahead, so that only their LeaveGroup shows it.",
+    "A member sends heartbeats, but no Fetch for most of its `max.poll.interval.ms` (the rebalance timeout in its "
+    "JoinGroup or heartbeat): the application processes one batch of records for too long. A member that left because "
+    "of its poll timeout is also a finding; the reason in its LeaveGroup shows this (KIP-800). The traffic does not "
+    "contain the polls. Consumers of librdkafka fetch ahead, so only their LeaveGroup reveals a slow poll.",
     detect,
-    (Threshold("share", 0.8, "time without Fetch as a share of the rebalance timeout"),),
+    (Threshold("share", 0.8, "time without a Fetch, as a fraction of the rebalance timeout"),),
 )

@@ -39,7 +39,7 @@ def detect_zombies(view: TransactionView, limits: Limits) -> Iterator[Finding]:
         cost=len(fenced),
         client_id=first.client_id,
         sentence=f"`{first.client_id}` at {first.host} is a zombie producer of {quoted(view.transactional_id)}: "
-        f"{counted(len(fenced), 'request')} refused because {cause}.",
+        f"{counted(len(fenced), 'request')} failed because {cause}.",
         evidence=[reference("frames", conn_id=one.conn_id, number=one.number) for one in fenced],
     )
 
@@ -95,7 +95,7 @@ def _long(
         end=end.ts,
         cost=lasted / 1000,
         client_id=opened.client_id,
-        sentence=f"A transaction of {quoted(view.transactional_id)} {how} {seconds(lasted)}: readers with "
+        sentence=f"A transaction of {quoted(view.transactional_id)} {how} {seconds(lasted)}: consumers with "
         "read_committed wait for its end.",
         evidence=[reference("frames", conn_id=opened.conn_id, number=opened.number)],
     )
@@ -104,21 +104,21 @@ def _long(
 ZOMBIE = Detector(
     "zombie-producer",
     TRANSACTION,
-    "Requests of a transactional producer are refused because it is fenced (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED): "
-    "another producer initialised the same transactional id, or the transaction timed out. Two running producers with "
-    "the same id fence each other in turn.",
+    "Requests of a transactional producer fail because it is fenced (INVALID_PRODUCER_EPOCH, PRODUCER_FENCED): "
+    "another producer initialized the same transactional id, or the transaction timed out. Two running producers with "
+    "the same transactional id fence each other in turn.",
     detect_zombies,
-    (Threshold("count", 1, "refused requests"),),
+    (Threshold("count", 1, "failed requests"),),
 )
 HANGING = Detector(
     "hanging-transaction",
     TRANSACTION,
-    "A transaction was open for most of its timeout (`transaction.timeout.ms` in InitProducerId), or its "
-    "producer closed "
-    "its connections without ending it. Readers with read_committed stop at its first record.",
+    "A transaction was open for most of its timeout (`transaction.timeout.ms` in InitProducerId), or its producer "
+    "closed its connections without ending the transaction. Consumers with `read_committed` cannot read beyond the "
+    "first record of the transaction while it is open.",
     detect_hanging,
     (
-        Threshold("share", 0.5, "time that the transaction was open as a share of its timeout"),
-        Threshold("timeout_ms", 60_000, "timeout in ms of producers whose InitProducerId was not captured"),
+        Threshold("share", 0.5, "time that the transaction was open, as a fraction of its timeout"),
+        Threshold("timeout_ms", 60_000, "timeout of a transaction whose InitProducerId was not captured, in ms"),
     ),
 )

@@ -85,12 +85,11 @@ def _pauses(spans: Sequence[FetchSpan], least: float) -> list[tuple[int, int]]:
 DETECTOR = Detector(
     "unavailable-partition",
     GROUP,
-    "A partition was not fetched for long around a rebalance: from the last Fetch of the old owner to the first "
-    "Fetch of "
-    "the new one. A Fetch names no member: it counts for the group if a member has its client id and address.",
+    "No member of the group fetched an assigned partition for long, and a rebalance took place in this time. Fetch "
+    "requests contain no group id: a Fetch counts if a member of the group has the same client id and address.",
     detect,
     (
-        Threshold("unread_ms", 5_000, "time in ms without a Fetch"),
-        Threshold("critical_ms", 30_000, "time in ms from which on the finding is critical"),
+        Threshold("unread_ms", 5_000, "time without a Fetch, in ms"),
+        Threshold("critical_ms", 30_000, "time without a Fetch from which on the finding is critical, in ms"),
     ),
 )
