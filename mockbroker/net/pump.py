@@ -25,6 +25,7 @@ log = logging.getLogger("mockbroker")
 
 WRITE_AHEAD = 1 << 20  # maximum bytes of responses that are collected before they are sent
 SLICE = 0.005  # seconds of work after which other tasks run
+COLLECT = 0.001  # seconds of work after which the responses of the connections that were served are sent
 IN_A_ROW = 64  # maximum requests of one connection that are served before other connections are served
 ONCE_SLOW, MOST_SLOW = 2, 16  # ``Connection.slow`` after one slow turn, which is not yet heavy; and its maximum
 LARGE = 65_536  # maximum bytes that a connection buffers before it is heavy, and served after the others
@@ -276,6 +277,8 @@ class Pump:
     def turn(self, now: float) -> bool:
         """Serve queued connections for about SLICE seconds; return True if connections remain in the queue.
 
+        The responses are sent after each COLLECT seconds of work, and at the end of the turn.
+
         A heavy connection (see Pump) is served after the connections that are not heavy. While a heavy connection is
         queued, at least every second turn serves one. The simulator overrides this method to postpone turns.
 
@@ -285,27 +288,36 @@ class Pump:
         ready, heavy = self._ready, self._heavy
         began = self._stopwatch()
         until, over, waiting = began + SLICE, False, bool(heavy)
+        unsent: list[Connection] = []
+        send_at = began + COLLECT
         while ready and not over:
             connection = ready.popleft()
             connection.queued = False
-            self._serve(connection, now, began)
+            began = self._serve(connection, now, began)
+            unsent.append(connection)
             if ready or waiting:
-                began = self._stopwatch()
                 over = began > until
+                if began > send_at:
+                    self._send(unsent)
+                    began = self._stopwatch()
+                    send_at = began + COLLECT
+        self._send(unsent)
         if waiting:
             self._heavy_waits = over and not self._heavy_waits
             if not self._heavy_waits:
                 connection = heavy.popleft()
                 connection.queued = False
-                self._serve(connection, now, began)
+                self._serve(connection, now, self._stopwatch())
+                self._send([connection])
         return bool(ready or heavy)
 
     def serve(self, connection: Connection, now: float) -> None:
         """Serve a connection immediately. ``now``: the broker time in seconds."""
         self._serve(connection, now, self._stopwatch())
+        self._send([connection])
 
-    def _serve(self, connection: Connection, now: float, began: float) -> None:
-        """Handle complete requests of a connection for about SLICE seconds, and send the responses.
+    def _serve(self, connection: Connection, now: float, began: float) -> float:
+        """Handle complete requests of a connection for about SLICE seconds. The caller sends the responses.
 
         If the connection has an unfinished large request, handle only one part of it. A request that is malformed, or
         whose handler raises an exception, closes only its own connection.
@@ -314,27 +326,43 @@ class Pump:
             connection: The connection to serve.
             now: The broker time in seconds.
             began: The current time of the stopwatch, in seconds.
+
+        Returns:
+            The time of the stopwatch at the end, in seconds.
         """
         if connection.work is not None:
             decoding = isinstance(connection.work, Undecoded)
             more = self._decode(connection, now) if decoding else self.resume(connection, now)
         else:
             more = self._serve_requests(connection, now, began + SLICE)
-        worked = self._stopwatch() - began  # excludes sending: it wakes the peer, which may run first
-        if connection.out:
-            self.flush(connection)
-        if connection.frames.held or connection.out or connection.weighed:
-            self.weigh(connection)
-        if worked > SLICE:
+        ended = self._stopwatch()
+        if ended - began > SLICE:
             connection.slow = min(connection.slow + ONCE_SLOW, MOST_SLOW)
         elif connection.slow:
             connection.slow -= 1
         if more:
             self.enqueue(connection)
-        if not connection.closed:
-            connection.regulate()
-            if connection.ended:
-                self.close_if_over(connection)
+        return ended
+
+    def _send(self, served: list[Connection]) -> None:
+        """Send the responses of served connections, and start or stop reading from their clients.
+
+        The caller collects several connections. A response wakes its client, which may interrupt the broker if all
+        cores are busy, and an interruption costs as much CPU time as a short request.
+
+        Args:
+            served: The connections. The method removes them from the list.
+        """
+        for connection in served:
+            if connection.out:
+                self.flush(connection)
+            if connection.frames.held or connection.out or connection.weighed:
+                self.weigh(connection)
+            if not connection.closed:
+                connection.regulate()
+                if connection.ended:
+                    self.close_if_over(connection)
+        served.clear()
 
     def _serve_requests(self, connection: Connection, now: float, stop_at: float) -> bool:
         """Handle complete requests of a connection: at most ``in_a_row`` requests (see Pump).

@@ -31,7 +31,7 @@ from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Close, Delivery, Effects, Pace, Reply, SendMore, Ticket, Unmute
 from mockbroker.broker.stages import Stage
 from mockbroker.net.connection import Undecoded
-from mockbroker.net.pump import LARGE, SLICE, Connection, Pump
+from mockbroker.net.pump import COLLECT, LARGE, SLICE, Connection, Pump
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
 Question = tuple[Any, int]
@@ -87,13 +87,14 @@ class Wire(Connection):
 
 
 class Slow(Stage):
-    """Every request takes longer than a slice, by the stopwatch of the place."""
+    """Every request takes so many seconds by the stopwatch of the place, more than a slice unless told otherwise."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: Place, seconds: float = 2 * SLICE) -> None:
         self.place = place
+        self.seconds = seconds
 
     def before(self, call: Call[Any], now: float) -> Effects | None:
-        self.place.elapsed += 2 * SLICE
+        self.place.elapsed += self.seconds
         return None
 
 
@@ -601,6 +602,37 @@ def test_turn_ends_after_a_slice() -> None:
     assert len(place.log) == 1
     assert place.pump.turn(0.0)
     assert [number for number, _ in place.log] == [1, 2]
+
+
+class Buffering(Wire):
+    """A connection that buffers its responses until ``send``, which is in the log too."""
+
+    def answer(self, reply: Reply) -> int:
+        self.out += b"."
+        return super().answer(reply)
+
+    def send(self) -> bool:
+        self.out = b""
+        self.log.append((self.number, "sent"))
+        return True
+
+
+@pytest.mark.parametrize(
+    ("seconds", "order"),
+    [
+        pytest.param(0.0, ["Heartbeat"] * 3 + ["sent"] * 3, id="together"),
+        pytest.param(COLLECT * 0.6, ["Heartbeat"] * 2 + ["sent"] * 2 + ["Heartbeat", "sent"], id="long requests"),
+    ],
+)
+def test_responses_of_many_connections_are_sent_together(seconds: float, order: list[str]) -> None:
+    place = Place()
+    place.pump.router.stages = (Slow(place, seconds),)
+    for number in range(1, 4):
+        wire = Buffering(number, place.log)
+        place.pump.open(wire)
+        place.send(wire, BEAT)
+    place.turns()
+    assert [what for _, what in place.log] == order
 
 
 def test_slow_connection_waits_for_those_that_are_quick() -> None:
