@@ -29,8 +29,8 @@ DIRECT_SIZE = 256 * 1024  # bytes from which a direct write is used
 class RecordingFiles:
     """A recording in files that only their owner can read.
 
-    Each write appends complete frames, so the files can be read at any time, also after the process was killed. If a
-    write fails, an error is logged, and the recording ends.
+    Bytes are only appended, so the files can be read at any time, also after the process was killed; the last frame may
+    be incomplete then. If a write fails, an error is logged, and the recording ends.
 
     Args:
         path: path of the first file; an existing file is replaced.
