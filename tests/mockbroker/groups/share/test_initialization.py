@@ -236,3 +236,11 @@ def test_new_group_has_no_epoch() -> None:
     assert (group.epoch, group.assignment_epoch, group.metadata_version, group.peak_member_count) == (0, 0, -1, 0)
     assert not group.target_is_checked
     assert (ShareMember(member_id="a").epoch, ShareMember(member_id="a").previous_epoch) == (0, -1)
+
+
+def test_newly_initialized_partitions_need_an_assignment(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    group.target["m"] = {topic_id: [0]}
+    for indexes in ({0}, {0, 1}):
+        group.set_shared_topics(initialized={topic_id: SharedTopic("t", frozenset(indexes))})
+        assert is_assignment_pending(group) is (len(indexes) > 1)

@@ -32,6 +32,7 @@ from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbeatRequest
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.offsets import Committed
+from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.group_type import STREAMS_TYPE
 from mockbroker.groups.streams.state import StreamsGroup
@@ -647,3 +648,8 @@ def test_imported_form_of_a_member_has_its_endpoint(harness):
     harness.join("b")
     members = STREAMS_TYPE.to_json(harness.group, {}, harness.broker.settings)["members"]
     assert [(each["endpoint"], each["rebalance_timeout_ms"]) for each in members] == [("h:7", 60_250), (None, 60_000)]
+
+
+def test_metadata_is_read_again_after_the_refresh_interval(harness):
+    harness.join("a")
+    assert harness.group.metadata_refresh_at == harness.now + METADATA_REFRESH_INTERVAL
