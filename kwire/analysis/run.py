@@ -17,8 +17,12 @@ from kwire.analysis.frames import connection_row, frame_row, problem_row
 from kwire.analysis.groups import history
 from kwire.analysis.topics import Watermark
 from kwire.analysis.what_if import comparison, evidence
+from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.files.blocks import Problem, Skipped
+
+# APIs whose calls contain no topic names, high watermarks, transactions or addresses of brokers.
+_OF_MEMBERS = unread.GROUP_APIS - {ApiKey.TXN_OFFSET_COMMIT}
 
 
 def analyse(
@@ -35,7 +39,7 @@ def analyse(
 ) -> dict[str, list[Row]]:
     """Return the sorted rows of every table, by table name.
 
-    Memory holds all rows, the events of all groups, and each call without its bodies.
+    Memory holds all rows and the events of all groups, but no calls.
 
     Args:
         calls: all calls of the capture, in order of time.
@@ -52,7 +56,8 @@ def analyse(
             updated. None for a whole capture.
     """
     rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
-    light_calls: list[tuple[Call, list[usage.Refusal]]] = []
+    by_id: dict[str, Connection] = {}
+    counts = usage.Usage(by_id)
     by_group: dict[str, list[GroupEvent]] = defaultdict(list)
     names: dict[str, str] = {}
     marks: list[Watermark] = []
@@ -79,15 +84,16 @@ def analyse(
         refused = usage.refusals(call)
         if frames:
             rows_by_table["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
-        light_calls.append((_light(call), refused))
+        counts.add(call, refused)
         observer = observers[call.connection]
         observer.note(call, refused)
-        steps += observer.steps(call)
-        names |= topics.topic_names(call)
-        marks += topics.watermarks(call)
-        endings += transactions.endings(call)
-        if saying := statement_of(call):
-            statements.setdefault(saying.content, saying)
+        if call.api_key not in _OF_MEMBERS:
+            steps += observer.steps(call)
+            names |= topics.topic_names(call)
+            marks += topics.watermarks(call)
+            endings += transactions.endings(call)
+            if saying := statement_of(call):
+                statements.setdefault(saying.content, saying)
         if assignor is not None:
             subscribed += evidence.subscribed(call)
             sizes += fresh.of(evidence.sizes(call))
@@ -95,11 +101,8 @@ def analyse(
         watches[call.connection].note(call, happened)
         for event in happened:
             by_group[event.group_id].append(event)
-    by_id: Mapping[str, Connection] = {connection.id: connection for connection in connections}
+    by_id |= {connection.id: connection for connection in connections}
     clusters = Clusters(statements.values())
-    counts = usage.Usage(by_id)
-    for call, refused in light_calls:
-        counts.add(call, refused)
     rows_by_table |= counts.rows(capture_id, names, clusters)
     ends = history.Ends(marks, names, clusters)
     ended = transactions.Transactions(endings, clusters)
@@ -139,18 +142,3 @@ def analyse(
     remarks = (problem_row(one, capture_id) for one in (*by_id.values(), *problems))
     rows_by_table["problems"] = tables.PROBLEMS.sorted(row for row in remarks if row is not None)
     return rows_by_table
-
-
-def _light(call: Call) -> Call:
-    """Return a copy of a call without the decoded request and response, because the copy takes less memory."""
-    return Call(
-        connection=call.connection,
-        client=call.client,
-        broker=call.broker,
-        number=call.number,
-        api_key=call.api_key,
-        api_version=call.api_version,
-        client_id=call.client_id,
-        request_us=call.request_us,
-        response_us=call.response_us,
-    )

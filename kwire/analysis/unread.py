@@ -72,7 +72,8 @@ class Watch:
         """
         if call.api_key not in GROUP_APIS:
             return
-        self.groups.update(event.group_id for event in events)
+        for event in events:
+            self.groups.add(event.group_id)
         if call.reason in NOT_READ:
             group = call.group_id if call.request is None else getattr(call.request, "group_id", None)
             times = [time for time in (call.request_us, call.response_us) if time is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import cache
 from typing import Any
@@ -201,8 +201,10 @@ class _Count:
 
     def add(self, ts: int) -> None:
         self.count += 1
-        self.first_ts = min(self.first_ts, ts)
-        self.last_ts = max(self.last_ts, ts)
+        if ts < self.first_ts:
+            self.first_ts = ts
+        if ts > self.last_ts:
+            self.last_ts = ts
 
     def merge(self, other: _Count) -> None:
         self.count += other.count
@@ -228,52 +230,46 @@ class _Client:
     removed: int = 0
 
 
+_OfClient = tuple[str | None, str, str | None, str | None]  # client id, host, software name and version
+_OfApi = tuple[int, int, str | None, str | None, str | None]  # API key, version, client id, software name and version
+
+
 class Usage:
     """The counts of calls by client, API version, latency and error.
 
     Args:
-        connections: connections by id, from which the name and version of the client software are taken. The software
-            of a client on any other connection is unknown.
+        connections: connections by id, from which ``rows`` takes the name and version of the client software. The
+            software of a client on any other connection is unknown. The caller may add connections until it calls
+            ``rows``.
     """
 
     def __init__(self, connections: Mapping[str, Connection]) -> None:
         self._connections = connections
         self._errors: dict[tuple[Any, ...], _Count] = defaultdict(_Count)
-        self._clients: dict[tuple[Any, ...], _Client] = defaultdict(_Client)
-        self._apis: dict[tuple[Any, ...], _Count] = defaultdict(_Count)
+        # By API key, version, client id, address of the client, and connection id:
+        self._calls: dict[tuple[int, int, str | None, str, str], _Count] = defaultdict(_Count)
         self._latency: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)
 
     def add(self, call: Call, refusals: Iterable[Refusal]) -> None:
         """Count a call. A call whose request was not captured is ignored. ``refusals``: errors in the response."""
-        if call.api_key is None or call.request_us is None:
+        key, sent, answered = call.api_key, call.request_us, call.response_us
+        if key is None or sent is None:
             return
         version = call.api_version or 0
-        connection = self._connections.get(call.connection)
-        software = (connection.software_name, connection.software_version) if connection else (None, None)
-        client = self._clients[call.client_id, call.client.rpartition(":")[0], *software]
-        client.connections.add(call.connection)
-        client.calls.add(call.request_us)
-        client.removed += removed_in_4(call.api_key, version)
-        self._apis[call.api_key, version, call.client_id, *software].add(call.request_us)
-        if call.response_us is None:
+        self._calls[key, version, call.client_id, call.client, call.connection].add(sent)
+        if answered is None:
             return
-        bucket = call.request_us - call.request_us % BUCKET
-        self._latency[bucket, call.api_key, version, call.broker].append(call.response_us - call.request_us)
+        self._latency[sent - sent % BUCKET, key, version, call.broker].append(answered - sent)
         for one in refusals:
-            about = call.api_key, one.code, call.client_id, one.group, one.topic, one.partition
-            self._errors[call.connection, call.broker, *about].add(call.response_us)
+            about = key, one.code, call.client_id, one.group, one.topic, one.partition
+            self._errors[call.connection, call.broker, *about].add(answered)
 
     def merge(self, other: Usage) -> None:
         """Add the counts of ``other`` to this object."""
         for about, count in other._errors.items():
             self._errors[about].merge(count)
-        for about, count in other._apis.items():
-            self._apis[about].merge(count)
-        for about, seen in other._clients.items():
-            client = self._clients[about]
-            client.connections |= seen.connections
-            client.calls.merge(seen.calls)
-            client.removed += seen.removed
+        for of, count in other._calls.items():
+            self._calls[of].merge(count)
         for about, waits in other._latency.items():
             self._latency[about] += waits
 
@@ -286,14 +282,27 @@ class Usage:
                 id.
             clusters: clusters of the brokers; None if unknown.
         """
-        makers: dict[str, Callable[[str], Iterator[Row]]] = {
-            "clients": self._client_rows,
-            "api_usage": self._api_rows,
-            "latency": self._latency_rows,
+        clients, apis = self._by_software()
+        return {
+            "clients": tables.CLIENTS.sorted(_client_rows(capture_id, clients)),
+            "api_usage": tables.API_USAGE.sorted(_api_rows(capture_id, apis)),
+            "latency": tables.LATENCY.sorted(self._latency_rows(capture_id)),
+            "errors": tables.ERRORS.sorted(errors(self.refused(capture_id), names, clusters or Clusters())),
         }
-        rows_by_table = {name: tables.TABLES[name].sorted(make(capture_id)) for name, make in makers.items()}
-        rows_by_table["errors"] = tables.ERRORS.sorted(errors(self.refused(capture_id), names, clusters or Clusters()))
-        return rows_by_table
+
+    def _by_software(self) -> tuple[dict[_OfClient, _Client], dict[_OfApi, _Count]]:
+        """Return the counts of each client, and of each API version that a client with one software uses."""
+        clients: dict[_OfClient, _Client] = defaultdict(_Client)
+        apis: dict[_OfApi, _Count] = defaultdict(_Count)
+        for (key, version, client_id, address, conn_id), count in self._calls.items():
+            connection = self._connections.get(conn_id)
+            software = (connection.software_name, connection.software_version) if connection else (None, None)
+            client = clients[client_id, address.rpartition(":")[0], *software]
+            client.connections.add(conn_id)
+            client.calls.merge(count)
+            client.removed += count.count if removed_in_4(key, version) else 0
+            apis[key, version, client_id, *software].merge(count)
+        return clients, apis
 
     def drain_waits(self) -> Iterator[tuple[int, int, int, str, list[int]]]:
         """Return and remove the latencies of all calls since the previous ``drain_waits``.
@@ -323,38 +332,40 @@ class Usage:
             )
             yield row | {"conn_id": connection, "broker": broker}
 
-    def _client_rows(self, capture_id: str) -> Iterator[Row]:
-        for (client_id, host, name, version), client in self._clients.items():
-            yield tables.CLIENTS.row(
-                capture_id=capture_id,
-                client_id=client_id,
-                host=host,
-                software_name=name,
-                software_version=version,
-                connections=len(client.connections),
-                calls=client.calls.count,
-                calls_removed_in_4=client.removed,
-                first_ts=client.calls.first_ts,
-                last_ts=client.calls.last_ts,
-            )
-
-    def _api_rows(self, capture_id: str) -> Iterator[Row]:
-        for (key, version, client_id, name, software_version), count in self._apis.items():
-            yield tables.API_USAGE.row(
-                capture_id=capture_id,
-                api_key=key,
-                api_name=api_name(key),
-                api_version=version,
-                client_id=client_id,
-                software_name=name,
-                software_version=software_version,
-                removed_in_4=removed_in_4(key, version),
-                **count.row(),
-            )
-
     def _latency_rows(self, capture_id: str) -> Iterator[Row]:
         for (bucket, key, version, broker), waits in self._latency.items():
             yield latency_row(capture_id, bucket, key, version, broker, waits)
+
+
+def _client_rows(capture_id: str, clients: Mapping[_OfClient, _Client]) -> Iterator[Row]:
+    for (client_id, host, name, version), client in clients.items():
+        yield tables.CLIENTS.row(
+            capture_id=capture_id,
+            client_id=client_id,
+            host=host,
+            software_name=name,
+            software_version=version,
+            connections=len(client.connections),
+            calls=client.calls.count,
+            calls_removed_in_4=client.removed,
+            first_ts=client.calls.first_ts,
+            last_ts=client.calls.last_ts,
+        )
+
+
+def _api_rows(capture_id: str, apis: Mapping[_OfApi, _Count]) -> Iterator[Row]:
+    for (key, version, client_id, name, software_version), count in apis.items():
+        yield tables.API_USAGE.row(
+            capture_id=capture_id,
+            api_key=key,
+            api_name=api_name(key),
+            api_version=version,
+            client_id=client_id,
+            software_name=name,
+            software_version=software_version,
+            removed_in_4=removed_in_4(key, version),
+            **count.row(),
+        )
 
 
 def errors(refused: Iterable[Row], names: Mapping[str, str], clusters: Clusters) -> Iterable[Row]:

@@ -212,11 +212,16 @@ class Observer:
                 call.connection, call.broker, call.client_id, host, window, call.api_key
             )
         tally.calls += 1
-        tally.first_ts = min(tally.first_ts, call.request_us)
-        tally.last_ts = max(tally.last_ts, call.response_us or call.request_us)
+        last = call.response_us or call.request_us
+        if call.request_us < tally.first_ts:
+            tally.first_ts = call.request_us
+        if last > tally.last_ts:
+            tally.last_ts = last
         if call.response is not None and call.response_us is not None:
-            tally.throttle_ms += max(getattr(call.response, "throttle_time_ms", 0) or 0, 0)
-            for code in {one.code for one in refusals}:
+            throttled = getattr(call.response, "throttle_time_ms", 0)
+            if throttled > 0:
+                tally.throttle_ms += throttled
+            for code in {one.code for one in refusals} if refusals else ():
                 count = tally.errors.setdefault(code, [0, call.response_us, call.response_us])
                 count[0] += 1
                 count[2] = call.response_us
