@@ -46,7 +46,8 @@ class Finding:
         sentence: description of the problem, one sentence.
         cost: number by which findings of the same severity are sorted, the largest first: the duration in ms, or a
             count.
-        evidence: references to rows of tables, from ``reference``.
+        evidence: references to rows of tables, from ``reference``; the first MOST_EVIDENCE are enough.
+        evidence_count: number of all references; None if ``evidence`` has all.
         client_id: client id of the client with the problem; None if the finding is not about one client.
         member_id: member id of the member with the problem; None if the finding is not about one member.
         topic: topic of the partition with the problem; None if the finding is not about a topic.
@@ -59,6 +60,7 @@ class Finding:
     sentence: str
     cost: float = 0.0
     evidence: Sequence[str] = ()
+    evidence_count: int | None = None
     client_id: str | None = None
     member_id: str | None = None
     topic: str | None = None
@@ -130,7 +132,7 @@ def rows(
             cost=float(one.cost),
             sentence=one.sentence,
             evidence=list(one.evidence[:MOST_EVIDENCE]),
-            evidence_count=len(one.evidence),
+            evidence_count=len(one.evidence) if one.evidence_count is None else one.evidence_count,
         )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
+from operator import itemgetter
 from typing import TypeVar
 
 from kwire.analysis.columns import Row
@@ -15,6 +16,7 @@ from kwire.lazy_dataclass import dataclass
 
 SHORT = 8  # characters of a member id that tell it from others of its client
 Place = tuple[str, int]  # topic and partition
+_NO_SIGNS = {"planned", "leave", "txn_commit", "txn_commit_error"}  # kinds of events
 T = TypeVar("T")
 
 
@@ -95,6 +97,36 @@ class GroupView:
         return by_member
 
     @cached_property
+    def of_kind(self) -> Mapping[str, Sequence[Row]]:
+        """The rows of ``group_events`` of each kind, by the column ``event``, in order of time."""
+        by_kind: dict[str, list[Row]] = defaultdict(list)
+        for row in self.events:
+            by_kind[row["event"]].append(row)
+        return by_kind
+
+    @cached_property
+    def errors(self) -> Sequence[Row]:
+        """The rows of ``group_events`` with an error code other than 0, in order of time."""
+        return [row for row in self.events if row["error_code"]]
+
+    @cached_property
+    def signs(self) -> Mapping[str, Sequence[Row]]:
+        """The rows of ``group_events`` that show that a member is alive, by member id, in order of time.
+
+        These are all captured events of the member, except leaving, assignments in the leader's SyncGroup request, and
+        commits in transactions.
+        """
+        return {
+            member: [row for row in events if not row["inferred"] and row["event"] not in _NO_SIGNS]
+            for member, events in self.of_member.items()
+        }
+
+    def between(self, low: int, high: int) -> Sequence[Row]:
+        """Return the rows of ``group_events`` from the time ``low`` to ``high``, in microseconds since 1970."""
+        first = bisect_left(self.events, low, key=itemgetter("ts"))
+        return self.events[first : bisect_right(self.events, high, key=itemgetter("ts"))]
+
+    @cached_property
     def of_partition(self) -> Mapping[Place, Sequence[Row]]:
         """The rows of successful offset commits, by topic and partition, in order of time.
 
@@ -134,7 +166,9 @@ class GroupView:
             since: start of the search in microseconds since 1970. It is the result if the last high watermark up to
                 this time is already above the offset.
         """
-        marks = self.marks.get(place, ())
+        marks = self.marks.get(place)
+        if not marks:
+            return None
         at = bisect_right(marks, since, key=lambda mark: mark[0])
         if at and marks[at - 1][1] > offset:
             return since

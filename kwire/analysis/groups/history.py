@@ -83,12 +83,13 @@ class Ends:
         Returns: the time of the response, in microseconds since 1970, and the end offset; None if no end offset was
         captured.
         """
-        latest = []
-        for where in {cluster, None}:
-            marks = self._of.get((where, topic, partition), [])
-            place = bisect_right(marks, (ts, 2**63))
-            latest += marks[max(place - 1, 0) : place]
-        return max(latest, default=None)
+        latest = None
+        for where in (cluster,) if cluster is None else (cluster, None):
+            marks = self._of.get((where, topic, partition))
+            if marks and (place := bisect_right(marks, (ts, 2**63))):
+                mark = marks[place - 1]
+                latest = mark if latest is None else max(latest, mark)
+        return latest
 
 
 def fold(

@@ -7,6 +7,7 @@ from kwire.analysis.columns import Row
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
+    MOST_EVIDENCE,
     NOTICE,
     WARNING,
     Detector,
@@ -64,8 +65,9 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
                 reference(
                     "offset_commits", member_id=member, ts=row["ts"], topic=row["topic"], partition=row["partition"]
                 )
-                for row in rows
+                for row in rows[:MOST_EVIDENCE]
             ],
+            evidence_count=len(rows),
         )
 
 

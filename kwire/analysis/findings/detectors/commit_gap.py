@@ -42,7 +42,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             by_time[row["ts"]].append(row)
         times = sorted(by_time)
         for ts, later in zip(times, [*times[1:], end], strict=True):
-            offsets |= {(row["topic"], row["partition"]): row["offset"] for row in by_time[ts]}
+            committed = {(row["topic"], row["partition"]): row["offset"] for row in by_time[ts]}
+            offsets |= {place: offset for place, offset in committed.items() if place in group.marks}
             since = [mark for place, offset in offsets.items() if (mark := group.first_mark_above(place, offset, ts))]
             if since and later - min(since) >= gap and (worst is None or later - min(since) > worst[1] - worst[0]):
                 worst = min(since), later

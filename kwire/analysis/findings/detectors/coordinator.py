@@ -25,7 +25,7 @@ def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
     The moves and these requests together must be at least ``count``, a threshold in ``limits``.
     """
-    moves = [row for row in group.events if row["event"] == "coordinator_moved"]
+    moves = group.of_kind.get("coordinator_moved", ())
     refused = _with(group, ErrorCode.NOT_COORDINATOR)
     shown = moves or refused
     if len(moves) + len(refused) < limits["count"]:
@@ -68,7 +68,7 @@ def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
 
 
 def _with(group: GroupView, *codes: int) -> list[Row]:
-    return [row for row in group.events if row["error_code"] in codes]
+    return [row for row in group.errors if row["error_code"] in codes]
 
 
 MOVED = Detector(

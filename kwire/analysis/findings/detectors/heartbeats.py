@@ -33,7 +33,7 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
     for (_, member), row in sorted(group.memberships.items()):
         timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
         worst: tuple[int, Row, Row] | None = None
-        for earlier, later in pairwise(_signs(group, member)):
+        for earlier, later in pairwise(group.signs.get(member, ())):
             silence = later["ts"] - earlier["ts"]
             waited = earlier["event"] in _ASKED
             if not waited and silence >= timeout * 1000 * limits["share"] and (worst is None or silence > worst[0]):
@@ -68,7 +68,7 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
     for (_, member), row in sorted(group.memberships.items()):
         beats = [
             (earlier, later)
-            for earlier, later in pairwise(row for row in _signs(group, member) if row["event"] not in _COMMITS)
+            for earlier, later in pairwise(row for row in group.signs.get(member, ()) if row["event"] not in _COMMITS)
             if earlier["event"] == later["event"] == "heartbeat" and later["ts"] > earlier["ts"]
         ]
         intervals = [later["ts"] - earlier["ts"] for earlier, later in beats]
@@ -91,19 +91,6 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
             f"{len(intervals)} were {seconds(min(late))} or more after the previous one; usual: {seconds(usual)}.",
             evidence=[reference("group_events", member_id=member, event="heartbeat")],
         )
-
-
-def _signs(group: GroupView, member: str) -> list[Row]:
-    """Return the rows of ``group_events`` that show that a member is alive, in order.
-
-    These are all captured events of the member, except leaving, assignments in the leader's SyncGroup request, and
-    commits in transactions. ``member``: member id.
-    """
-    return [
-        row
-        for row in group.of_member.get(member, ())
-        if not row["inferred"] and row["event"] not in ("planned", "leave") and not row["event"].startswith("txn_")
-    ]
 
 
 NEAR_MISS = Detector(

@@ -76,7 +76,7 @@ def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
     least ``count`` such requests (a threshold in ``limits``). Otherwise, the finding is about members of the last
     generation that offer different assignors.
     """
-    refused = [row for row in group.events if row["event"] == "join_error" and row["error_code"] in _REFUSED]
+    refused = [row for row in group.of_kind.get("join_error", ()) if row["error_code"] in _REFUSED]
     if len(refused) >= max(limits["count"], 1):
         names = sorted({row["client_id"] or "" for row in refused})
         yield Finding(
@@ -95,8 +95,8 @@ def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
         )
         return
     offers: dict[str, Row] = {}
-    for row in group.events:
-        if row["event"] == "join_sent" and row["protocol_name"] and row["member_id"]:
+    for row in group.of_kind.get("join_sent", ()):
+        if row["protocol_name"] and row["member_id"]:
             offers[row["member_id"]] = row
     last = group.rebalances[-1]["members_after"] if group.rebalances else None
     present = [row for member, row in sorted(offers.items()) if last is None or member in last]

@@ -25,6 +25,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """
     received: dict[tuple[str, int], tuple[int, int]] = {}
     for event in group.events:
+        if event["event"] not in ("join_done", "sync_sent"):
+            continue
         about = event["member_id"], event["generation"]
         if event["event"] == "join_done" and event["members"]:
             received[about] = event["ts"], len(event["members"])

@@ -49,12 +49,10 @@ def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
         return
     asked: dict[str, int] = {}
     arrived: dict[str, int] = {}
-    left: set[str] = set()
-    for event in group.events:
+    left = {event["member_id"] for event in group.of_kind.get("leave", ()) if event["ts"] <= joined}
+    for event in group.between(started, joined):
         member = event["member_id"]
-        if event["event"] == "leave" and event["ts"] <= joined:
-            left.add(member)
-        if member not in before or not started <= event["ts"] <= joined:
+        if member not in before:
             continue
         if event["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS:
             asked.setdefault(member, event["ts"])
