@@ -57,7 +57,7 @@ NOT_CAUSED = {  # messages that no row can cause, with the reason
     "unknown command {}: use consume, produce or committed": "the demo calls the client",
     "{} failed with exit code {}": _DEMO,
     "{} of {} cases done, {} findings so far": _NO_ERROR,
-    "requests without a response, which are not replayed: {}": "a note: the replay runs",
+    "requests that are not replayed, because they have no response or cannot be decoded: {}": "a note: the replay runs",
     "{} records were not delivered, the first because of: {}": _DEMO,
     "{} seeds of {}, {} events, {}: no invariant was broken": _NO_ERROR,
     "CA certificate {}, key and certificate for clients {}": _NO_ERROR,

@@ -471,8 +471,11 @@ class Tagged(Construct):
         for tag, content in unknown.items():
             if not isinstance(content, (bytes, bytearray, memoryview)):
                 raise EncodeError(f"tag {tag!r}: expected bytes, got {type(content).__name__}", path=where(path))
-            if not isinstance(tag, int) or not 0 <= tag <= MAX_VARINT or tag in self.known:
-                raise EncodeError(f"tag {tag!r} is invalid or belongs to a declared field", path=where(path))
+            if not isinstance(tag, int) or not 0 <= tag <= MAX_VARINT:
+                raise EncodeError(f"expected a tag from 0 to {MAX_VARINT}, got {tag!r}", path=where(path))
+            if tag in self.known:
+                name, _ = self.known[tag]
+                raise EncodeError(f"tag {tag} belongs to the field {name!r}: set that field instead", path=where(path))
             fields[tag] = bytes(content)
         for tag, (name, form) in self.known.items():
             if name in values:

@@ -331,7 +331,7 @@ def _message(offset: int, magic: int, attributes: int, timestamp: int, key: byte
         return struct.pack(">qiI", offset, len(tail) + 4, zlib.crc32(tail)) + tail
     except struct.error as error:
         raise EncodeError(
-            f"the offset or timestamp of the message does not fit into its field: {error}", message=MESSAGE
+            f"offset {offset} or timestamp {timestamp} does not fit into a 64-bit integer: {error}", message=MESSAGE
         ) from error
 
 

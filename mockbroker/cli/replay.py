@@ -114,7 +114,10 @@ def _script(recording: str) -> Script:
     for note in [*reading.notes(), *map(str, reading.damage)]:
         click.echo(one_line(note), err=True)
     if script.left_out:
-        click.echo(f"requests without a response, which are not replayed: {script.left_out}", err=True)
+        click.echo(
+            f"requests that are not replayed, because they have no response or cannot be decoded: {script.left_out}",
+            err=True,
+        )
     return script
 
 

@@ -67,10 +67,12 @@ class Flow:
         return self._waiting_for if isinstance(self._waiting_for, ListenerCall) else None
 
     def advance(self, *, polling: bool) -> None:
-        """Run the generator up to its next ``yield``. Do nothing if the generator waits for a condition that is not
-        met.
+        """Run the generator until it waits for a condition that is not met. Do nothing if it already waits for one.
 
-        An exception ends the flow. ``polling``: True to resume the generator also if it waits for a poll.
+        With ``polling``, the condition POLL is met during the whole call: a generator that yields POLL in a loop would
+        never return. An exception of the generator ends the flow, and is raised.
+
+        ``polling``: True if the application polls now.
         """
         if self.done or self.listener_call or (self._waiting_for is POLL and not polling):
             return

@@ -110,14 +110,15 @@ class PartitionLog:
         self._size = 0
 
     def append(self, batch: Batch, leader_epoch: int, now_ms: int = -1) -> int:
-        """Append a batch at the log end offset, and return its base offset. The batch begins a new segment if it
-        exceeds a limit.
+        """Append a batch at the log end offset, and return its base offset.
+
+        The batch begins a new segment if the last segment would exceed a limit with it.
 
         Args:
-            batch: the batch, as the producer sent it; base offset and leader epoch are set.
+            batch: the batch, as the producer sent it. The log stores a copy with the new base offset and leader epoch.
             leader_epoch: current leader epoch of the partition.
-            now_ms: the current time, milliseconds since 1970, for a batch without timestamp; -1 if the batch has a
-                timestamp.
+            now_ms: the current time, milliseconds since 1970; -1 if it is unknown. It determines when a segment
+                expires whose batches have no timestamps.
         """
         base, segments, timestamp = self.end, self.segments, batch.max_timestamp
         last = base + batch.last_offset_delta

@@ -40,9 +40,9 @@ class LogSegment:
     Attributes:
         base_offset: offset of the first record.
         size: size of all its batches in bytes, including batches before the log start offset.
-        first_timestamp: largest timestamp in the first batch, milliseconds since 1970.
+        first_timestamp: largest timestamp in the first batch, milliseconds since 1970; -1 if it has none.
         max_timestamp: largest timestamp in all batches, milliseconds since 1970; -1 if no batch has one.
-        modified_ms: time of the last append, milliseconds since 1970.
+        modified_ms: time of the last append whose time is known, milliseconds since 1970; -1 if no time is known.
         last_offset: offset of the last record.
     """
 
@@ -57,7 +57,7 @@ class LogSegment:
     def largest_timestamp(self) -> int:
         """The timestamp that determines when the segment expires, milliseconds since 1970.
 
-        It is the largest timestamp in the segment, or the time of the last append if no batch has a timestamp.
+        It is the largest timestamp in the segment, or ``modified_ms`` if no batch has a timestamp.
         """
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 

@@ -238,7 +238,8 @@ ROWS = [
     Row("tags that the version lacks", written(HeartbeatRequest(unknown_tags={9: b""}), 0), "EncodeError: HeartbeatRequest v0, unknown_tags: this version has no tagged fields"),
     Row("list as tags", written(HeartbeatRequest(unknown_tags=[9]), 4), "EncodeError: HeartbeatRequest v4: expected a mapping of tags to bytes, got list"),
     Row("string as a tagged field", written(HeartbeatRequest(unknown_tags={9: "x"}), 4), "EncodeError: HeartbeatRequest v4: tag 9: expected bytes, got str"),
-    Row("tag below zero", written(HeartbeatRequest(unknown_tags={-1: b""}), 4), "EncodeError: HeartbeatRequest v4: tag -1 is invalid or belongs to a declared field"),
+    Row("tag of a field", written(FetchRequest(unknown_tags={0: b""}), 12), "EncodeError: FetchRequest v12: tag 0 belongs to the field 'cluster_id': set that field instead"),
+    Row("tag below zero", written(HeartbeatRequest(unknown_tags={-1: b""}), 4), "EncodeError: HeartbeatRequest v4: expected a tag from 0 to 2147483647, got -1"),
     Row("mapping with an unknown field", lambda: kwire.struct(HeartbeatRequest, 0).build({"group": "g"}), "EncodeError: HeartbeatRequest v0: HeartbeatRequest has no field 'group'"),
     Row("varint below zero", lambda: uvarint(-1), "ValueError: -1 is negative and cannot be an unsigned varint"),
     # requests and responses

@@ -21,11 +21,11 @@ class _LaterFragment(NamedTuple):
     """A fragment of an IP packet that is not its first fragment.
 
     Attributes:
-        offset: offset in the packet, in bytes.
+        offset: offset in the packet without its IP header, in bytes.
         size: number of sent bytes.
         captured: number of captured bytes.
         start: position of the captured bytes in the file.
-        data: captured bytes; empty if the current block contains them.
+        data: the captured bytes if the fragment waits for the first fragment of its packet; empty otherwise.
     """
 
     offset: int

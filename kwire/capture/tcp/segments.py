@@ -98,11 +98,11 @@ def unpack_key(connection: bytes) -> Key:
 
 
 def endpoint(high: int, low: int, port: int) -> str:
-    """Return an endpoint as text: ``host:port``, for IPv6 ``[host]:port``.
+    """Return an endpoint as text: ``host:port`` for IPv4, ``[host]:port`` for IPv6.
 
     Args:
-        high: upper 64 bits of the address.
-        low: lower 64 bits of the address.
+        high: upper 64 bits of the IPv6 address; an IPv4 address is given as an IPv4-mapped IPv6 address.
+        low: lower 64 bits of the IPv6 address.
         port: TCP port.
     """
     if not high and low & ~0xFFFF_FFFF == MAPPED:

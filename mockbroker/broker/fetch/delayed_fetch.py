@@ -130,7 +130,7 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
-    slice, which include the response.
+    slice: they include the response, or are empty if the fetch is delayed.
 
     While the slices are read, the fetch is not in the purgatory, so an append does not complete it. Therefore the fetch
     is delayed only if no partition has changed since it was read. If a partition has changed, all partitions are read

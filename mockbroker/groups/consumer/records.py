@@ -64,7 +64,9 @@ def records(group: ConsumerGroup, wall: WallClock) -> Iterator[Record]:
 
 
 def changed_records(group: ConsumerGroup, wall: WallClock) -> Iterator[Change]:
-    """Yield the records that may have changed, and tombstones.
+    """Yield the encoded records of the entries in ``group.changes``, and tombstones for removed entries.
+
+    ``group.changes`` contains what may have changed since records were written last. This function does not clear it.
 
     The order is that of Kafka's heartbeat: members, regular expressions, group, target assignments, current
     assignments.

@@ -104,7 +104,7 @@ ENCODE_ERRORS: list[tuple[Any, int, str]] = [
     (JoinGroupRequest(group_id="x" * 32768), 9, ", group_id: a string of 32768 bytes is above the limit of 32767"),
     (JoinGroupRequest(group_id="x" * 32768), 0, ", group_id: a string of 32768 bytes is above the limit of 32767"),
     (JoinGroupRequest(unknown_tags={1: b""}), 5, ", unknown_tags: this version has no tagged fields"),  # type: ignore[call-arg]
-    (JoinGroupRequest(unknown_tags={-1: b""}), 9, ": tag -1 is invalid or belongs to a declared field"),  # type: ignore[call-arg]
+    (JoinGroupRequest(unknown_tags={-1: b""}), 9, ": expected a tag from 0 to 2147483647, got -1"),  # type: ignore[call-arg]
 ]  # fmt: skip
 
 

@@ -271,7 +271,7 @@ def test_values_that_message_sets_cannot_hold() -> None:
         build_message_set(THREE, magic=0, log_append_time=1)
     with pytest.raises(EncodeError, match="magic 0 and 1 have no headers: use build_batch"):
         build_message_set([Record(headers=[("h", b"")])])
-    with pytest.raises(EncodeError, match="does not fit into its field"):
+    with pytest.raises(EncodeError, match="does not fit into a 64-bit integer"):
         build_message_set([Record(timestamp=2**63)])
 
 

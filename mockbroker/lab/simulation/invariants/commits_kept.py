@@ -72,10 +72,11 @@ class CommitsKept(Watcher):
                     continue
                 wanted = expected.get(place, -1)
                 if partition.error_code or partition.committed_offset != wanted:
-                    got = partition.error_code or partition.committed_offset
+                    code = partition.error_code
+                    got = f"error {ErrorCode(code).name}" if code else f"offset {partition.committed_offset}"
                     raise self.broken(
                         f"OffsetFetch returned {got} for partition {named(place)} of group {group.group_id}, expected "
-                        f"{wanted}"
+                        f"offset {wanted}"
                     )
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
