@@ -177,7 +177,7 @@ UNUSABLE = {
 
 
 @pytest.mark.parametrize("case", UNUSABLE)
-def test_lookup_without_a_coordinator_is_repeated_after_a_backoff(case: str) -> None:
+def test_lookup_without_coordinator_is_repeated_after_backoff(case: str) -> None:
     cluster = FakeCluster()
     coordinator, metadata = cluster.engine.coordinator, cluster.engine.metadata
     refreshes: list[float] = []
