@@ -80,9 +80,9 @@ _MEANINGS = {
     EventKind.TXN_COMMIT: "All markers are written, and the transaction is committed.",
     EventKind.TXN_ABORT: "All markers are written, and the transaction is aborted.",
     EventKind.TXN_EXPIRE: (
-        "A transaction exceeds its timeout, so that its producer is fenced and the transaction aborted."
+        "A transaction exceeds its timeout: its producer is fenced, and the transaction is aborted."
     ),
-    EventKind.TXN_FENCE: "A producer is fenced, because another one calls InitProducerId with its transactional id.",
+    EventKind.TXN_FENCE: "A producer is fenced: another producer calls InitProducerId with the same transactional id.",
     EventKind.UNLOAD: "The broker that coordinated the group unloads it, because its partition gets another leader.",
     EventKind.LOAD: "A new coordinator has read the group from the offsets topic.",
     EventKind.FAULT: (
