@@ -30,6 +30,7 @@ MANY = 20_000  # counts that a task keeps in memory
 SLICE = 16 * 1024 * 1024  # bytes of the events in one slice of a large group
 MOST_SLICES = 256  # slices of a group, as each of them has all events that are about no partition
 SHARES = 64  # shares into which the rows of a count table are divided, each of which can be summed alone
+NEWS = ("ends", "ended")  # kinds of rows of a stream: partitions with end offsets or fetches, ids of ended transactions
 BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each bucket has separate files
 SUMMARY_KINDS = (
     "names",
@@ -273,7 +274,7 @@ class Bundler:
                 yield bundle(name, f"{name} {rows[0]['conn_id']}", rows)
         yield from _by("errors", by_kind.get("errors", []), about_error_row)
         events = by_kind.get("events", [])
-        yield from _by("events", map(_event_values, events), lambda values: about_group(values[_OF_GROUP]))
+        yield from _by("events", map(_event_values, events), lambda values: about_group(values[OF_GROUP]))
         yield from _by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))
         yield from _by("waits", by_kind.get("waits", []), lambda wait: about_minute(wait[0], wait[3]))
         for kind in ("tallies", "connected"):
@@ -382,7 +383,7 @@ class Counts:
 # Columns of errors that are known before topic names and clusters.
 _OF_ERROR = ("api_name", "error_code", "client_id", "group_id", "partition")
 _FIELDS = tuple(GroupEvent.__slots__)
-_OF_GROUP = _FIELDS.index("group_id")
+OF_GROUP = _FIELDS.index("group_id")
 _event_values, _mark_values, _ending_values = (
     attrgetter(*_FIELDS),
     attrgetter(*Watermark.__slots__),

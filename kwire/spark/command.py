@@ -99,11 +99,13 @@ def command(
     place, name = Output(output, form, extra_tables), capture_id or name_of(paths_or_patterns)
     if stream:
         followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings)
-        query = followed.start(_session(master), once=once)
+        spark = _session(master)
+        query = followed.start(spark, once=once)
         try:
             query.awaitTermination()
         finally:  # also at Ctrl-C
             query.stop()
+            followed.finish(spark)
         sys.exit(1 if followed.damaged else 0)
     try:
         one = is_topic(paths_or_patterns[0])

@@ -194,15 +194,16 @@ def _delete_stale(files: Any, folder: str, stale: Collection[str] | None) -> int
         files: file system that contains ``folder``.
         folder: folder of the capture in a table.
         stale: file marks, which are texts in file names. Files with one of these marks, and files without rows, are
-            deleted. None to delete all files.
+            deleted; so are files with marks such as ``s07.000012`` if ``s07`` is one of them. None to delete all files.
     """
     if stale is None:
         files.delete_dir_contents(folder)
         return 0
     remaining = 0
     for info in files.get_file_info(fs.FileSelector(folder, recursive=True)):
-        mark = info.base_name.split("-")[1:2]
-        if info.type == fs.FileType.File and mark and (mark[0] in stale or mark[0] == NONE):
+        mark = next(iter(info.base_name.split("-")[1:2]), None)
+        is_old = mark is not None and (mark == NONE or mark in stale or mark.partition(".")[0] in stale)
+        if info.type == fs.FileType.File and is_old:
             files.delete_file(info.path)
         else:
             remaining += info.type == fs.FileType.File

@@ -46,6 +46,7 @@ MODULES = frozenset(  # modules whose classes may be encoded, besides message cl
         "kwire.errorcodes",
         "kwire.spark.folding",
         "kwire.spark.following",
+        "kwire.spark.increments",
         "kwire.spark.stages",
     }
 )

@@ -511,7 +511,6 @@ def write_tables(
     known: CaptureSummary,
     capture_id: str,
     staging: str,
-    buckets: Collection[int] | None = None,
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
     slice_size: int = bundles.SLICE,
@@ -519,29 +518,24 @@ def write_tables(
     """Convert bundles to tables in ``staging``; return the paths of the files relative to this folder.
 
     The events of a large consumer group are divided into slices, see ``analysis.groups.slices``. An additional stage
-    derives the findings of the group from the rows of all slices. Groups are not divided if ``buckets`` or ``assignor``
-    is set.
+    derives the findings of the group from the rows of all slices. Groups are not divided if ``assignor`` is
+    set.
 
     Args:
         extracted: bundles of the first stage.
         known: summary of the first stage.
         capture_id: name of the capture.
         staging: folder for the written files.
-        buckets: only for a stream: numbers of the buckets (``bundles.bucket_of``) that are written, with separate files
-            for each bucket. None to write all rows, without separate files.
         assignor: name of the assignor with which groups are replayed; None for no replay.
         settings: changed thresholds of detectors, by ``detector.threshold``; None for all defaults.
         slice_size: bytes of the events in one slice of a large consumer group.
     """
     groups, by_producer = known.groups, known.by_producer
-    sliced = {} if buckets is not None or assignor is not None else known.slices(slice_size)
-    if buckets is not None:
-        groups = {partition: _in_buckets(some, buckets) for partition, some in groups.items()}
-        by_producer = {producer: _in_buckets(some, buckets) for producer, some in by_producer.items()}
+    sliced = {} if assignor is not None else known.slices(slice_size)
     extracted = extracted.select("kind", "about", "rows")
     others = extracted.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
     if any(groups.values()) or known.wanted:
-        meet = partial(_send_to_groups, known.names, groups, known.replayed, by_producer, sliced)
+        meet = partial(send_to_groups, known.names, groups, known.replayed, by_producer, sliced)
         others = others.unionByName(extracted.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
     builder = TableBuilder(
         capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor, settings or {}
@@ -553,7 +547,7 @@ def write_tables(
         divide = partial(_divide, known.names, sliced)
         others = others.where(~of_large).unionByName(events.mapInArrow(divide, bundles.SPARK))
     tasks = task_count(known.size, A_TASK)
-    fold = partial(_fold, builder, staging, buckets is not None)
+    fold = partial(_fold, builder, staging)
     parts = _by_key(others, tasks).mapInArrow(fold, bundles.SPARK)
     if not sliced:
         return _written(parts)
@@ -600,11 +594,24 @@ def write_problems(known: CaptureSummary, capture_id: str, staging: str, mark: s
     return parts.close()
 
 
-def _in_buckets(groups: Iterable[str], buckets: Collection[int]) -> list[str]:
-    return [one for one in groups if bundles.bucket_of(bundles.about_group(one)) in buckets]
+def groups_in(
+    known: CaptureSummary, buckets: Collection[int]
+) -> tuple[dict[tuple[str, int], list[str]], dict[str, list[str]]]:
+    """Return ``groups`` and ``by_producer`` of a summary, with the groups in some buckets only.
+
+    Args:
+        known: the summary.
+        buckets: numbers of the buckets, see ``bundles.bucket_of``.
+    """
+
+    def some(groups: Iterable[str]) -> list[str]:
+        return [one for one in groups if bundles.bucket_of(bundles.about_group(one)) in buckets]
+
+    by_partition = {partition: some(groups) for partition, groups in known.groups.items()}
+    return by_partition, {producer: some(groups) for producer, groups in known.by_producer.items()}
 
 
-def _send_to_groups(
+def send_to_groups(
     names: Mapping[str, str],
     groups: Mapping[tuple[str, int], list[str]],
     replayed: Mapping[str, list[str]],
@@ -761,26 +768,23 @@ def _runs_of_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
         yield met
 
 
-def _fold(
-    builder: TableBuilder, staging: str, marked: bool, batches: Iterator[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
+def _fold(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     parts = Parts(staging)
     about = ""
     met: Rows = defaultdict(list)
     light: list[Bundle] = []  # rows of slices, for findings
 
     def write() -> None:
-        mark = bundles.bucket_mark(bundles.bucket_of(about)) if marked else ""
         if "sliced" in met:
             group, first = bundles.group_of_slice(about)
             for group_id, tables in builder.slice_rows(met).items():
                 for name, own in slices.own_rows(tables, first=first).items():
-                    parts.add(name, own, mark)
+                    parts.add(name, own)
                 some = slices.for_findings(tables, first=first)
                 light.append(bundle("rows", group, [(group_id, {name: some[name] for name in findings.OF_GROUPS})]))
         else:
             for name, rows in builder.rows(met).items():
-                parts.add(name, rows, mark)
+                parts.add(name, rows)
         met.clear()
 
     for one in (one for batch in batches for one in bundles.bundles_of(batch)):
@@ -791,7 +795,7 @@ def _fold(
                 light.clear()
             about = one.about
         if one.kind in EACH:
-            parts.add(one.kind, builder.each(one.kind, unbundle(one.rows)), bundles.mark_of(about) if marked else "")
+            parts.add(one.kind, builder.each(one.kind, unbundle(one.rows)))
         else:
             met[one.kind] += unbundle(one.rows)
     write()

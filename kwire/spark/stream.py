@@ -5,9 +5,9 @@ batches. After each batch, the tables look as if the capture ended there. For th
 of each open connection. The rows of this copy are replaced when the connection has new segments. Rows of frames and of
 finished connections are final.
 
-The tables of groups and counts are divided into buckets by a hash of the group or count, and each bucket has separate
-files. After a batch, the job recomputes the buckets whose rows change. A row can also change because the name of a
-topic becomes known. If the cluster of a broker changes, the job recomputes all buckets.
+The tables of groups and counts are divided into buckets by a hash of the group or count. ``increments`` adds the rows
+of a micro-batch to the stored state of each bucket. A bucket is rebuilt from all its rows only if earlier rows may
+change, or if it has grown by a quarter.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import json
 import logging
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
+from uuid import uuid4
 
 import pyarrow as pa
+from pyarrow.fs import FileSelector
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,6 +36,7 @@ from kwire.spark.bundles import (
     BUCKETS,
     EACH,
     MET,
+    NEWS,
     SUMMARY_KINDS,
     Bundler,
     Rows,
@@ -43,10 +46,22 @@ from kwire.spark.bundles import (
     unbundle,
 )
 from kwire.spark.following import ConnectionFollower, Payloads
+from kwire.spark.increments import (
+    SETTLED_US,
+    Buckets,
+    Increments,
+    delete_state,
+    final_mark,
+    final_marks,
+    state_path,
+)
 from kwire.spark.output import Output
 from kwire.spark.parts import folder_of
 from kwire.spark.session import ROCKS
+from kwire.spark.tasks import task_count
 from kwire.spark.topic import is_topic
+from kwire.spark.updates import PENDING, Update, Updated, of_buckets
+from kwire.spark.updates import update as write_update
 
 IDLE = 15 * 60 * 1000  # milliseconds of inactivity after which the state of a connection is dropped
 SAID = f"key BINARY, provisional BOOLEAN, {bundles.SPARK}"
@@ -54,10 +69,6 @@ KEPT = f"bucket INT, {SAID}"
 LOG = logging.getLogger(__name__)  # logs damaged files
 ENDED = ("connections", "problems")  # kinds of rows that a connection has only when it ends
 TOLD_FILE = "summary.values"
-NEWS = (
-    "ends",
-    "ended",
-)  # partitions of end offsets and fetches, and transactional ids of ends: their groups are recomputed
 OPEN = "open"  # mark of the files with rows of open connections
 EVERY = "5 seconds"  # interval between listings of the folder
 
@@ -174,6 +185,22 @@ def buckets_of_unread(was: stages.CaptureSummary, now: stages.CaptureSummary) ->
     return set(range(BUCKETS)) if None in groups else {bucket_of(about_group(one)) for one in groups if one is not None}
 
 
+def buckets_to_rebuild(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
+    """Return the numbers of the buckets whose earlier rows may change with a micro-batch.
+
+    These are the buckets of changed topic names and periods with missing calls, and the buckets of groups that commit
+    offsets of a partition, or in the transactions of a producer, for the first time. Earlier end offsets and ends of
+    transactions then concern the group, too.
+
+    Args:
+        was: summary before the micro-batch.
+        now: summary after the micro-batch.
+    """
+    new = {group for group, *_ in now.commits - was.commits} | {group for group, _ in now.producers - was.producers}
+    concerned = {bucket_of(about_group(group)) for group in new}
+    return concerned | buckets_of_names(was, now) | buckets_of_unread(was, now)
+
+
 def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
     """Yield bundles of a connection's rows as Spark rows with the schema SAID.
 
@@ -212,6 +239,7 @@ class Stream:
         files: maximum number of files per micro-batch; 0 for no limit.
         idle: milliseconds without segments after which a connection is finished and its state is removed.
         settings: changed thresholds of detectors, by ``detector.threshold``; empty for all defaults.
+        settled_us: age of events, in microseconds, after which rows about them may become final.
 
     Attributes:
         damaged: paths of the damaged files read since the start.
@@ -225,6 +253,7 @@ class Stream:
     files: int = 0
     idle: int = IDLE
     settings: Mapping[str, float] = field(default_factory=dict)
+    settled_us: int = SETTLED_US
     damaged: set[str] = field(default_factory=set, compare=False)
 
     @property
@@ -296,11 +325,11 @@ class Stream:
             batch.unpersist()
 
     def _renew(self, spark: SparkSession, batch: DataFrame, number: int) -> None:
-        stored_rows = f"{self.work}/connection_rows"
         if number == 0:
             for folder in (
                 "connection_rows",
                 "standing",
+                "states",
                 "summary",
                 "tables",
             ):  # left by a stream that was restarted from scratch
@@ -308,47 +337,140 @@ class Stream:
         kind = sql.col("kind")
         fresh, keys = batch.where("NOT provisional"), batch.select("key").distinct()
         fresh.where(~kind.isin("frames", *NEWS, *SUMMARY_KINDS)).write.mode("overwrite").parquet(
-            f"{stored_rows}/batch={number}"
+            f"{self._stored_rows}/batch={number}"
         )
         open_before = self._open_rows(spark, number - 1)
         still = open_before.join(keys, "key", "left_anti").unionByName(batch.where("provisional"))
         still.coalesce(1).write.mode("overwrite").parquet(self._open_rows_folder(number))
         open_now = self._open_rows(spark, number)
 
-        before, batch_summary = self._load_summary(number - 1), stages.summary_of(fresh)
+        (before, states), batch_summary = self._load_summary(number - 1), stages.summary_of(fresh)
         summary = before | batch_summary
-        self._save_summary(summary, number)
         was, now = before | stages.summary_of(open_before), summary | stages.summary_of(open_now)
         for problem in batch_summary.damaged:
             LOG.warning("%s", problem)
             self.damaged.add(problem.file)
         is_moved = Clusters(was.statements) != Clusters(now.statements)
-        changed = set(range(BUCKETS)) if is_moved else buckets_of_names(was, now) | buckets_of_unread(was, now)
+        rebuilt = set(range(BUCKETS)) if is_moved else states.due | buckets_to_rebuild(was, now)
+        changed = set(rebuilt)
         if len(changed) < BUCKETS:
             changed |= self._changed_buckets(batch.unionByName(open_before.join(keys, "key", "left_semi")), now)
+        rebuilt |= changed - states.versions.keys()
 
-        connection_rows = spark.read.schema(KEPT).parquet(stored_rows)
-        over = connection_rows.where(kind.isin(*ENDED) & (sql.lit(is_moved) | (sql.col("batch") == number))).drop(
-            "batch"
-        )
-        connection_rows = connection_rows.drop("batch").unionByName(open_now)
-        about = connection_rows.where((sql.col("bucket").isin(*changed) & ~kind.isin(*EACH, *NEWS)) | kind.isin(*MET))
-        done = _with_mark(fresh.where(kind == "frames"), _mark("f", number))
-        over = _with_mark(over, _mark("c", number))
-        pending = _with_mark(open_now.where(kind.isin(*EACH)), OPEN)
-        tables = about.unionByName(done).unionByName(over).unionByName(pending)
+        ended = self._stored(spark) if is_moved else fresh
+        each = _with_mark(fresh.where(kind == "frames"), _mark("f", number)).select("kind", "about", "rows")
+        for rows, mark in (
+            (ended.where(kind.isin(*ENDED)), _mark("c", number)),
+            (open_now.where(kind.isin(*EACH)), OPEN),
+        ):
+            each = each.unionByName(_with_mark(rows, mark).select("kind", "about", "rows"))
         with self.output.staging(self._staging) as staging:
             written = stages.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
-            written += stages.write_tables(
-                tables, now, self.capture_id, staging, buckets=changed, settings=self.settings
-            )
+            update = Update(number, staging, self._states, states.versions, f"batch={number}", rebuilt)
+            tasks = task_count(batch_summary.size, stages.A_TASK)
+            done = self._updated(fresh, open_now, each, now, update, changed, tasks)
+            if done.late:
+                rebuilt |= done.late
+                again = replace(update, versions={}, rebuilt=done.late)
+                more = self._updated(fresh, open_now, each.where("false"), now, again, done.late, tasks)
+                written += more.written
+                done.due |= more.due
+            written += done.written
+            self._save_summary(summary, states.after(done.due, update.version, rebuilt), number)
             stale = {_mark("f", number), OPEN, *map(bundles.bucket_mark, changed)}
+            stale |= {final_mark(bucket, number) for bucket in changed} | set(map(final_marks, rebuilt))
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
             kept = f"{self.work}/tables"
             self.output.put(spark, staging, self.capture_id, written, stale if number else None, kept)
+        for bucket, version in states.replaced:
+            delete_state(state_path(self._states, version, bucket))
         self._delete(self._open_rows_folder(number - 2))
         self._delete(self._summary_folder(number - 2))
         self._delete(self._unpacked)
+
+    def finish(self, spark: SparkSession) -> None:
+        """Rebuild the buckets that have changed since they were last rebuilt. The stream must not run.
+
+        Afterwards all tables are those of one process: also the findings that are derived only when a bucket is
+        rebuilt. Nothing is rebuilt if the last micro-batch was interrupted, because Spark repeats it at the next start.
+
+        Args:
+            spark: session that runs the queries.
+        """
+        number = self._last_batch()
+        if number is None or not self._is_committed(number):
+            return
+        summary, states = self._load_summary(number)
+        stale = set(states.stale)
+        if not stale:
+            return
+        states.due |= stale  # if the process is killed now, the next micro-batch rebuilds them
+        self._save_summary(summary, states, number)
+        open_now = self._open_rows(spark, number)
+        now = summary | stages.summary_of(open_now)
+        version = f"batch={number}-{uuid4().hex}"
+        with self.output.staging(self._staging) as staging:
+            update = Update(number, staging, self._states, {}, version, stale)
+            tasks = task_count(now.size, stages.A_TASK)
+            nothing = open_now.where("false")
+            done = self._updated(nothing, open_now, nothing, now, update, stale, tasks)
+            marks = {mark(bucket) for bucket in stale for mark in (bundles.bucket_mark, final_marks)}
+            self.output.put(spark, staging, self.capture_id, done.written, marks, f"{self.work}/tables")
+        replaced = [*states.replaced, *((bucket, states.versions[bucket]) for bucket in stale)]
+        states = states.after(done.due, version, stale)
+        states.due -= stale
+        states.replaced = replaced
+        self._save_summary(summary, states, number)
+
+    @property
+    def _stored_rows(self) -> str:
+        return f"{self.work}/connection_rows"
+
+    @property
+    def _states(self) -> str:
+        return f"{self.work}/states"
+
+    def _stored(self, spark: SparkSession) -> DataFrame:
+        """Return the stored rows of all micro-batches so far, without those of open connections."""
+        return spark.read.schema(KEPT).parquet(self._stored_rows).drop("batch", "provisional")
+
+    def _updated(
+        self,
+        fresh: DataFrame,
+        open_now: DataFrame,
+        each: DataFrame,
+        known: stages.CaptureSummary,
+        update: Update,
+        buckets: set[int],
+        tasks: int,
+    ) -> Updated:
+        """Update the tables of some buckets, and write the rows of connections.
+
+        Args:
+            fresh: bundles of the micro-batch.
+            open_now: bundles of open connections.
+            each: bundles of the kinds EACH, with a file mark in their keys.
+            known: summary of all files up to the micro-batch.
+            update: numbers and folders of the update.
+            buckets: numbers of the buckets.
+            tasks: number of Spark tasks.
+        """
+        rebuilt = set(update.rebuilt) & buckets
+        groups = of_buckets(open_now, known, buckets, PENDING)
+        if buckets - rebuilt:
+            groups = groups.unionByName(of_buckets(fresh, known, buckets - rebuilt))
+        if rebuilt:
+            groups = groups.unionByName(of_buckets(self._stored(fresh.sparkSession), known, rebuilt))
+            tasks = task_count(known.size, stages.A_TASK)
+        increments = Increments(
+            self.capture_id,
+            known.names,
+            Clusters(known.statements),
+            frozenset(known.unread),
+            self.settings,
+            self.settled_us,
+        )
+        return write_update(groups, each, increments, update, tasks)
 
     @staticmethod
     def _changed_buckets(connection_rows: DataFrame, summary: stages.CaptureSummary) -> set[int]:
@@ -394,8 +516,21 @@ class Stream:
     def _open_rows_folder(self, number: int) -> str:
         return f"{self.work}/standing/batch={number}"
 
-    def _load_summary(self, number: int) -> stages.CaptureSummary:
-        """Return the stored summary of all files up to a micro-batch.
+    def _last_batch(self) -> int | None:
+        """Return the number of the last micro-batch with a stored summary; None without one."""
+        files, inside = file_system(f"{self.work}/summary")
+        if files.get_file_info(inside).type.name != "Directory":
+            return None
+        folders = files.get_file_info(FileSelector(inside))
+        return max((int(one.base_name.partition("=")[2]) for one in folders), default=None)
+
+    def _is_committed(self, number: int) -> bool:
+        """Return whether Spark has committed a micro-batch, which is then not repeated."""
+        files, inside = file_system(f"{self.work}/checkpoint/commits/{number}")
+        return bool(files.get_file_info(inside).type.name == "File")
+
+    def _load_summary(self, number: int) -> tuple[stages.CaptureSummary, Buckets]:
+        """Return the stored summary of all files up to a micro-batch, and the states of buckets after it.
 
         ``number``: number of the micro-batch; -1 returns an empty summary.
 
@@ -403,21 +538,26 @@ class Stream:
         """
         files, inside = file_system(f"{self._summary_folder(number)}/{TOLD_FILE}")
         if number < 0:
-            return stages.CaptureSummary()
+            return stages.CaptureSummary(), Buckets()
         if files.get_file_info(inside).type.name != "File":
             raise plain.PlainError(f"file {inside} is missing: delete {self.work} to restart the stream from scratch")
         with files.open_input_file(inside) as raw:
-            loaded: stages.CaptureSummary = plain.loads(raw.read())
-            return loaded
+            stored = plain.loads(raw.read())
+        if not isinstance(stored, tuple):
+            raise plain.PlainError(
+                f"file {inside} is from an earlier release: delete {self.work} to restart the stream from scratch"
+            )
+        summary, states = stored
+        return summary, states
 
     def _summary_folder(self, number: int) -> str:
         return f"{self.work}/summary/batch={number}"
 
-    def _save_summary(self, summary: stages.CaptureSummary, number: int) -> None:
+    def _save_summary(self, summary: stages.CaptureSummary, states: Buckets, number: int) -> None:
         files, inside = file_system(f"{self._summary_folder(number)}/{TOLD_FILE}")
         files.create_dir(inside.rpartition("/")[0], recursive=True)
         with files.open_output_stream(inside) as raw:
-            raw.write(plain.dumps(summary))
+            raw.write(plain.dumps((summary, states)))
 
     @staticmethod
     def _delete(folder: str) -> None:

@@ -12,13 +12,14 @@ import signal
 import sys
 from typing import Any
 
-from kwire.spark import parts, stages
+from kwire.spark import parts, stream
 from kwire.spark.output import Output
 from kwire.spark.session import session
 from kwire.spark.stream import Stream
 
 OWNERS = {
-    "write_tables": stages,
+    "of_buckets": stream,
+    "write_update": stream,
     "_delete_stale": parts,
     "put": Output,
     "_save_summary": Stream,
@@ -31,8 +32,10 @@ def main() -> None:
     source, place, name, when, call = sys.argv[1:]
     if int(call):
         set_fault(OWNERS[name], name, when, int(call))
-    stream = Stream([source], Output(place), "c", settle=0.0, files=1)
-    stream.start(session("local[2]"), once=True).awaitTermination()
+    followed = Stream([source], Output(place), "c", settle=0.0, files=1)
+    spark = session("local[2]")
+    followed.start(spark, once=True).awaitTermination()
+    followed.finish(spark)
 
 
 def set_fault(owner: Any, name: str, when: str, call: int) -> None:

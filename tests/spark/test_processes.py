@@ -21,12 +21,16 @@ from kwire.analysis.tables import TABLES
 HERE = Path(__file__).parent
 LIMIT = 600  # seconds
 LOOPBACK = {"SPARK_LOCAL_IP": "127.0.0.1", "PYTHONPATH": str(traces.ROOT)}
-FAULTS = [  # in the order of the phases
+FAULTS = [  # in the order of the phases: in the second of three batches, and in ``finish``
     ("_renew", "before", 2),
+    ("of_buckets", "before", 4),
+    ("write_update", "after", 2),
     ("_save_summary", "after", 2),
-    ("write_tables", "after", 2),
     ("_delete_stale", "after", len(TABLES) + 5),  # some tables have the files of this batch, one has none
     ("put", "after", 2),
+    ("_save_summary", "after", 4),
+    ("_delete_stale", "after", 3 * len(TABLES) + 5),
+    ("put", "after", 4),
 ]
 pytestmark = pytest.mark.long
 
@@ -38,9 +42,9 @@ def run(*command: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=LIMIT, check=False)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[1]} {fault[0]}")
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: f"{fault[1]} {fault[0]}, call {fault[2]}")
 def test_killed_stream_continues_with_the_same_tables(tmp_path, fault):
-    """SIGKILL in the second of three batches."""
+    """SIGKILL in a phase of a batch, or at the end of the stream."""
     paths = traces.cut(traces.COMMITTED[0], tmp_path / "rotating", 3)
     stream = [sys.executable, HERE / "faulty_stream.py", tmp_path / "rotating", tmp_path / "out", *fault[:2]]
     killed = run(*stream, fault[2])

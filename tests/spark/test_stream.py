@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from kwire.analysis import parquet
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.unread import Unread
-from kwire.spark import bundles, source, stages
+from kwire.spark import bundles, increments, parts, source, stages
+from kwire.spark import stream as streams
 from kwire.spark.bundles import BUCKETS, Bundle, about_group, bucket_of, unbundle
+from kwire.spark.increments import WHOLE
 from kwire.spark.output import Output
 from kwire.spark.stream import IDLE, Follower, Stream, buckets_of_names, buckets_of_unread
 
@@ -32,33 +35,73 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return traces.long_capture(tmp_path_factory.mktemp("long"), every_nth=3)
 
 
-def test_interrupted_stream_gives_the_rows_of_one_run(spark, long, tmp_path, monkeypatch):
-    """What a batch wrote before it broke off is replaced when it is done again, as is what was there before a stream.
+FAULTS = (  # functions that fail once after their call, in the second batch; in the order of the phases
+    (streams, "write_update"),
+    (Stream, "_save_summary"),
+    (parts, "_delete_stale"),
+    (Output, "put"),
+)
 
-    A file is damaged."""
+
+def test_stream_interrupted_in_each_phase_has_the_same_rows(spark, long, tmp_path, monkeypatch):
+    """Each phase of the second batch fails once; then the batch is repeated. A file is damaged. The folder has a file of
+    an earlier job."""
     paths = traces.cut(long, tmp_path / "rotating", 3)
     paths[1].write_bytes(paths[1].read_bytes()[:-5])
     place = tmp_path / "out"
-    stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1)
+    stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1, settled_us=2_000_000)
     (place / "frames" / "capture_id=c").mkdir(parents=True)
     (place / "frames" / "capture_id=c" / "part--of-a-job.parquet").write_bytes(b"replaced")
+    for number, (owner, name) in enumerate(FAULTS):
+        function, done = getattr(owner, name), []
+        calls = 2 if number == 0 else 1  # the first run also does the first batch
 
-    put, done = Output.put, []
+        def failing(*arguments: Any, function: Any = function, done: Any = done, calls: int = calls) -> Any:
+            result = function(*arguments)
+            done.append(arguments)
+            if len(done) == calls:
+                raise KeyError("on purpose")
+            return result
 
-    def breaking(*arguments: Any) -> None:
-        put(*arguments)
-        done.append(arguments)
-        if len(done) == 2:
-            raise KeyError("on purpose")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Output, "put", breaking)
-        with pytest.raises(StreamingQueryException, match="on purpose"):
-            stream.start(spark, once=True).awaitTermination(LIMIT)
-    assert parquet.read(place) == traces.single(paths[:2], "c")  # also what is still open
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, failing)
+            with pytest.raises(StreamingQueryException, match="on purpose"):
+                stream.start(spark, once=True).awaitTermination(LIMIT)
+            stream.finish(spark)  # changes nothing: Spark repeats the batch
+    assert without_whole(parquet.read(place)) == without_whole(traces.single(paths[:2], "c"))  # also what is still open
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    stream.finish(spark)
     assert parquet.read(place) == traces.single(paths, "c")
     assert stream.damaged == {str(paths[1])}
+
+
+def without_whole(found: dict[str, Any]) -> dict[str, Any]:
+    """The tables without the findings that are derived only when a bucket is rebuilt."""
+    rows = [row for row in found["findings"] if row["group_id"] is not None and row["finding"] not in WHOLE]
+    return found | {"findings": rows}
+
+
+def test_rows_are_appended_and_current_ones_replaced(spark, long, tmp_path, monkeypatch):
+    """After each batch the tables are those of one process, and at the end all findings are, too."""
+    paths = traces.cut(long, tmp_path / "rotating", 5)
+    place = tmp_path / "out"
+    stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1, settled_us=2_000_000)
+    put, seen = Output.put, []
+
+    def put_and_compare(*arguments: Any) -> None:
+        put(*arguments)
+        files = {path for path in place.rglob("*.parquet") if path.name.startswith("part-s")}
+        seen.append(files)
+        if len(seen) <= len(paths):
+            expected = traces.single(paths[: len(seen)], "c")
+            assert without_whole(parquet.read(place)) == without_whole(expected)
+
+    monkeypatch.setattr(Output, "put", put_and_compare)
+    monkeypatch.setattr(increments, "GROWTH", 1e9)  # no bucket is rebuilt because it has grown
+    assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    stream.finish(spark)
+    assert parquet.read(place) == traces.single(paths, "c")
+    assert any(earlier & later for earlier, later in pairwise(seen[1:]))  # final rows stay where they are
 
 
 class TestChangedBuckets:
@@ -116,8 +159,8 @@ def rows_by_bucket(some: list[Bundle], summary: stages.CaptureSummary) -> dict[i
     builder = stages.TableBuilder("c", summary.names, Clusters(summary.statements), frozenset(summary.unread))
     met = bundles.batch([one for one in some if one.kind in bundles.MET])
     knowledge = summary.names, summary.groups, {}, summary.by_producer, {}
-    sent = [one for batch in stages._send_to_groups(*knowledge, iter([met])) for one in bundles.bundles_of(batch)]
-    left_out = {*bundles.MET, *bundles.EACH, *bundles.SUMMARY_KINDS, "ends", "ended"}
+    sent = [one for batch in stages.send_to_groups(*knowledge, iter([met])) for one in bundles.bundles_of(batch)]
+    left_out = {*bundles.MET, *bundles.EACH, *bundles.SUMMARY_KINDS, *bundles.NEWS}
     by_key: dict[str, Any] = {}
     for one in [*(one for one in some if one.kind not in left_out), *sent]:
         by_key.setdefault(one.about, {}).setdefault(one.kind, []).extend(unbundle(one.rows))
@@ -137,6 +180,7 @@ def test_packets_cut_by_a_snap_length_in_a_stream(spark, tmp_path):
     place = tmp_path / "out"
     stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1)
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    stream.finish(spark)
     result = parquet.read(place)
     assert result == traces.single(paths, "c")
     assert any(row["incomplete"] for row in result["rebalances"])

@@ -82,6 +82,7 @@ def test_a_topic_as_a_stream(spark, cluster, tmp_path):
     for some in (every[: len(every) // 2], every[len(every) // 2 :]):
         write(cluster, some)
         assert stream.start(spark, once=True).awaitTermination(LIMIT)
+    stream.finish(spark)
     assert without_places(parquet.read(tmp_path / "out")) == without_places(traces.single([LOG], "c"))
 
 

@@ -26,7 +26,8 @@ def report_gaps(life: ClassicLife) -> None:
         for earlier, later in pairwise(signs):
             if later - earlier <= timeout * MS:
                 continue
-            if not any(begin <= earlier and later <= end for begin, end in parked):
+            is_parked = any(begin <= earlier and later <= end for begin, end in parked)
+            if not is_parked and life.out.is_silence(member, earlier, later):
                 life.out.violation(
                     later,
                     "heartbeat_gap",

@@ -93,7 +93,8 @@ class Members:
     def hear(self, member: Member, event: GroupEvent) -> None:
         member.interval_ms = event.interval_ms or member.interval_ms
         gap = event.ts - member.heard
-        if member.heard and member.away is None and gap > LATE * member.interval_ms * MS:
+        is_late = member.heard and member.away is None and gap > LATE * member.interval_ms * MS
+        if is_late and self.out.is_silence(member.membership.member_id, member.heard, event.ts):
             self.out.violation(
                 event.ts,
                 "heartbeat_gap",

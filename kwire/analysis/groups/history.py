@@ -19,6 +19,7 @@ from kwire.analysis.events import CLASSIC, SHARE_RECORDS, GroupEvent, error_name
 from kwire.analysis.groups import classic, consumer
 from kwire.analysis.groups.lives import Life, lives
 from kwire.analysis.groups.outcome import Outcome
+from kwire.analysis.groups.thinning import Pauses
 from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import ABORTED, COMMITTED, REFUSED, Transactions
 from kwire.analysis.unread import Blanks, Unread, in_cluster, of_group
@@ -100,6 +101,7 @@ def fold(
     clusters: Clusters | None = None,
     transactions: Transactions | None = None,
     unread: Iterable[Unread] = (),
+    pauses: Pauses | None = None,
 ) -> dict[str, list[Row]]:
     """Return the rows of all groups with one group id, by table name. Each cluster may have a group with this id.
 
@@ -111,6 +113,7 @@ def fold(
         clusters: clusters of the brokers; None if unknown.
         transactions: ends of transactions; None if unknown.
         unread: periods in which calls may be missing, of all groups in the capture.
+        pauses: periods from which routine events of members were removed; None if all events are given.
     """
     missing = of_group(unread, group_id)
     ordered = sorted(events, key=lambda event: event.key)
@@ -120,7 +123,8 @@ def fold(
             own = sorted([*own, *moves], key=lambda event: event.key)
         blanks = in_cluster(missing, cluster, clusters or Clusters())
         for life in lives(own):
-            for name, rows in _rows(capture_id, group_id, cluster, life, ends, transactions or Transactions(), blanks):
+            more = ends, transactions or Transactions(), blanks, pauses or {}
+            for name, rows in _rows(capture_id, group_id, cluster, life, *more):
                 rows_by_table[name] += rows
     return {name: tables.TABLES[name].sorted(rows) for name, rows in rows_by_table.items()}
 
@@ -182,6 +186,7 @@ def _rows(
     ends: Ends,
     transactions: Transactions,
     blanks: Blanks,
+    pauses: Pauses,
 ) -> Iterator[tuple[str, Iterable[Row]]]:
     """Yield the rows of one life of a group, as pairs of table name and rows.
 
@@ -193,9 +198,10 @@ def _rows(
         ends: end offsets of partitions.
         transactions: ends of transactions.
         blanks: periods in which calls of the group may be missing.
+        pauses: periods from which routine events of members were removed.
     """
     protocols: list[str | None] = [*sorted({event.protocol for event in life.events if event.protocol})] or [None]
-    outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number, blanks) for name in protocols}
+    outcomes = {name: Outcome(capture_id, group_id, name, cluster, life.number, blanks, pauses) for name in protocols}
     for protocol, out in outcomes.items():
         # A group that changed its protocol has two histories.
         own = [event for event in life.events if event.protocol in (protocol, None)]

@@ -10,6 +10,7 @@ from typing import Any
 from kwire.analysis import tables
 from kwire.analysis.columns import MS, Row
 from kwire.analysis.events import CLASSIC, GroupEvent, split_partition
+from kwire.analysis.groups.thinning import Pauses, is_pause
 from kwire.analysis.unread import Blanks
 from kwire.lazy_dataclass import dataclass
 
@@ -151,6 +152,7 @@ class Outcome:
         cluster: cluster of the group; None if unknown.
         life: number of the life, from 1. A life ends when the group is deleted, expires or loses its state.
         blanks: periods in which calls of the group may be missing.
+        pauses: periods from which routine events of members were removed.
         events: inferred events.
         rebalances: rows of ``rebalances``.
         members: rows of ``members``.
@@ -165,12 +167,23 @@ class Outcome:
     cluster: str | None = None
     life: int = 1
     blanks: Blanks = field(default_factory=Blanks)
+    pauses: Pauses = field(default_factory=dict)
     events: list[GroupEvent] = field(default_factory=list)
     rebalances: list[Row] = field(default_factory=list)
     members: list[Row] = field(default_factory=list)
     assignments: list[Row] = field(default_factory=list)
     changes: list[Row] = field(default_factory=list)
     violations: list[Row] = field(default_factory=list)
+
+    def is_silence(self, member: str, begin: int, end: int) -> bool:
+        """Return whether a member sent nothing between two of its events, as far as the events show.
+
+        Args:
+            member: member id.
+            begin: time of the earlier event, in microseconds since 1970.
+            end: time of the later event, in microseconds since 1970.
+        """
+        return not is_pause(self.pauses, member, begin, end)
 
     def infer(self, ts: int, event: str, member: Membership, reason: str, **more: Any) -> None:
         """Add an inferred event: no frame contains this event, but captured events show that it happened.

@@ -1,0 +1,468 @@
+"""The second stage of a stream: tables of groups and counts, from the rows of one micro-batch and stored states.
+
+Groups and counts are divided into buckets. For each bucket, a file has the state of its keys: of a group the events
+that later events may still need, of a count the sums so far. A micro-batch adds its rows to the state, and writes
+
+- current rows, which later rows may change: they replace the current rows of the bucket, and
+- final rows, which are added.
+
+Some findings need all events of a group, or all calls of a client or producer. These findings are derived again when
+the bucket is rebuilt from all its rows. A bucket is rebuilt when it has grown by a quarter since it was last rebuilt,
+when a row arrives that is older than the final rows, and when a name or cluster changes. This module does not depend
+on Spark.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import itemgetter
+from typing import Any
+
+from kwire.analysis import events, usage
+from kwire.analysis.clusters import Clusters
+from kwire.analysis.columns import Row
+from kwire.analysis.events import GroupEvent
+from kwire.analysis.findings import fold as findings
+from kwire.analysis.groups import history
+from kwire.analysis.groups.thinning import Pauses, settle
+from kwire.analysis.tables import LATENCY
+from kwire.analysis.transactions import Transactions
+from kwire.analysis.unread import Unread
+from kwire.capture.files.file_systems import below, file_system
+from kwire.spark import bundles, plain
+from kwire.spark.bundles import COUNTED, Counts, Rows
+
+SETTLED_US = 360_000_000  # microseconds; longer than the rebalance timeout of clients (5 minutes)
+GROWTH = 1.25  # a bucket is rebuilt when it has so many times the rows that it had
+NEW = 100  # rows that a bucket may grow by without being rebuilt, so that small buckets are not rebuilt all the time
+WHOLE = frozenset(  # detectors that need events which the state does not keep
+    {
+        "aborted-commit",
+        "commit-gap",
+        "heartbeat-jitter",
+        "heartbeat-near-miss",
+        "hot-partition",
+        "lagging-partition",
+        "slow-poll",
+        "stale-commit",
+        "stuck-partition",
+        "unavailable-partition",
+    }
+)
+OF_WHOLE = ("tallies", "connected", "steps")  # kinds of rows from which findings are derived when a bucket is rebuilt
+Tables = Mapping[str, Iterable[Row]]
+
+
+class LateRowError(Exception):
+    """The error for a row that is older than the final rows of its bucket: the bucket must be rebuilt."""
+
+
+@dataclass(slots=True)
+class GroupState:
+    """The state of the groups with one group id, in all clusters.
+
+    Attributes:
+        events: events that later events may need, as values of the fields.
+        pauses: periods from which routine events of members were removed, by member id.
+        until: time up to which events were removed, in microseconds since 1970; -1 if none was removed.
+        findings: findings of the detectors in WHOLE, when the bucket was last rebuilt.
+    """
+
+    events: list[tuple[Any, ...]] = field(default_factory=list)
+    pauses: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    until: int = -1
+    findings: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class KeyState:
+    """The state of one key of a bucket.
+
+    Attributes:
+        rows: rows by kind: high watermarks and ends of transactions of a group, sums of a count.
+        groups: states of the groups with this key, by group id.
+        findings: findings of a client or transactional id, when the bucket was last rebuilt.
+    """
+
+    rows: dict[str, list[Any]] = field(default_factory=dict)
+    groups: dict[str, GroupState] = field(default_factory=dict)
+    findings: list[Row] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class BucketState:
+    """The state of a bucket.
+
+    Attributes:
+        keys: states by key.
+        count: number of rows of groups, clients and transactional ids so far.
+        rebuilt: value of ``count`` when the bucket was last rebuilt.
+        minute: start of the latest minute of which all latencies are final, in microseconds since 1970; -1 if none.
+    """
+
+    keys: dict[str, KeyState] = field(default_factory=dict)
+    count: int = 0
+    rebuilt: int = 0
+    minute: int = -1
+
+    @property
+    def is_due(self) -> bool:
+        """Whether the bucket must be rebuilt, because it has grown since it was last rebuilt."""
+        return self.count > self.rebuilt * GROWTH + NEW
+
+
+@dataclass(slots=True)
+class Buckets:
+    """The stored states of all buckets after a micro-batch.
+
+    Attributes:
+        versions: name of the stored version of each bucket's state.
+        replaced: states that the micro-batch has replaced: bucket and name of the version. The next one deletes them.
+        due: buckets that the next micro-batch must rebuild.
+        stale: buckets that have changed since they were last rebuilt.
+    """
+
+    versions: dict[int, str] = field(default_factory=dict)
+    replaced: list[tuple[int, str]] = field(default_factory=list)
+    due: set[int] = field(default_factory=set)
+    stale: set[int] = field(default_factory=set)
+
+    def after(self, due: Mapping[int, bool], version: str, rebuilt: Collection[int]) -> Buckets:
+        """Return the states after an update of buckets.
+
+        Args:
+            due: for each updated bucket, whether the next micro-batch must rebuild it.
+            version: name of the new version of their states.
+            rebuilt: buckets that the update has rebuilt.
+        """
+        return Buckets(
+            self.versions | dict.fromkeys(due, version),
+            [(bucket, self.versions[bucket]) for bucket in due if bucket in self.versions],
+            (self.due - due.keys()) | {bucket for bucket, is_due in due.items() if is_due},
+            (self.stale | due.keys()) - set(rebuilt),
+        )
+
+
+@dataclass(slots=True)
+class Outcome:
+    """The result of a micro-batch for one bucket.
+
+    Attributes:
+        state: state after the micro-batch.
+        current: rows that later rows may change: pairs of table name and rows.
+        final: rows that do not change any more: pairs of table name and rows.
+    """
+
+    state: BucketState
+    current: list[tuple[str, Iterable[Row]]] = field(default_factory=list)
+    final: list[tuple[str, Iterable[Row]]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Increments:
+    """A converter of the rows of a micro-batch to rows of tables, with the states of earlier micro-batches.
+
+    Attributes:
+        capture_id: name of the capture.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        clusters: the cluster of each broker.
+        unread: periods of connections in which calls may be missing.
+        settings: changed thresholds of detectors, by ``detector.threshold``; empty for all defaults.
+        settled_us: age of events, in microseconds, after which rows about them may become final.
+    """
+
+    capture_id: str
+    names: Mapping[str, str]
+    clusters: Clusters
+    unread: frozenset[Unread] = frozenset()
+    settings: Mapping[str, float] = field(default_factory=dict)
+    settled_us: int = SETTLED_US
+
+    def bucket(self, state: BucketState | None, fresh: Mapping[str, Rows], pending: Mapping[str, Rows]) -> Outcome:
+        """Return the rows of a bucket after a micro-batch, and its new state.
+
+        Args:
+            state: state before the micro-batch. None to rebuild the bucket: then ``fresh`` has all rows so far.
+            fresh: rows that are new and do not change, by key and kind.
+            pending: rows of open connections, which later micro-batches replace, by key and kind.
+
+        Raises: LateRowError if a row is older than the final rows of the bucket.
+        """
+        is_rebuilt = state is None
+        state = state or BucketState()
+        outcome = Outcome(state)
+        minute = self._settled_minute(state, fresh)
+        for about in sorted({*state.keys, *fresh, *pending}):
+            own, new, more = state.keys.get(about) or KeyState(), fresh.get(about, {}), pending.get(about, {})
+            state.count += sum(len(new.get(kind, ())) for kind in ("events", "spans", *bundles.MET[:1], *OF_WHOLE))
+            if about.startswith("group "):
+                self._group(own, new, more, outcome, is_rebuilt=is_rebuilt)
+            elif about.startswith("minute "):
+                if not self._latency(own, new, more, outcome, minute):
+                    state.keys.pop(about, None)
+                    continue
+            elif about.startswith(("client ", "transactions ")):
+                self._whole(own, new, more, outcome, is_rebuilt=is_rebuilt)
+            else:
+                self._counts(own, new, more, outcome)
+            state.keys[about] = own
+        state.minute = minute
+        if is_rebuilt:
+            state.rebuilt = state.count
+        return outcome
+
+    # --- groups ---
+
+    def _group(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome, *, is_rebuilt: bool) -> None:
+        """Add the rows of all groups with one key to ``outcome``, and update their state.
+
+        Args:
+            own: state of the key, which is updated.
+            new: new rows by kind.
+            more: rows of open connections by kind.
+            outcome: result of the bucket.
+            is_rebuilt: True if ``new`` has all rows so far.
+        """
+        met: dict[str, Rows] = {}  # events by group id: new ones, and those of open connections
+        for which, rows in (("new", new), ("more", more)):
+            for values in rows.get("events", ()):
+                met.setdefault(values[bundles.OF_GROUP], defaultdict(list))[which].append(values)
+        oldest = max((one.until for one in own.groups.values()), default=-1)
+        if any(row[0] <= oldest for kind in ("marks", "endings") for row in new.get(kind, ())):
+            raise LateRowError
+        known = {kind: [*own.rows.get(kind, ()), *new.get(kind, ())] for kind in ("marks", "endings")}
+        ends = history.Ends(bundles.marks_of([*known["marks"], *more.get("marks", ())]), self.names, self.clusters)
+        ended = Transactions(bundles.endings_of([*known["endings"], *more.get("endings", ())]), self.clusters)
+        spans = [*new.get("spans", ()), *more.get("spans", ())]
+        for group_id in sorted({*own.groups, *met}):
+            group = own.groups.setdefault(group_id, GroupState())
+            added = met.get(group_id, {})
+            if any(values[0] <= group.until for values in added.get("new", ())):
+                raise LateRowError
+            self._history(group_id, group, added, (ends, ended, spans), outcome, is_rebuilt=is_rebuilt)
+            if not group.events and not group.findings:
+                del own.groups[group_id]
+        until = min((one.until for one in own.groups.values()), default=-1)
+        own.rows = {
+            "marks": self._needed_marks(known["marks"], until, own.groups.values()),
+            "endings": known["endings"],
+        }
+
+    def _history(
+        self,
+        group_id: str,
+        group: GroupState,
+        added: Mapping[str, list[Any]],
+        known: tuple[history.Ends, Transactions, Sequence[Any]],
+        outcome: Outcome,
+        *,
+        is_rebuilt: bool,
+    ) -> None:
+        """Add the rows of one group id to ``outcome``, and update its state.
+
+        Args:
+            group_id: the group id.
+            group: state of the group id, which is updated.
+            added: values of the new events, and of the events of open connections.
+            known: end offsets, ends of transactions, and periods in which partitions were fetched.
+            outcome: result of the bucket.
+            is_rebuilt: True if all events are new.
+        """
+        ends, ended, spans = known
+
+        def fold(own: Sequence[GroupEvent], pauses: Pauses) -> dict[str, list[Row]]:
+            if not own:
+                return {name: [] for name in history.FILLED}
+            return history.fold(self.capture_id, group_id, own, ends, self.clusters, ended, self.unread, pauses)
+
+        def found(made: Mapping[str, Sequence[Row]]) -> list[Row]:
+            known = ends, spans, self.names, self.clusters, self.settings
+            return findings.of_group(self.capture_id, group_id, made, *known)
+
+        values = [*group.events, *added.get("new", ())]
+        named = [events.name_topics(event, self.names) for event in bundles.events_of(values)]
+        order = sorted(range(len(named)), key=lambda number: named[number].key)
+        pending = [events.name_topics(event, self.names) for event in bundles.events_of(added.get("more", ()))]
+        ordered = [named[number] for number in order]
+        until = max(ordered[-1].ts - self.settled_us, group.until) if ordered else group.until
+        done = settle(fold, ordered, until, group.pauses, pending)
+        group.pauses = {member: list(periods) for member, periods in done.pauses.items()}
+        group.until = group.until if all(done.kept) else until
+        group.events = [values[number] for number, needed in zip(order, done.kept, strict=True) if needed]
+        rows = found(done.whole if is_rebuilt else done.current)
+        if is_rebuilt:
+            group.findings = [row for row in rows if row["finding"] in WHOLE]
+        own = [row for row in rows if row["finding"] not in WHOLE]
+        outcome.final += done.final.items()
+        outcome.current += [*done.current.items(), ("findings", [*own, *group.findings])]
+
+    def _needed_marks(
+        self, marks: Iterable[tuple[Any, ...]], until: int, groups: Iterable[GroupState]
+    ) -> list[tuple[Any, ...]]:
+        """Return the high watermarks that commits need: the last one before each earlier commit, and all later ones.
+
+        Args:
+            marks: high watermarks as values.
+            until: time up to which events were removed, in microseconds since 1970.
+            groups: states of the groups, with the commits that are kept.
+        """
+        times: dict[tuple[str, int], set[int]] = defaultdict(set)
+        for group in groups:
+            for event in bundles.events_of(group.events):
+                if event.topic is not None and event.partition is not None and event.ts < until:
+                    times[self.names.get(event.topic, event.topic), event.partition].add(event.ts)
+        by_place: dict[tuple[str | None, str, int], list[tuple[int, int, tuple[Any, ...]]]] = defaultdict(list)
+        needed = []
+        for values, mark in zip(marks := list(marks), bundles.marks_of(marks), strict=True):
+            if mark.ts > until:
+                needed.append(values)
+                continue
+            cluster = self.clusters.id_of(mark.conn_id, mark.broker, mark.ts)
+            by_place[cluster, self.names.get(mark.topic, mark.topic), mark.partition].append(
+                (mark.ts, mark.offset, values)
+            )
+        for (_, topic, partition), some in by_place.items():
+            some.sort()
+            places = {bisect_right(some, ts, key=itemgetter(0)) for ts in (*times[topic, partition], until)} - {0}
+            needed += [some[place - 1][2] for place in sorted(places)]
+        return needed
+
+    # --- counts ---
+
+    def _settled_minute(self, state: BucketState, fresh: Mapping[str, Rows]) -> int:
+        """Return the start of the latest minute of which all latencies are final, in microseconds since 1970."""
+        minutes = [wait[0] for rows in fresh.values() for wait in rows.get("waits", ())]
+        if any(minute <= state.minute for minute in minutes):
+            raise LateRowError
+        latest = max(minutes, default=-1) - self.settled_us - usage.BUCKET
+        return max(state.minute, latest)
+
+    def _latency(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome, minute: int) -> bool:
+        """Add the latencies of one minute to ``outcome``. Return whether later rows may change them."""
+        waits = [*own.rows.get("waits", ()), *new.get("waits", ())]
+        latencies: dict[tuple[int, int, int, str], list[int]] = defaultdict(list)
+        for *about, us in [*waits, *more.get("waits", ())]:
+            start, key, version, broker = about
+            latencies[start, key, version, broker] += us
+        rows = [usage.latency_row(self.capture_id, *about, us) for about, us in latencies.items()]
+        is_final = not more.get("waits") and all(about[0] <= minute for about in latencies)
+        (outcome.final if is_final else outcome.current).append((LATENCY.name, rows))
+        own.rows["waits"] = waits
+        return not is_final
+
+    def _whole(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome, *, is_rebuilt: bool) -> None:
+        """Add the findings of a client or transactional id to ``outcome``; derive them only if all rows are given."""
+        if is_rebuilt:
+            met = {kind: [*new.get(kind, ()), *more.get(kind, ())] for kind in OF_WHOLE}
+            if met["steps"]:
+                own.findings = findings.of_transactions(self.capture_id, met["steps"], self.clusters, self.settings)
+            else:
+                seen = met["tallies"], met["connected"]
+                own.findings = findings.of_clients(self.capture_id, *seen, self.clusters, self.settings)
+        outcome.current.append(("findings", own.findings))
+
+    def _counts(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome) -> None:
+        """Add the sums of count tables to ``outcome``, and update them."""
+        for name in COUNTED:
+            if any(rows.get(name) for rows in (own.rows, new, more)):
+                counts = Counts(name)
+                for rows in (own.rows, new):
+                    counts.add(rows.get(name, ()))
+                own.rows[name] = counts.drain()
+                for rows in (own.rows, more):
+                    counts.add(rows.get(name, ()))
+                outcome.current.append((name, counts.drain()))
+        if any(rows.get("errors") for rows in (own.rows, new, more)):
+            own.rows["errors"] = self._added_errors([*own.rows.get("errors", ()), *new.get("errors", ())])
+            every = [dict(row) for row in (*own.rows["errors"], *more.get("errors", ()))]
+            outcome.current.append(("errors", usage.errors(every, self.names, self.clusters)))
+
+    def _added_errors(self, rows: Iterable[Row]) -> list[Row]:
+        """Return rows of ``Usage.refused``, of which those about the same error in the same cluster are added."""
+        sums: dict[tuple[Any, ...], Row] = {}
+        for row in rows:
+            cluster = self.clusters.of(row["conn_id"], row["broker"], row["first_ts"])
+            about = cluster, *(value for name, value in row.items() if name not in _SUMMED)
+            if about not in sums:
+                sums[about] = dict(row)
+                continue
+            total = sums[about]
+            total["count"] += row["count"]
+            total["last_ts"] = max(total["last_ts"], row["last_ts"])
+            if row["first_ts"] < total["first_ts"]:
+                total |= {name: row[name] for name in ("first_ts", "conn_id", "broker")}
+        return list(sums.values())
+
+
+_SUMMED = ("count", "first_ts", "last_ts", "conn_id", "broker")
+
+
+def final_mark(bucket: int, number: int) -> str:
+    """Return the file mark of the final rows of a bucket in a micro-batch, such as ``s07.000012``.
+
+    The part before the point is the file mark of all final rows of the bucket.
+    """
+    return f"{final_marks(bucket)}.{number:06}"
+
+
+def final_marks(bucket: int) -> str:
+    """Return the part of a file mark, such as ``s07``, that is common to all final rows of a bucket."""
+    return f"s{bucket:02}"
+
+
+def state_path(folder: str, version: str, bucket: int) -> str:
+    """Return the path of the file with the state of a bucket.
+
+    Args:
+        folder: folder of all states.
+        version: name of the version of the state.
+        bucket: number of the bucket.
+    """
+    return below(folder, posixpath.join(version, bundles.bucket_mark(bucket)))
+
+
+def load_state(path: str) -> BucketState:
+    """Return a stored state. Raises: plain.PlainError, OSError."""
+    files, inside = file_system(path)
+    with files.open_input_file(inside) as raw:
+        loaded: BucketState = plain.loads(raw.read())
+        return loaded
+
+
+def save_state(path: str, state: BucketState) -> int:
+    """Write the state of a bucket to a file; return the number of bytes."""
+    files, inside = file_system(path)
+    files.create_dir(inside.rpartition("/")[0], recursive=True)
+    data = plain.dumps(state)
+    with files.open_output_stream(inside) as raw:
+        raw.write(data)
+    return len(data)
+
+
+def delete_state(path: str) -> None:
+    """Delete the file with the state of a bucket, if it exists."""
+    files, inside = file_system(path)
+    if files.get_file_info(inside).type.name == "File":
+        files.delete_file(inside)
+
+
+def runs(items: Iterable[tuple[int, str, str, list[Any]]]) -> Iterator[tuple[int, dict[str, Rows]]]:
+    """Yield for each bucket its rows, by key and kind. Rows of the same bucket must be consecutive.
+
+    Args:
+        items: bucket, key, kind and rows.
+    """
+    number: int | None = None
+    met: dict[str, Rows] = defaultdict(lambda: defaultdict(list))
+    for bucket, about, kind, rows in items:
+        if bucket != number and number is not None:
+            yield number, met
+            met = defaultdict(lambda: defaultdict(list))
+        number = bucket
+        met[about][kind] += rows
+    if number is not None:
+        yield number, met
