@@ -83,7 +83,10 @@ class Table:
         try:
             return sorted(kept, key=itemgetter(*self.order))  # fails only if None is compared with a value
         except TypeError:
-            return sorted(kept, key=lambda row: [(row[name] is not None, row[name]) for name in self.order])
+            for name in reversed(self.order):  # a stable sort by each column, the last column first
+                empty = [row for row in kept if row[name] is None]
+                kept = empty + sorted((row for row in kept if row[name] is not None), key=itemgetter(name))
+            return kept
 
 
 def text(name: str, how: str) -> Column:

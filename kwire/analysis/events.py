@@ -11,11 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
-from operator import attrgetter
 from typing import Annotated, get_type_hints
 
 from kwire.analysis.columns import (
-    CAPTURE_ID,
     CLIENT,
     CLUSTER,
     CONNECTION,
@@ -167,8 +165,47 @@ class GroupEvent:
             life: number of the life of the group, from 1; None if unknown. A life ends when the group is deleted,
                 expires or loses its state. A later group with the same id is the next life.
         """
-        ts, group_id, *rest = _values(self)
-        return dict(zip(_COLUMNS, (capture_id, ts, group_id, cluster, life, *rest), strict=True))
+        return {
+            "capture_id": capture_id,
+            "ts": self.ts,
+            "group_id": self.group_id,
+            "cluster": cluster,
+            "life": life,
+            "protocol": self.protocol,
+            "event": self.event,
+            "inferred": self.inferred,
+            "member_id": self.member_id,
+            "instance_id": self.instance_id,
+            "client_id": self.client_id,
+            "host": self.host,
+            "generation": self.generation,
+            "error_code": self.error_code,
+            "error_name": self.error_name,
+            "reason": self.reason,
+            "session_timeout_ms": self.session_timeout_ms,
+            "rebalance_timeout_ms": self.rebalance_timeout_ms,
+            "interval_ms": self.interval_ms,
+            "protocol_name": self.protocol_name,
+            "leader": self.leader,
+            "members": self.members,
+            "topics": self.topics,
+            "partitions": self.partitions,
+            "topic": self.topic,
+            "partition": self.partition,
+            "offset": self.offset,
+            "metadata": self.metadata,
+            "transactional_id": self.transactional_id,
+            "producer_id": self.producer_id,
+            "producer_epoch": self.producer_epoch,
+            "first_offset": self.first_offset,
+            "records": self.records,
+            "deliveries": self.deliveries,
+            "standby": self.standby,
+            "broker": self.broker,
+            "conn_id": self.conn_id,
+            "number": self.number,
+            "part": self.part,
+        }
 
     @property
     def key(self) -> tuple[int, str, int, int]:
@@ -186,10 +223,6 @@ def _declared() -> Iterator[Column]:
 _ts, _group_id, *_others = _declared()
 EVENT_COLUMNS = (_ts, _group_id, CLUSTER, LIFE, *_others)
 """The columns of ``group_events``, without ``capture_id``."""
-
-_FIELDS = tuple(GroupEvent.__slots__)
-_COLUMNS = tuple(column.name for column in (CAPTURE_ID, *EVENT_COLUMNS))
-_values = attrgetter(*_FIELDS)
 
 
 @lru_cache(256)

@@ -462,8 +462,9 @@ def _commits(call_events: _CallEvents, event: str, generation: int, **producer: 
     codes = {}
     if response is not None:
         codes = {
-            (_topic_of(topic), partition.partition_index): partition.error_code
+            (name, partition.partition_index): partition.error_code
             for topic in response.topics
+            for name in (_topic_of(topic),)
             for partition in topic.partitions
         }
     for topic in request.topics:

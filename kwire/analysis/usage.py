@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from kwire.analysis import tables
@@ -62,6 +62,7 @@ def removed_in_4(api_key: int, version: int) -> bool:
     return api_key in NOT_IN_4 or version < FIRST_IN_4.get(api_key, 0)
 
 
+@lru_cache(256)
 def api_name(api_key: int | None) -> str | None:
     """Return Kafka's name of an API; the API key as text if the API is unknown; None for None."""
     if api_key is None:
@@ -404,7 +405,12 @@ def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: st
         broker: ``host:port`` of the broker.
         waits: latencies in microseconds, at least one. Negative latencies count as 0.
     """
-    ordered = sorted(max(wait, 0) for wait in waits)
+    ordered = sorted(waits)
+    if ordered[0] < 0:
+        ordered = [max(wait, 0) for wait in ordered]
+    histogram: Counter[int] = Counter()
+    for length, count in Counter(map(int.bit_length, ordered)).items():
+        histogram[max(length - 1, 0)] += count
     return tables.LATENCY.row(
         capture_id=capture_id,
         bucket_ts=bucket,
@@ -417,7 +423,7 @@ def latency_row(capture_id: str, bucket: int, key: int, version: int, broker: st
         p90_ms=percentile(ordered, 90) / 1000,
         p99_ms=percentile(ordered, 99) / 1000,
         max_ms=ordered[-1] / 1000,
-        histogram=dict(sorted(Counter(max(wait.bit_length() - 1, 0) for wait in ordered).items())),
+        histogram=dict(sorted(histogram.items())),
     )
 
 
