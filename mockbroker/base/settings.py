@@ -35,7 +35,7 @@ class Settings:
 
     Attributes:
         advertised_listeners: Addresses that the broker advertises to clients; empty: the addresses in ``listeners``.
-        allow_everyone_if_no_acl_found: Whether a resource without ACLs is open to all, with an authorizer.
+        allow_everyone_if_no_acl_found: If an authorizer is set: whether all principals may use a resource without ACLs.
         authorizer_class_name: Class of the authorizer: Kafka's StandardAuthorizer, or empty for none.
         auto_create_topics_enable: Whether a Metadata request creates the topics that do not exist.
         broker_rack: Rack of the brokers, or racks in the order of their ids, separated by commas.
@@ -45,7 +45,7 @@ class Settings:
             for no limit.
         controller_quota_window_num: Number of quota windows whose partition mutations a client may use in one moment.
         controller_quota_window_size_seconds: Length of each window of the quota for partition mutations, in seconds.
-        default_replication_factor: Replication factor of a topic that is created without one.
+        default_replication_factor: Replication factor of a topic whose creation names no replication factor.
         delegation_token_expiry_check_interval_ms: Time between two searches for expired delegation tokens.
         delegation_token_expiry_time_ms: Time after which a delegation token expires, unless it is renewed.
         delegation_token_max_lifetime_ms: Maximum lifetime of a delegation token, with all renewals.
@@ -91,10 +91,12 @@ class Settings:
             time.
         log_message_timestamp_type: CreateTime or LogAppendTime.
         log_retention_check_interval_ms: Time between two checks of a log for segments that retention deletes.
-        max_connection_creation_rate: Maximum number of new connections of a broker per second; further ones wait.
-        max_connections: Maximum number of connections of a broker; further ones wait until another has ended.
-        max_connections_per_ip: Maximum number of connections of a broker from one address; further ones are closed.
-        max_connections_per_ip_overrides: Other maximums for single addresses, as HOST:NUMBER, separated by commas.
+        max_connection_creation_rate: Maximum number of new connections of a broker per second; further
+            connections wait.
+        max_connections: Maximum number of connections of a broker; further connections wait until a connection ends.
+        max_connections_per_ip: Maximum number of connections of a broker from one address; further
+            connections are closed.
+        max_connections_per_ip_overrides: Different maximums for single addresses, as HOST:NUMBER, separated by commas.
         max_incremental_fetch_session_cache_slots: Maximum number of fetch sessions of a broker.
         message_max_bytes: Maximum size of one record batch.
         min_insync_replicas: Minimum number of in-sync replicas for a Produce with acks=all.
@@ -132,7 +134,7 @@ class Settings:
             producer's next transaction gets CONCURRENT_TRANSACTIONS.
         mockbroker_transaction_log_on_demand: Whether the first FindCoordinator for a transactional id creates
             __transaction_state and gets COORDINATOR_NOT_AVAILABLE, as in a Kafka that was just installed.
-        num_partitions: Number of partitions of a topic that is created without one.
+        num_partitions: Number of partitions of a topic whose creation names no number.
         offset_metadata_max_bytes: Maximum length of the metadata of a committed offset, in UTF-16 code units.
         offsets_topic_num_partitions: Number of partitions of __consumer_offsets.
         offsets_topic_replication_factor: Replication factor of __consumer_offsets.
@@ -158,7 +160,8 @@ class Settings:
         ssl_keystore_location: File with the broker's key and certificates: PEM (the key in PKCS #8), JKS or PKCS12.
         ssl_principal_mapping_rules: Rules that derive the principal from the subject of a client certificate.
         ssl_truststore_location: File with the authorities that sign clients' certificates: PEM, JKS or PKCS12.
-        super_users: Principals that may do everything, separated by semicolons, such as ``User:alice;User:bob``.
+        super_users: Principals that may perform every operation, separated by semicolons, such as
+            ``User:alice;User:bob``.
         telemetry_max_bytes: Maximum size of the metrics in one PushTelemetry, compressed.
         transaction_abort_timed_out_transaction_cleanup_interval_ms: Time between two searches for transactions that
             exceeded their timeout.
