@@ -83,7 +83,9 @@ effect; a name that Kafka does not have is an error. Settings of topics are in [
     for each in sorted(fields, key=lambda field: field.name.replace("_", ".")):
         name = each.name.replace("_", ".")
         default = "" if name in SECRETS else _shown(each.default)
-        own = "" if definitions(name) else " Not a setting of Kafka."
+        own = ""
+        if not definitions(name):
+            own = " Not a setting of Kafka." if name.startswith("mockbroker.") else " A setting of Kafka's authorizer."
         meaning = meanings[each.name].replace("``", "`") + ("" if "Kafka" in meanings[each.name] else own)
         yield f"| `{name}` | {default} | {meaning} |"
 
