@@ -8,7 +8,7 @@ from dataclasses import replace
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import NO_LIMIT, Settings
 from mockbroker.broker import failover
-from mockbroker.broker.broker import Broker
+from mockbroker.broker.broker import SLICE_SIZE, Broker
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.journal import Journal
 from mockbroker.faults.parsing import parse_rule
@@ -156,11 +156,12 @@ class World:
             broker.cluster.create_topic(name, places, script.configs.get(name))
         self.recovery_time = self._recovery_time(settings)
         early = EARLIEST if "wake-early" in script.buggify else 0.0
+        checkers = watchers(self.recovery_time, early, small_slices=script.slice_size < SLICE_SIZE)
         self.shell = Shell(
             self.queue,
             self.trace,
             ObservedRouter(broker, Journal(0.0)),
-            Watchers([*watchers(self.recovery_time, early), *([coverage] if coverage is not None else [])]),
+            Watchers([*checkers, *([coverage] if coverage is not None else [])]),
             disk,
             broker_on,
             Dice("slices of time", script.seed),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mockbroker.lab.simulation.invariants.answered import Answered
 from mockbroker.lab.simulation.invariants.commits_kept import CommitsKept
 from mockbroker.lab.simulation.invariants.fenced_producers import FencedProducers
-from mockbroker.lab.simulation.invariants.fetch_waits import FetchWaits
+from mockbroker.lab.simulation.invariants.fetch_waits import LATE, LATE_IN_SLICES, FetchWaits
 from mockbroker.lab.simulation.invariants.generations import Generations
 from mockbroker.lab.simulation.invariants.leadership import Leadership
 from mockbroker.lab.simulation.invariants.members_commit import MembersCommit
@@ -32,12 +32,13 @@ from mockbroker.lab.simulation.model import Model
 from mockbroker.lab.simulation.watching import Watcher
 
 
-def watchers(longest_wait: float, early: float = 0.0) -> list[Watcher]:
+def watchers(longest_wait: float, early: float = 0.0, *, small_slices: bool = False) -> list[Watcher]:
     """Return new checkers for one run.
 
     Args:
         longest_wait: longest time in seconds that a request may be pending.
         early: time in seconds by which a delayed Fetch may be completed early.
+        small_slices: whether even requests of a few elements are handled in several slices (parts of limited size).
     """
     model = Model()
     return [
@@ -57,7 +58,7 @@ def watchers(longest_wait: float, early: float = 0.0) -> list[Watcher]:
         Leadership(),
         Revocations(),
         FencedProducers(),
-        FetchWaits(early),
+        FetchWaits(early, LATE_IN_SLICES if small_slices else LATE),
         TaskOwners(),
         TaskTargets(),
         OneHolder(),

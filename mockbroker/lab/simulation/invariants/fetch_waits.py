@@ -13,7 +13,8 @@ from mockbroker.broker.broker import Broker
 from mockbroker.lab.simulation.watching import Watcher
 
 SLACK = 0.002  # tolerance in seconds for early responses: a deadline is rounded to representable times
-LATE = 0.1  # tolerance in seconds for late responses: slices of other requests, and turns that are postponed
+LATE = 0.1  # tolerance in seconds for late responses, because slices of other requests are handled before
+LATE_IN_SLICES = 0.5  # the tolerance if slices are so small that a Fetch itself has many, and may be read repeatedly
 
 Place = tuple[str, object, int]  # topic name, topic id and partition
 
@@ -25,12 +26,14 @@ class FetchWaits(Watcher):
 
     Args:
         early: time in seconds by which the buggify point ``wake-early`` may complete a Fetch before its maximum wait.
+        late: time in seconds by which a Fetch may be answered after its maximum wait.
     """
 
     name = "I46"
 
-    def __init__(self, early: float) -> None:
+    def __init__(self, early: float, late: float = LATE) -> None:
         self._early = early
+        self._late = late
         self._pending: dict[Ticket, tuple[Call[Any], float, float]] = {}  # call, start, and time of stalls
         self._sessions: dict[int, set[Place]] = {}  # partitions of a fetch session, as far as they are known
 
@@ -55,7 +58,7 @@ class FetchWaits(Watcher):
         if not request.session_epoch and response.session_id:
             self._sessions[response.session_id] = _places(request.topics)
         longest = request.max_wait_ms / 1000
-        if waited > longest + stalled + LATE:
+        if waited > longest + stalled + self._late:
             raise self.broken(f"a Fetch was answered after {waited:.3f} s, with a maximum wait of {longest:g} s")
         partitions = [partition for topic in response.responses for partition in topic.partitions]
         is_empty = not response.error_code and not any(each.error_code or each.records for each in partitions)
@@ -80,7 +83,7 @@ class FetchWaits(Watcher):
     def ticked(self, broker: Broker, now: float) -> None:
         for ticket, (call, since, stalled) in self._pending.items():
             longest = call.request.max_wait_ms / 1000
-            if not ticket.fault and now - since > longest + stalled + LATE:
+            if not ticket.fault and now - since > longest + stalled + self._late:
                 raise self.broken(
                     f"request {ticket.correlation_id} (Fetch) of connection {ticket.connection} has had no response "
                     f"for {now - since:.3f} s, with a maximum wait of {longest:g} s"

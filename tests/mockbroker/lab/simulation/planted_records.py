@@ -40,7 +40,7 @@ def bug(*by: str, clients_only: bool = False) -> Callable[[Plant], Plant]:
     def listed(plant: Plant) -> Plant:
         def planted(patch: Patch) -> None:
             if clients_only:
-                patch.setattr(world, "watchers", lambda longest_wait, early: [])
+                patch.setattr(world, "watchers", lambda *args, **options: [])
             plant(patch)
 
         planted.__name__ = plant.__name__
@@ -228,7 +228,7 @@ def fetch_does_not_wait_for_the_disk(patch: Patch) -> None:
     real = Pump.hold
 
     def hold(self: Pump, connection: Connection) -> bool:
-        unsent = connection._answers  # type: ignore[attr-defined]
+        unsent: Any = connection.out  # in the simulator, responses with their requests
         only_fetches = bool(unsent) and all(call.ticket.api_key == ApiKey.FETCH for call, _ in unsent)
         return not only_fetches and real(self, connection)
 
