@@ -39,8 +39,8 @@ PLANTED = (
     (
         "all triples of partitions are compared",
         "mockbroker.broker.handlers.heartbeat",
-        "    request = call.request\n",
-        "    request = call.request\n    parts = broker.cluster.partitions()\n"
+        "    request, groups = call.request, broker.groups\n",
+        "    request, groups = call.request, broker.groups\n    parts = broker.cluster.partitions()\n"
         "    sum(1 for a in parts for b in parts for c in parts if a is b)\n",
     ),
     (

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -154,6 +155,13 @@ def stream_without_summary() -> None:
     stream._load_summary(3)
 
 
+def stream_with_an_old_summary() -> None:
+    folder = Path("tables/_stream/capture_id=x/summary/batch=3")
+    folder.mkdir(parents=True)
+    (folder / "summary.values").write_bytes(plain.dumps({}))
+    stream_without_summary()
+
+
 def groups(*arguments: str) -> Run:
     return run("kwire groups", *arguments)
 
@@ -286,6 +294,7 @@ ROWS = [
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
     Row("pipeline without Java", pipeline_without_java, "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
     Row("stream without its summary", stream_without_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),
+    Row("stream with an old summary", stream_with_an_old_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is from an earlier release: delete tables/_stream/capture_id=x to restart the stream from scratch"),
     Row("stream of another release", lambda: plain.loads(b"text"), "PlainError: the stored state cannot be decoded by this release of kwire ($REASON): to restart a stream from scratch, delete its folder _stream/capture_id=..."),
     Row("class that a stream cannot keep", lambda: plain.dumps(Row), "PlainError: class builtins:type is not allowed in the stored state"),
     Row("class that does not exist", lambda: plain._class("kwire.errorcodes:Nope"), "PlainError: the stored state contains class kwire.errorcodes:Nope, which this release of kwire does not have: use the release that wrote the state"),

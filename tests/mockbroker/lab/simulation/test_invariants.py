@@ -344,7 +344,7 @@ def test_transaction_ends_while_its_group_has_no_coordinator(committed, offset):
     undecided.offsets.end_transaction(1, committed=committed)
     undecided.note("load")
     undecided.fetch(offset)
-    with pytest.raises(Broken, match=r"returned 4 for partition .* of group g"):
+    with pytest.raises(Broken, match=r"returned offset 4 for partition .* of group g"):
         undecided.fetch(4)
 
 
