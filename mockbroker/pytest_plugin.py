@@ -55,7 +55,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test with the fixture ``kafka_torture`` once for each torture case that its mark selects."""
+    """Run a test with the fixture ``kafka_torture`` once for each torture case that its mark selects.
+
+    Without a mark, the test runs once for each torture case.
+    """
     if "kafka_torture" not in metafunc.fixturenames:
         return
     from mockbroker.lab.torture.catalogue import select
@@ -174,8 +177,9 @@ def _unused_report(cluster: ThreadCluster) -> str:
 
 @dataclass(frozen=True)
 class _Options:
-    """The arguments of ``@pytest.mark.kafka`` or of the factory. They have the meaning of the arguments of
-    ``run_cluster``.
+    """The arguments of ``@pytest.mark.kafka`` or of the factory.
+
+    They have the meaning of the arguments of ``run_cluster``.
 
     Attributes:
         as_version: The Kafka release to emulate; None for the default.
@@ -276,7 +280,8 @@ def _used(item: pytest.Item) -> list[ThreadCluster]:
 def _mark_arguments(item: pytest.Item) -> _Options:
     """Return the merged arguments of the test's marks.
 
-    If several marks set an argument, the mark closest to the test takes precedence.
+    If several marks set an argument, the mark closest to the test takes precedence. The arguments in MERGED are dicts;
+    the dicts of all marks are merged.
 
     Raises: TypeError if a mark contains positional or unknown arguments.
     """

@@ -1,5 +1,6 @@
-"""Authentication of a connection to a SASL listener, with the request order and errors of Kafka's
-SaslServerAuthenticator.
+"""Authentication of a connection to a SASL listener.
+
+The order of the requests and the errors are those of Kafka's SaslServerAuthenticator.
 
 The client sends its requests in this order:
 
@@ -122,6 +123,10 @@ class Authentication:
 
     def _in_session(self, call: Call[Any], now: float) -> Outcome | None:
         """Check a request of an authenticated client. A SaslHandshake begins a re-authentication.
+
+        If the last re-authentication began less than MIN_REAUTHENTICATION_INTERVAL seconds ago, a SaslHandshake does
+        not begin a new one. After the end of the session, a request that does not begin a re-authentication closes the
+        connection.
 
         Args:
             call: The request, its client, and its ticket (the object that identifies the request).

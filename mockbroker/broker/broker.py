@@ -104,6 +104,8 @@ class Broker:
         share_fetch_purgatory: pending ShareFetch requests.
         changed_partitions: partitions that have changed since the last call of ``Router.finish``. The list is filled
             only while ShareFetch requests wait.
+        record_writer: the writer of the records of groups to the offsets topic.
+        transaction_keeper: the writer of the records of transactional ids to the transaction log.
         deleted_topics: ids of deleted topics whose share states will be deleted by the next ``write_changes``.
         loading: indexes of the partitions of the offsets topic that their coordinators are loading.
         frozen_metadata: by broker id, the outdated cluster metadata of brokers whose metadata is frozen.
@@ -243,8 +245,7 @@ class Broker:
         return self.features.get("streams.version", 0) > 0 and "streams" in protocols
 
     def client_attributes(self, client: Client, connection: int) -> Mapping[str, str]:
-        """Return the attributes of a client, which are compared with the patterns in client metrics subscriptions
-        (KIP-714).
+        """Return the attributes of a client, for the patterns in client metrics subscriptions (KIP-714).
 
         Args:
             client: The client.
@@ -261,7 +262,10 @@ class Broker:
         }
 
     def update_features(self, levels: Mapping[str, int]) -> None:
-        """Change the finalized levels of features. ``levels``: the new level by name of the feature."""
+        """Change the finalized levels of features. ``levels``: the new level by name of the feature.
+
+        The epoch of the features is incremented, and the cached ApiVersions responses are discarded.
+        """
         self.cluster.changed_features |= levels
         self.cluster.features_epoch += 1
         self.features = finalized(self.release, self.cluster.changed_features)
@@ -316,7 +320,7 @@ class Broker:
             self.deadlines.set(TOKEN_SWEEP, (now // interval + 1) * interval)
 
     def delete_expired_tokens(self, now: float) -> None:
-        """Delete the expired delegation tokens. ``now``: the broker's time in seconds."""
+        """Delete the expired delegation tokens, and schedule the next check. ``now``: the broker's time in seconds."""
         if self.cluster.tokens.remove_expired(self.wall_ms(now)):
             self.cluster.changed()
         self.schedule_token_sweep(now)
@@ -684,7 +688,10 @@ class Broker:
             self.share_states.load(partition)
 
     def delete_topics(self, topics: Collection[Topic]) -> None:
-        """Delete topics, their records and their committed offsets."""
+        """Delete topics, their records and their committed offsets.
+
+        The next ``write_changes`` deletes the share states of the topics.
+        """
         for topic in topics:
             self.cluster.delete_topic(topic)
             self.logs.forget(topic)
@@ -697,20 +704,19 @@ class Broker:
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
     """Return whether the open batches of a producer belong to its last transaction, and that transaction was committed.
 
-    The caller needs the result for a transaction whose markers are missing in some partitions. With KIP-890, the end of
-    a transaction increments the producer epoch. A batch in the current epoch then belongs to a later transaction, whose
+    If the result is True, the missing markers of the last transaction must be written. With KIP-890, the end of a
+    transaction increments the producer epoch. A batch in the current epoch then belongs to a later transaction; its
     start is missing in the transaction log.
 
     Args:
         txn: The last transaction of the producer in the transaction log.
-        epoch: Producer epoch of the open batches, which are batches of a transaction without a marker.
+        epoch: Producer epoch of the open batches.
     """
     return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
 
 
 def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
-    """Return whether the open batches of a producer belong to a transaction whose start is missing in the transaction
-    log.
+    """Return whether open batches belong to a transaction whose start is missing in the transaction log.
 
     The batches of this transaction are aborted. The producer is fenced as well; an unfenced producer could retry, and
     the broker would answer the retry as a duplicate of an aborted batch.

@@ -32,6 +32,8 @@ class UnknownBrokerError(FailoverError, NotFoundError):
 def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> Effects:
     """Make an in-sync replica the leader of a partition.
 
+    If ``node`` is the leader already, nothing changes.
+
     Args:
         broker: The state of the cluster.
         partition: The partition.
@@ -40,7 +42,7 @@ def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> 
 
     Returns: the effects, such as responses and journal events.
 
-    Raises: FailoverError if the broker is not an in-sync replica.
+    Raises: FailoverError if ``node`` is not a running in-sync replica.
     """
     if node not in (in_sync := broker.cluster.electable(partition)):
         raise FailoverError(
@@ -51,6 +53,8 @@ def move_leader(broker: Broker, partition: Partition, node: int, now: float) -> 
 
 def stop_broker(broker: Broker, node: int, now: float) -> Effects:
     """Shut a broker down: other replicas take over its partitions.
+
+    For the new leaders of the partitions, see ``handle_broker_loss``.
 
     Args:
         broker: The state of the cluster.
@@ -71,7 +75,7 @@ def kill_broker(broker: Broker, node: int, now: float, noticed_after: float) -> 
         broker: The state of the cluster.
         node: Id of the killed broker.
         now: The broker's time in seconds.
-        noticed_after: Seconds until the loss is detected.
+        noticed_after: Seconds until the loss is detected; 0 to detect the loss immediately.
 
     Returns: the effects, such as responses and journal events.
 
@@ -155,7 +159,11 @@ def start_broker(broker: Broker, node: int, now: float) -> Effects:
     """Start a stopped broker.
 
     The replicas of the broker are in sync immediately, except replicas that a reassignment has added and that have not
-    caught up. The broker becomes the leader of the leaderless partitions for which it has an in-sync replica.
+    caught up. The broker becomes the leader of the leaderless partitions for which it has an in-sync replica. For all
+    remaining leaderless partitions, an unclean election is run if the configurations allow it.
+
+    If the loss of a killed broker was not detected, the broker leads the same partitions as before, with new leader
+    epochs.
 
     Args:
         broker: the state of the cluster.
@@ -214,6 +222,8 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
         now: The broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
+
+    Raises: DecodeError if a record is not valid.
     """
     groups = broker.load_groups(index, now)
     effects: Effects = [
@@ -236,11 +246,15 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
 def recover(broker: Broker, now: float) -> Effects:
     """Load all transactions, share states and groups from the logs of a cluster that was stopped.
 
+    The deadlines of the cluster are set again: token expiry, retention, compaction, and replicas that catch up.
+
     Args:
         broker: The state of the cluster.
         now: The broker's time in seconds.
 
     Returns: the effects, such as responses and journal events.
+
+    Raises: DecodeError if a record is not valid.
     """
     broker.load_transactions(now)
     broker.load_share_states()
@@ -289,9 +303,9 @@ def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) ->
 def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -> Effects:
     """Elect a leader whose log does not contain the last records of a partition.
 
-    The new leader is a live follower; if no follower is live, the old leader. The offsets of lost records are assigned
-    again to new records. Committed offsets are not changed, so they may be after the end of the log. Source: Kafka's
-    unclean.leader.election.enable.
+    The new leader is a running in-sync follower; without such a follower, it is the old leader. The offsets of lost
+    records are assigned again to new records. Committed offsets are not changed, so they may be after the end of the
+    log. Source: Kafka's unclean.leader.election.enable.
 
     Args:
         broker: The state of the cluster.
@@ -306,9 +320,9 @@ def elect_unclean(broker: Broker, partition: Partition, lost: int, now: float) -
 
 
 def other_replica(broker: Broker, partition: Partition) -> int:
-    """Return the broker id of the first live replica that is not the leader.
+    """Return the broker id of the first running in-sync replica that is not the leader.
 
-    If no other replica is live, return the id of the leader.
+    Without such a replica, return the id of the leader.
 
     Args:
         broker: the state of the cluster.
@@ -357,7 +371,8 @@ def lead(broker: Broker, partition: Partition, node: int, now: float) -> Effects
     """Make a broker the leader of a partition, with a new leader epoch.
 
     Share partitions of the old leader are unloaded, and delayed fetches are completed. For a partition of
-    ``__consumer_offsets``, the groups are unloaded, and loaded again after ``mockbroker.coordinator.load.ms``.
+    ``__consumer_offsets``, the groups are unloaded. If the partition has a leader, they are loaded again after
+    ``mockbroker.coordinator.load.ms``.
 
     Args:
         broker: the state of the cluster.

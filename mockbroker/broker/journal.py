@@ -1,4 +1,4 @@
-"""The journal: all events of groups and transactions, in order."""
+"""The journal: the events of a cluster in order, such as events of groups and transactions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ OPTIONAL = ("reason", "leader", "protocol", "members", "assignment", "offsets", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """An event of a group or a transaction in the journal. A field that does not apply has its default.
+    """An event in the journal. A field that does not apply has its default.
 
     Attributes:
         time_ms: Milliseconds since the cluster was started or reset.
         event: Kind of the event. A kind is equal to its name as text: ``event.event == "leave"``.
-        group: Group id; "" in an event of a transaction.
+        group: Group id; "" if the event is not about a group.
         client: The ``client.id`` of the member.
         member_id: Id of the member that the event is about.
         generation: Classic group: the generation. All other types of groups: the member epoch in an event about a
@@ -38,7 +38,7 @@ class Event:
         producer_id: Producer id, in an event of a transaction. If a producer is fenced, the id of the fenced producer.
         producer_epoch: Producer epoch, in an event of a transaction.
         fault: Name of the fault rule of a ``fault`` or ``release`` event.
-        telemetry: Metrics that a client has pushed, in a ``telemetry`` event.
+        telemetry: Metrics that a client has pushed, in a ``telemetry`` event; None in all other events.
         records: Numbers of records by topic, partition index and new state, in a ``share_records`` event.
     """
 
@@ -125,7 +125,7 @@ class Events(Sequence[Event]):
 
 
 class Journal:
-    """The journal of a cluster, which stores its latest events.
+    """The journal of a cluster: its latest events.
 
     The kinds of events in ``FREQUENT``, such as commits, have a separate limit, so that they do not displace the events
     of a rebalance.
@@ -139,7 +139,7 @@ class Journal:
         listeners: functions that are called with each new event.
         wakers: functions that are called without arguments after each new event.
         begin: the broker's time, in seconds, at which ``time_ms`` is 0.
-        last_id: id of the newest event, also if it was removed; 0 before the first event.
+        last_id: id of the newest event, even if it was removed; 0 before the first event.
         last_removed: id of the newest removed event whose kind is not in ``FREQUENT``; 0 before the first removal.
     """
 

@@ -44,6 +44,8 @@ class LogCleaner:
     ) -> None:
         """Schedule the next check of a partition. A compaction in progress continues.
 
+        If no check is necessary, a scheduled check is cancelled.
+
         Args:
             topic: The topic, which must not be internal.
             partition: The partition.

@@ -112,6 +112,8 @@ class LogManager:
         Return the partitions whose log start offset has changed.
 
         ``now``: the broker's time in seconds.
+
+        Internal topics are skipped.
         """
         return [
             partition
@@ -168,7 +170,7 @@ class LogManager:
         return None if topic is None or partition is None else (topic, partition)
 
     def producers_due(self, due: ProducersDue, now: float) -> None:
-        """Remove the expired producers of a partition.
+        """Remove the expired producers of a partition, and schedule the next check.
 
         Args:
             due: Key of the deadline, which contains the partition.

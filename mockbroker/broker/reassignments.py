@@ -24,6 +24,8 @@ def current_replicas(partition: Partition) -> Sequence[int]:
 def begin(broker: Broker, partition: Partition, target: Sequence[int], now: float) -> Effects:
     """Begin a reassignment. If a reassignment is in progress, the new reassignment replaces it.
 
+    If no replica has to catch up, the reassignment is complete at once.
+
     Args:
         broker: The state of the cluster.
         partition: The partition.
@@ -50,7 +52,8 @@ def cancel(broker: Broker, partition: Partition, now: float) -> Effects | None:
         partition: The partition.
         now: The broker's time in seconds.
 
-    Returns: the effects, such as journal events; None, without a change, if no live replica would remain.
+    Returns: the effects, such as journal events; None, without a change, if none of the replicas that would remain has
+    caught up.
     """
     replicas = current_replicas(partition)
     if not set(replicas) - partition.catching_up:
@@ -94,7 +97,10 @@ def caught_up(broker: Broker, due: CatchUpDue, now: float) -> Effects:
 def _replace(
     broker: Broker, partition: Partition, replicas: Sequence[int], reassignment: Reassignment | None, now: float
 ) -> Effects:
-    """Replace the replicas of a partition, and return the effects. If a replica is removed, increment the leader epoch.
+    """Replace the replicas of a partition, and return the effects.
+
+    If the old leader cannot lead the partition any longer, a new leader is elected. If a replica is removed, the leader
+    epoch is incremented.
 
     Args:
         broker: The state of the cluster.

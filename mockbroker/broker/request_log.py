@@ -124,7 +124,8 @@ class RequestLog:
     def record_response(self, entry: Ticket, frame: bytes) -> None:
         """Add the response to a logged request.
 
-        If the response is larger than LARGEST_RESPONSE, only its time is stored.
+        If the response is larger than LARGEST_RESPONSE, only its time is stored. If all stored responses exceed
+        BYTES_KEPT in total, the oldest are removed.
 
         Args:
             entry: the log entry of the request.

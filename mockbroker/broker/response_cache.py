@@ -43,6 +43,8 @@ class ResponseCache:
         Return the response, and an empty dict for its encoded form by API version (``Reply.encoded``). A cached
         response must not be modified.
 
+        Earlier responses are removed if they are of another epoch, or if the cache would exceed MAX_BYTES.
+
         Args:
             epoch: epoch of the cluster metadata.
             key: key of the request.

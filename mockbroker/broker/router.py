@@ -149,7 +149,7 @@ class Router:
 
     Attributes:
         broker: The state of the cluster.
-        journal: The journal of group events.
+        journal: The journal of events.
         requests: The log of requests.
         handlers: The handlers by API key; ApiVersions advertises their versions.
         served: The served API versions by the first four bytes of a request: API key and version.
@@ -469,8 +469,9 @@ class Router:
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Convert effects, such as response messages, to outcomes, such as encoded responses.
 
-        This method also writes changed groups to their logs, writes events to the journal, and adapts responses to
-        their API versions.
+        Before that, the method does the work that changes of the state require, such as writing changed groups to their
+        logs and completing delayed fetches. Events are added to the journal. Responses are adapted to their API
+        versions.
 
         Args:
             effects: The effects of a request or deadline.

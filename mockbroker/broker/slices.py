@@ -51,7 +51,7 @@ def _handle_slices(
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
-    slice, which include the response.
+    slice, which include the response or close the connection.
 
     Args:
         handle: Handler of one slice.

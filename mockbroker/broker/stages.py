@@ -172,8 +172,9 @@ class Passage:
         return any(kept)
 
     def process_answer(self, effects: Effects, now: float) -> Effects:
-        """Pass the answer to ``after`` of the stages in ``watching``, the last stage first, until a stage holds the
-        answer.
+        """Pass the answer to ``after`` of the stages in ``watching``, until a stage holds the answer.
+
+        The last stage is called first.
 
         ``now``: the broker's time in seconds.
 

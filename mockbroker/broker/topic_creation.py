@@ -85,8 +85,9 @@ def new_replicas(
 def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[Sequence[int]] | TopicError:
     """Return the broker ids of the replicas of each partition in a manual assignment, or the error of the assignment.
 
-    The partition indexes must begin at 0 and have no gaps. The brokers of a partition must exist, and each may occur
-    once. All partitions must have the same number of replicas.
+    The topic must have neither a partition count nor a replication factor. The partition indexes must begin at 0 and
+    have no gaps. The brokers of a partition must exist, and each may occur once. All partitions must have the same
+    number of replicas.
     """
     manual = "A manual partition assignment was specified, but"
     if topic.replication_factor != DEFAULT:
@@ -128,6 +129,8 @@ class InternalTopicCreator:
 
     def create(self, topics: Iterable[NewTopic], now: float, error_ttl: float) -> dict[str, str]:
         """Create topics, except topics whose stored error has not expired.
+
+        If the new topics would have more than MAX_NEW_PARTITIONS partitions in total, none of them is created.
 
         Args:
             topics: The topics.

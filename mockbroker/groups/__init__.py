@@ -1,3 +1,4 @@
-"""The group coordinator: group types, their state machines and records. The package uses no I/O, no clock and no random
-numbers.
+"""The group coordinator: group types, their state machines and records.
+
+The package uses no I/O, no clock and no random numbers.
 """

@@ -53,7 +53,10 @@ class Recorded:
         return new
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set the field ``name`` to ``value``, and record the change."""
+        """Set the field ``name`` to ``value``, and record the change.
+
+        A plain dict is converted to a RecordedTable. A field in TRANSIENT is only set.
+        """
         if name not in self.TRANSIENT:
             changes = self.changes
             if type(value) is dict:
@@ -87,7 +90,7 @@ class RecordedTable(dict[K, V]):
     """A dict in a field of a Recorded object that records the changed keys. Reading is as fast as with a dict.
 
     Args:
-        changes: the changes of the object, to which changed keys are added.
+        changes: the changes of the object. Changed keys are added to them.
         field: name of the field of the object.
         entries: initial content.
     """

@@ -1,4 +1,4 @@
-"""The base class of groups of any type, which the registry, the handlers and the snapshots use."""
+"""The base class of groups of any type. The registry, the handlers and the snapshots use this class."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class CoordinatedGroup(Recorded, ABC):
 
     @property
     def state_filter(self) -> str:
-        """The state name in lower case, which is compared with the state filter of ListGroups."""
+        """The state name in lower case, for the comparison with the state filter of ListGroups."""
         return self.state_name.lower()
 
     @property

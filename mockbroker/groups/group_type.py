@@ -325,7 +325,10 @@ class GroupType(ABC, Generic[G]):
         """
 
     def delete_topics(self, group: G, topics: Collection[Topic]) -> None:  # noqa: ARG002
-        """Remove deleted topics from the state of a group, except its offsets."""
+        """Remove deleted topics from the state of a group, except its offsets.
+
+        The method of this class does nothing.
+        """
         return
 
     def share_partitions(self, group: G) -> Mapping[UUID, Sequence[int]]:  # noqa: ARG002
@@ -354,14 +357,14 @@ class GroupType(ABC, Generic[G]):
     def unload(self, group: G) -> Effects:  # noqa: ARG002
         """Answer the pending requests of a group that is unloaded, because another broker now coordinates it.
 
-        Return the responses.
+        Return the responses. The method of this class returns no responses.
         """
         return []
 
     def load(self, group: G, now: float) -> Effects:  # noqa: ARG002
-        """Update a group after it was loaded from its records, for example by a rebalance.
+        """Make the changes that a group needs after it was loaded from its records, such as starting a rebalance.
 
-        Return the effects: responses and journal events.
+        Return the effects: responses and journal events. The method of this class changes nothing.
 
         Args:
             group: the group.
@@ -398,6 +401,8 @@ class GroupType(ABC, Generic[G]):
 
     def keys_to_delete(self, group: G, image: Image) -> Iterable[bytes]:  # noqa: ARG002
         """Return the encoded keys for which tombstones are written when a group is deleted.
+
+        The method of this class returns all keys in ``image``.
 
         Args:
             group: the group.
@@ -451,6 +456,8 @@ class GroupType(ABC, Generic[G]):
     def fetch_error(self, group: G, member_id: str | None, epoch: int) -> ErrorCode:  # noqa: ARG002
         """Return the error of an OffsetFetch by a member, or NONE if the request is valid.
 
+        The method of this class returns NONE.
+
         Args:
             group: the group.
             member_id: member id in the request; None if the request has no member id.
@@ -467,7 +474,10 @@ class GroupType(ABC, Generic[G]):
         """
 
     def offset_delete_error(self, group: G) -> ErrorCode:  # noqa: ARG002
-        """Return the error of an OffsetDelete request for the group, or NONE if the request is valid."""
+        """Return the error of an OffsetDelete request for the group, or NONE if the request is valid.
+
+        The method of this class returns NONE.
+        """
         return ErrorCode.NONE
 
     @abstractmethod

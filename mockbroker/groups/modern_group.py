@@ -116,7 +116,8 @@ class EpochGroupType(GroupType[E]):
 
         Return the effects: responses, journal events, and new groups to register.
 
-        The next heartbeat computes the target assignment.
+        The next heartbeat computes the target assignment. If the member is unknown, or the group of a rebalance has no
+        members, nothing changes, and the result is empty.
 
         Args:
             group: the group.

@@ -63,7 +63,7 @@ class Offsets:
     def copy(self) -> Offsets:
         """Return a copy of the committed offsets, for an OffsetFetch that reads many offsets in several parts.
 
-        The copy contains no transactional offsets, but ``is_unstable`` also works for the copy.
+        The copy contains no transactional offsets, but its method ``is_unstable`` considers the open transactions.
         """
         return Offsets(dict(self.committed), _open_transactions=dict(self._open_transactions))
 
@@ -127,6 +127,8 @@ class Offsets:
     def end_transaction(self, producer_id: int, *, committed: bool) -> dict[TopicPartition, int]:
         """Commit or discard the offsets of a producer's transaction.
 
+        A pending offset is not committed if a later request has committed an offset of the partition.
+
         Args:
             producer_id: Producer id.
             committed: True to commit the offsets, False to discard them.
@@ -173,7 +175,7 @@ class Offsets:
         return bool(partitions)
 
     def _remove_open_transaction(self, producer_id: int, topic_partition: TopicPartition) -> None:
-        """Remove the pending offset of a partition from the open transaction of a producer."""
+        """Record that the transaction of a producer has no pending offset of a partition."""
         producer_ids = self._open_transactions.get(topic_partition, set())
         producer_ids.discard(producer_id)
         if not producer_ids:

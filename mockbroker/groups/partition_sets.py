@@ -1,4 +1,4 @@
-"""Sets of partitions by topic id, and the metadata of subscribed topics, which the modern group types use."""
+"""Functions of the modern group types for sets of partitions by topic id, and for the metadata of subscribed topics."""
 
 from __future__ import annotations
 

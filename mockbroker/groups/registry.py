@@ -95,7 +95,7 @@ class Groups(dict[str, CoordinatedGroup]):
 
         Args:
             group: The group that handled the event or timer; None if the group did not exist.
-            group_effects: The effects of the event or timer, which may register a new group.
+            group_effects: The effects of the event or timer; they may register a new group.
         """
         effects: Effects = []
         for effect in group_effects:

@@ -1,3 +1,4 @@
-"""Share partitions: the records that members of share groups have acquired, the share sessions, and the share
-coordinator.
+"""Share partitions, share sessions and the share coordinator.
+
+A share partition contains the records that members of a share group have acquired.
 """

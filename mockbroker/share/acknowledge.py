@@ -233,7 +233,10 @@ def acknowledge(
     locked_until: float,
     now: float,
 ) -> AcknowledgeError | None:
-    """Acknowledge records. If one of the batches is rejected, nothing changes except renewed locks.
+    """Acknowledge records.
+
+    If one of the batches is rejected, or the share coordinator returns an error, nothing changes except renewed locks.
+    Batches before the start offset are ignored.
 
     Args:
         partition: The share partition.

@@ -220,10 +220,10 @@ def _end_of_batch(batches: Sequence[LogBatch], offset: int) -> int:
 
 
 def _divide(request: Acquisition, batches: Sequence[LogBatch], first: int, last: int) -> list[Acquired]:
-    """Return a range of offsets to acquire, divided into smaller ranges at the start of record batches of the log.
+    """Return a range of offsets to acquire, divided into smaller ranges.
 
-    Each range has at least ``request.batch_size`` offsets, except the last. With AcquireMode.RECORD_LIMIT, the range is
-    not divided.
+    All ranges except the first begin at a record batch of the log. All ranges except the last have at least
+    ``request.batch_size`` offsets. With AcquireMode.RECORD_LIMIT, the range is not divided.
 
     Args:
         request: The request of the member.

@@ -65,8 +65,9 @@ class Run:
         return self.last - self.first + 1
 
     def split_before(self, offset: int) -> Run:
-        """Split the run: shorten it to the offsets before ``offset``, and return a new run with the remaining
-        offsets.
+        """Split the run at ``offset``.
+
+        Shorten the run to the offsets before ``offset``, and return a new run with ``offset`` and all later offsets.
         """
         rest = Run(offset, self.last, self.state, self.deliveries, self.member_id, self.locked_until)
         self.last = offset - 1

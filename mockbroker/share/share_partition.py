@@ -182,7 +182,10 @@ class SharePartition:
         return None
 
     def narrow_gap(self, offset: int) -> None:
-        """Record that there is no gap before ``offset``, because the records before it were acquired."""
+        """Record that there is no gap before ``offset``, because the records before it were acquired.
+
+        If records after the gap window were acquired, the window is discarded.
+        """
         if self.gap is None:
             return
         if self.gap.last == self.end and offset <= self.gap.last:
@@ -360,7 +363,11 @@ class SharePartition:
         return bool(runs) and runs[0].state in TERMINAL
 
     def move_start_to_log_start(self, log_start: int) -> None:
-        """Move the start offset forward to the log start offset, because earlier records were deleted from the log."""
+        """Move the start offset forward to the log start offset, because earlier records were deleted from the log.
+
+        Available records before the new start offset are archived. Nothing happens if the log start offset is not later
+        than the start offset.
+        """
         if log_start <= self.start:
             return
         if not len(self.batches):

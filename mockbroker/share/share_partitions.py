@@ -124,7 +124,7 @@ class SharePartitions:
     def schedule(self, partition: SharePartition) -> None:
         """Set the deadline at which the next acquisition lock of a share partition ends.
 
-        If no record of the share partition is acquired, remove the deadline.
+        If no record of the share partition is acquired, remove the deadline. A deadline that is earlier remains set.
         """
         due = ShareLockDue(partition.key)
         if partition.next_lock_end == inf:

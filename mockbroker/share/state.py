@@ -29,8 +29,9 @@ class StateKey(NamedTuple):
 
     @property
     def coordinator_key(self) -> str:
-        """The key of the share partition in FindCoordinator, which also selects the partition of
-        ``__share_group_state``.
+        """The key of the share partition in FindCoordinator.
+
+        The key selects the partition of ``__share_group_state`` too.
         """
         return f"{self.group_id}:{uuid_text(self.topic_id)}:{self.partition}"
 

@@ -101,8 +101,9 @@ class ShareStates:
             now: the broker's time in seconds.
 
         Returns:
-            NONE; FENCED_STATE_EPOCH if the state epoch is older than the stored one; UNKNOWN_TOPIC_OR_PARTITION; or
-            COORDINATOR_NOT_AVAILABLE if the partition of ``__share_group_state`` has no leader.
+            NONE; FENCED_STATE_EPOCH if the state epoch is older than the stored one; UNKNOWN_TOPIC_OR_PARTITION if the
+            partition does not exist; or COORDINATOR_NOT_AVAILABLE if the partition of ``__share_group_state`` has no
+            leader.
         """
         before = self._states.get(key)
         if before is not None and ANY_EPOCH < state_epoch < before.state_epoch:

@@ -201,7 +201,7 @@ class DataDir:
 
 @dataclass(frozen=True, slots=True)
 class _LogListener:
-    """The listener of one partition's log, which collects each change for the next write.
+    """The listener of one partition's log. It collects each change for the next write.
 
     Attributes:
         data_dir: the data directory.

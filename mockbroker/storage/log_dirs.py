@@ -67,7 +67,7 @@ class Problem:
 def partitions(folder: Path) -> dict[Directory, Path]:
     """Return the directories of the partitions in a log directory: parsed directory name -> path.
 
-    Directories of deleted partitions and of future replicas are omitted.
+    Directories of deleted partitions, stray partitions and future replicas are omitted.
 
     Raises: LogDirError if the folder cannot be read, is locked by a running broker, or is not a log directory.
     """
@@ -147,9 +147,10 @@ def _content(path: Path) -> bytes | Problem | None:
 
 
 def read_partition(folder: Path) -> Iterator[tuple[Path, Batch] | Problem]:
-    """Yield each batch of a partition, together with the path of its file, in order.
+    """Yield (path of the file, batch) for each batch of a partition, in order.
 
-    If a file is damaged, yield a Problem instead of the first batch that cannot be read, and end.
+    If a file is damaged, cannot be read, or overlaps the segment before it, yield a Problem instead of the next batch,
+    and end.
 
     ``folder``: directory of the partition.
     """

@@ -105,7 +105,10 @@ class PartitionFiles:
                 self._unsynced.append(file)
 
     def sync(self) -> None:
-        """Make all written batches and files durable."""
+        """Make all written batches and files durable.
+
+        Nothing happens before the first segment exists.
+        """
         if not self.segments:
             return  # an empty directory need not be durable: recovery creates it again
         self._sync_files()
@@ -120,6 +123,8 @@ class PartitionFiles:
         """Delete all segments that end before the log start offset, except the active segment.
 
         ``start``: the log start offset, which must already be durable.
+
+        Leader epochs without remaining records are forgotten.
         """
         while len(self.segments) > 1 and self.segments[1] <= start:
             self._remove_segment(self.segments.pop(0))

@@ -125,7 +125,7 @@ def _is_live_partition(disk: Disk, name: str, topics: dict[str, TopicEntry], del
     Remove or rename a directory of any other partition.
 
     The directory is removed if its topic was deleted or if it contains no batches. Otherwise it gets the suffix
-    ``-stray``. A directory whose name is not that of a partition is not changed.
+    ``-stray``. A directory is not changed if its name is not that of a partition, or has a suffix such as ``-delete``.
 
     Args:
         disk: the disk of the data directory.
@@ -204,7 +204,8 @@ def _complete_swaps(disk: Disk, folder: str, files: SegmentFiles) -> dict[int, s
 def _read_segments(disk: Disk, folder: str, segments: dict[int, str]) -> tuple[list[int], list[Batch], int]:
     """Read the segments of a partition up to the first damage.
 
-    The damaged segment is truncated at the damage. All later segments are renamed, so that they are not read again.
+    The damaged segment is truncated at the damage, and its indexes are removed. All later segments, and all segments
+    that overlap the previous segment, are renamed, so that they are not read again.
 
     Args:
         disk: the disk of the data directory.

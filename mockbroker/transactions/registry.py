@@ -84,7 +84,10 @@ class Transactions(dict[str, Transaction]):
         self._pending_groups: dict[int, set[str]] = {}  # producer id -> ids of groups with pending offsets
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Identity | None, now: float) -> Ended:
-        """Assign a producer id and epoch to a transactional id (InitProducerId). An open transaction is aborted first.
+        """Assign a producer id and epoch to a transactional id (InitProducerId).
+
+        If a transaction is open, it is aborted, and the result is CONCURRENT_TRANSACTIONS: the client must repeat the
+        request.
 
         Args:
             transactional_id: transactional id.
@@ -134,7 +137,8 @@ class Transactions(dict[str, Transaction]):
 
         Returns:
             NONE; INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if the producer is not the current owner of the
-            transactional id; CONCURRENT_TRANSACTIONS if the markers of its previous transaction are not written yet.
+            transactional id; CONCURRENT_TRANSACTIONS if the markers of the producer's previous transaction are not
+            written yet.
         """
         txn = self.get(transactional_id)
         if error := rules.add_error(txn, producer):

@@ -158,8 +158,10 @@ def is_retry(txn: Transaction, producer: Identity) -> bool:
 def end_error(txn: Transaction | None, producer: Identity, *, committed: bool, kip890: bool) -> ErrorCode:
     """Return the error for an EndTxn; NONE if the request is valid.
 
-    The errors are those of ``identity_error``, INVALID_TXN_STATE without such a transaction, and
-    CONCURRENT_TRANSACTIONS while the markers of the transaction are being written.
+    The errors are those of ``identity_error``, INVALID_TXN_STATE if the state of the transaction does not allow the
+    request, and CONCURRENT_TRANSACTIONS while the markers of the transaction are being written.
+
+    With EndTxn v5, a request to abort is valid even if no transaction is open.
 
     Args:
         txn: the transactional id; None if it does not exist.
@@ -214,6 +216,8 @@ def fence(txn: Transaction, *, remember: bool) -> None:
 def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
     """Enter the state PrepareCommit or PrepareAbort. The markers get the current producer id and epoch.
 
+    If no transaction is open, ``partitions`` is cleared, and ``started`` is set to ``now``.
+
     Args:
         txn: the transactional id.
         committed: True to commit the transaction, False to abort it.
@@ -226,7 +230,10 @@ def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
 
 
 def complete(txn: Transaction) -> None:
-    """Enter the state CompleteCommit or CompleteAbort, after the markers of the transaction were written."""
+    """Enter the state CompleteCommit or CompleteAbort, after the markers of the transaction were written.
+
+    If ``next_id`` is set, it becomes the producer id, and the producer epoch becomes 0.
+    """
     txn.state = State.COMPLETE_COMMIT if txn.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT
     txn.partitions, txn.marker = set(), None
     if txn.next_id is not None:

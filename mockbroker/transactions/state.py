@@ -61,7 +61,8 @@ class Transaction:
         timeout_ms: transaction timeout, milliseconds.
         state: state of the transaction.
         partitions: topics and partition numbers in the transaction.
-        marker: producer id and epoch for the markers, while the state is PrepareCommit or PrepareAbort.
+        marker: producer id and epoch for the markers, while the state is PrepareCommit or PrepareAbort; None in all
+            other states.
         next_id: producer id for the next transaction, if it changes when the markers are written; None if it does not
             change.
         bumped: whether the last EndTxn incremented the epoch (KIP-890).

@@ -109,6 +109,8 @@ def complete_transaction(broker: Broker, end: Ended) -> Effects:
 def complete_expired_fetch(broker: Broker, due: FetchDue) -> Effects:
     """Respond with the available records to a delayed fetch whose maximum wait has expired.
 
+    If the fetch was answered already, nothing happens.
+
     Args:
         broker: The state of the cluster.
         due: The deadline of the fetch.
@@ -163,9 +165,12 @@ def fetch_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCont
 
 
 def responds_at_once(call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> bool:
-    """Return whether a fetch is answered without delay, because it has enough records or an error.
+    """Return whether a fetch is answered without delay.
 
-    The first call for a fetch also sets ``context.not_read``.
+    This is so if it has enough records or an error, if its maximum wait is 0, or if there is no partition for which it
+    can wait.
+
+    The first call for a fetch sets ``context.not_read``.
 
     Args:
         call: The Fetch request.
@@ -196,6 +201,8 @@ def is_satisfied(call: Call[FetchRequest], result: FetchResult) -> bool:
 
 def reply(broker: Broker, call: Call[FetchRequest], context: FetchContext, result: FetchResult) -> Reply:
     """Return the response to a fetch, and update its fetch session.
+
+    If a later request has used the session, the response is INVALID_FETCH_SESSION_EPOCH.
 
     Args:
         broker: The state of the cluster.
@@ -241,8 +248,9 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """Return the error response to a fetch, because a later request has used the session before the response was
-    complete.
+    """Return the error response to a fetch whose session a later request has used.
+
+    The later request has used the session before the response was complete.
 
     Args:
         call: The Fetch request.
@@ -269,6 +277,8 @@ class _ResponseBuilder:
         """Add partitions to the response, except unchanged partitions of a session without new records.
 
         ``responses``: key, session entry and response of each partition.
+
+        A partition is never omitted if the client must act before its next fetch (``_redirects``).
         """
         in_session, by_id = self._context.session is not None, self._context.by_id
         topics = self._response.responses
@@ -285,7 +295,10 @@ class _ResponseBuilder:
             last.partitions.append(response)
 
     def reply(self, broker: Broker, call: Call[FetchRequest], result: FetchResult) -> Reply:
-        """Return the response with the added partitions, and update or create the fetch session.
+        """Return the response with the added partitions.
+
+        If the request uses a fetch session, the session is updated. If the request asks for a session, a session is
+        created.
 
         Args:
             broker: The state of the cluster.
@@ -328,6 +341,8 @@ class _Reader:
         """Read the records of partitions in order, and add the response of each partition to the result.
 
         ``partitions``: key and session entry of each partition.
+
+        In a session, partitions without new records or changed offsets are skipped, unless the request has a rack.
         """
         broker, context, result, rack = self._broker, self._context, self._result, self._call.request.rack_id
         cluster, watched, may_read = broker.cluster, result.watched, self._may_read
@@ -391,8 +406,7 @@ class _Reader:
 
 
 def _redirects(response: PartitionResponse) -> bool:
-    """Return whether the client must do something before it fetches again: truncate its log, or read from its preferred
-    replica.
+    """Return whether the client must act before it fetches again: truncate its log, or change to another replica.
 
     ``response``: response of one partition.
     """
@@ -400,8 +414,9 @@ def _redirects(response: PartitionResponse) -> bool:
 
 
 def _is_unchanged(fetched: FetchPartition, partition: Partition) -> bool:
-    """Return whether the response omits a partition of a fetch session, because the offsets of the partition are
-    unchanged.
+    """Return whether a partition of a fetch session is omitted from the response.
+
+    This is so if the client has all records, the offsets are unchanged, and the epochs in the request are current.
 
     Args:
         fetched: The partition in the session.

@@ -59,7 +59,10 @@ class FetchPartition:
         return self.topic_id is not NO_ID and self.topic_id != NO_ID
 
     def resolve(self, cluster: ClusterState) -> None:
-        """Find the partition in the cluster metadata, and set ``partition``; if it does not exist, set ``error``."""
+        """Find the partition in the cluster metadata, and set ``partition``, ``error`` and ``cluster_epoch``.
+
+        If the topic exists, set ``topic`` to its name.
+        """
         by_id = self.by_id
         topic = cluster.by_id.get(self.topic_id) if by_id else cluster.topics.get(self.topic)
         self.partition = topic.partition(self.request.partition) if topic else None
@@ -79,8 +82,8 @@ class FetchPartition:
         Args:
             high_watermark: High watermark in the response.
             log_start: Log start offset in the response.
-            failed: True if the response is an error. The result is then True, also for the first response after an
-                error.
+            failed: True if the response is an error. The result is then True for this response and for the next
+                response.
         """
         changed = failed or (high_watermark, log_start) != (self.high_watermark, self.log_start)
         self.high_watermark = UNKNOWN if failed else high_watermark
@@ -130,7 +133,8 @@ class FetchContext:
         partitions: The partitions to read.
         received_at: Broker time at which the request arrived, in seconds.
         by_id: Whether the request has topic ids.
-        session: Session of the request; None for a full request, which lists all partitions.
+        session: Session of the request; None for a full request (a request that lists all partitions), or if the
+            request has removed all partitions of its session.
         creates_session: Whether the response creates a session.
         epoch: Session epoch after this request.
         not_read: Partitions that did not exist, or were denied to the client, at the first read. The fetch does not
@@ -171,10 +175,11 @@ class FetchSessionCache:
     def new_context(self, request: FetchRequest, version: int, now: float) -> FetchContext | ErrorCode:
         """Return the context of a request.
 
-        Return the error code if the session id or session epoch of the request is not valid.
+        Return an error code if the session id or session epoch of the request is not valid, or if request and session
+        differ in the use of topic ids.
 
         The session of the request is updated: its partitions, its epoch and the time of its last use. A full request
-        closes the session whose id it contains.
+        closes the session whose id it contains. A session without partitions is closed too.
 
         Args:
             request: the Fetch request.
@@ -229,7 +234,7 @@ class FetchSessionCache:
 
 
 class _CacheShard:
-    """One of the shards of the session cache, which has an equal part of the slots.
+    """One shard of the session cache. Each shard has an equal part of the slots.
 
     Args:
         slots: maximum number of sessions.
@@ -250,7 +255,7 @@ class _CacheShard:
         self.sessions.pop(session_id, None)
 
     def touch(self, session: FetchSession, now: float) -> None:
-        """Record the use of a session: store its time, and make it the most recently used session.
+        """Record the use of a session: update its fields, and make it the most recently used session.
 
         ``now``: broker time in seconds.
         """

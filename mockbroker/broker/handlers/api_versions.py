@@ -45,7 +45,7 @@ def _response(broker: Broker, *, optional: bool) -> ApiVersionsResponse:
 
     Args:
         broker: The state of the cluster.
-        optional: True to include features with a minimum level of 0, which older clients reject.
+        optional: True to include features with a minimum level of 0. Older clients reject such features.
     """
     supported = [
         ApiVersionsResponse.SupportedFeature(name=name, min_version=lowest, max_version=highest)

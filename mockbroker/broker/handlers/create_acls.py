@@ -36,6 +36,8 @@ def _create(broker: Broker, call: Call[CreateAclsRequest]) -> Steps:
 
     If a field of one ACL has a value that is allowed only in filters, such as ANY, all ACLs of the request get an
     error.
+
+    If a field of one ACL has the value UNKNOWN, the connection is closed.
     """
     acls = [acl_requests.acl_of(creation) for creation in call.request.creations]
     if acl_requests.has_unknown(acls):

@@ -35,6 +35,8 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
+
+    If the topics have more than MAX_NEW_PARTITIONS partitions in total, no topic is created.
     """
     many = len(call.request.topics) > broker.slice_size
     if many:

@@ -37,6 +37,9 @@ def _delete(broker: Broker, call: Call[DeleteAclsRequest]) -> Steps:
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
+
+    If a field of one filter has the value UNKNOWN, the connection is closed. A request with more than MAX_FILTERS
+    filters gets an error.
     """
     filters = [acl_requests.filter_of(each) for each in call.request.filters]
     if acl_requests.has_unknown(filters):
@@ -69,7 +72,7 @@ def _matching(broker: Broker, acl_filter: AclFilter, room: Room) -> Generator[Ef
     Args:
         broker: The state of the cluster.
         acl_filter: The filter.
-        room: Counter of the size of the response, to which the ACLs are added.
+        room: Counter of the size of the response. The sizes of the ACLs are added to it.
 
     Raises: ResponseTooLargeError if the response would be too large.
     """

@@ -1,5 +1,6 @@
-"""The handler of DeleteRecords v0-2, which advances the log start offset and deletes the batches that end before this
-offset.
+"""The handler of DeleteRecords v0-2.
+
+The handler advances the log start offset, and deletes the batches that end before this offset.
 """
 
 from __future__ import annotations

@@ -45,6 +45,8 @@ def _delete(broker: Broker, call: Call[DeleteShareGroupOffsetsRequest], now: flo
 def _split(broker: Broker, request: DeleteShareGroupOffsetsRequest) -> list[Any]:
     """Split a request into requests with topics of about SLICE partitions in total. A topic is never divided.
 
+    Duplicate topics are removed.
+
     Args:
         broker: The state of the cluster.
         request: The request.

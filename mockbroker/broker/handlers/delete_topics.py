@@ -22,7 +22,9 @@ DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
 def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete topics. If a topic occurs twice, also once by name and once by id, it is not deleted and gets one error.
+    """Delete topics. If a topic occurs twice, even once by name and once by id, it is not deleted and gets one error.
+
+    If ``delete.topic.enable`` is false, every topic gets an error.
 
     Args:
         broker: The state of the cluster.

@@ -1,5 +1,6 @@
-"""The handler of DescribeLogDirs v0-4. The directories of ``log.dirs`` are only simulated. Each of them reports a
-volume of 1 TiB.
+"""The handler of DescribeLogDirs v0-4.
+
+The directories of ``log.dirs`` are only simulated. Each of them reports a volume of 1 TiB.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def _add(
     broker: Broker, dirs: dict[str, LogDir], replica: Replica, topic: Topic, partition: Partition, *, is_wanted: bool
 ) -> None:
     """Add a replica to the response: to its log directory, and to the directory to which it is being moved.
+
+    If the request does not ask for the partition, only the usable bytes of the directories are reduced.
 
     Args:
         broker: The state of the cluster.

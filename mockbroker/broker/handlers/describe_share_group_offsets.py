@@ -110,7 +110,8 @@ def _initialized(broker: Broker, group_id: str) -> Iterator[tuple[UUID, Sequence
 def _describe(broker: Broker, group_id: str, topic: Topic | None, index: int) -> Partition:
     """Return the start offset and the lag of a share partition.
 
-    The lag is UNKNOWN_LAG if the number of completed deliveries is unknown.
+    The lag is UNKNOWN_LAG if the start offset or the number of completed deliveries is unknown. If the lag cannot be
+    computed because the partition has no leader, the result is the error LEADER_NOT_AVAILABLE.
 
     Args:
         broker: The state of the cluster.

@@ -51,7 +51,7 @@ def _page(
         names: Sorted topic names.
         first: Topic name -> index of the first partition to return; for a topic that is not in the dict, the index is
             0.
-        limit: Maximum number of partitions of all topics together.
+        limit: Maximum number of partitions in the page.
     """
     response = DescribeTopicPartitionsResponse()
     for name in names:

@@ -213,7 +213,8 @@ def _creates_topics(
 ) -> bool:
     """Return whether a Metadata request creates the requested topics that do not exist.
 
-    The result is False if the new topics would have more than MAX_NEW_PARTITIONS partitions in total.
+    The result is False if the request or ``auto.create.topics.enable`` does not allow it, or if the new topics would
+    have more than MAX_NEW_PARTITIONS partitions in total.
 
     Args:
         broker: The state of the cluster.

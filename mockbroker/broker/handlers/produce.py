@@ -137,6 +137,8 @@ def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactiona
 
     Errors of single partitions are reported when their batches are appended.
 
+    If a producer has only one partition in the request, the partition is added when its batch is appended.
+
     Args:
         broker: The state of the cluster.
         call: The request, its client, and its ticket (the object that identifies the request).
@@ -199,7 +201,7 @@ def _encoded(topic: Topic, version: int, response: ProduceResponse, result: Resp
     Args:
         topic: The topic.
         version: API version.
-        response: The response, whose other fields have their defaults.
+        response: The response. All of its fields except ``responses`` have their defaults.
         result: The only partition in the response.
     """
     around = topic.produce_responses.get(version)
@@ -322,8 +324,9 @@ def _rejected(partition: Partition, rejected: Rejection) -> ResponsePartition:
 
 
 def _lacks_replicas(broker: Broker, topic: Topic | None, partition: Partition | None) -> bool:
-    """Return whether a Produce with acks=all must fail, because the partition has fewer in-sync replicas than
-    ``min.insync.replicas``.
+    """Return whether a Produce with acks=all must fail, because too few replicas are in sync.
+
+    The partition needs ``min.insync.replicas`` in-sync replicas; if it has fewer replicas, all of them must be in sync.
 
     Args:
         broker: the state of the cluster.
@@ -374,7 +377,7 @@ def _transaction_error(
 def _append_batch(
     partition: Partition, batch: Batch, appended: list[Partition], now_ms: int, *, starts_at_zero: bool
 ) -> ResponsePartition:
-    """Append a batch, unless it is a duplicate or out of order, and return the result.
+    """Append a batch, unless it is invalid, a duplicate or out of order, and return the result.
 
     Args:
         partition: The partition.
@@ -410,7 +413,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
     As in Kafka, a truncated second batch is ignored.
 
     Args:
-        records: the records of the partition in the request.
+        records: the records of the partition in the request; None if the field is null.
         version: API version of the request.
         limit: maximum size in bytes of a record batch, or of a message of a message set.
 
@@ -486,8 +489,9 @@ def _is_valid_for_log(batch: Batch) -> bool:
 
 
 def _may_be_truncated(records: bytes) -> bool:
-    """Return whether truncated data (``records``) begins with a complete batch header that contains a valid batch
-    length.
+    """Return whether truncated data (``records``) begins with a complete and plausible batch header.
+
+    The header is plausible if it contains a valid batch length.
     """
     if len(records) < HEADER.size:
         return False

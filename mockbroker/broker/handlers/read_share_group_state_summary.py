@@ -1,5 +1,6 @@
-"""The handler of ReadShareGroupStateSummary v0-1, with which group coordinators read the start offsets of share
-partitions.
+"""The handler of ReadShareGroupStateSummary v0-1.
+
+With this request, group coordinators read the start offsets of share partitions.
 
 Source: Kafka's ShareCoordinatorShard.readStateSummary.
 """

@@ -1,5 +1,6 @@
-"""The handler of SaslAuthenticate v0-2 outside of an authentication: on a listener without SASL, or after the
-authentication.
+"""The handler of SaslAuthenticate v0-2 outside of an authentication.
+
+This is a request on a listener without SASL, or after the authentication.
 
 The authentication stage (mockbroker/broker/authentication.py) handles a SaslAuthenticate during an authentication.
 """

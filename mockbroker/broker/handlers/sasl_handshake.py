@@ -1,5 +1,6 @@
-"""The handler of SaslHandshake v0-1 outside of an authentication: on a listener without SASL, or after the
-authentication.
+"""The handler of SaslHandshake v0-1 outside of an authentication.
+
+This is a request on a listener without SASL, or after the authentication.
 
 The response is always ILLEGAL_SASL_STATE. The authentication stage (mockbroker/broker/authentication.py) handles a
 SaslHandshake during an authentication.

@@ -76,7 +76,7 @@ def _handle_slices(
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
-    slice, which include the response.
+    slice, which include the response unless the request is delayed.
 
     Args:
         broker: The state of the cluster.
@@ -131,6 +131,8 @@ def _open_session(broker: Broker, fetch: PendingShareFetch, member: SessionKey) 
     the first request of a session, INVALID_SHARE_SESSION_EPOCH for a wrong epoch, and SHARE_SESSION_NOT_FOUND
     without a session.
 
+    If the request ends the session, the session is not stored.
+
     Args:
         broker: the state of the cluster.
         fetch: the ShareFetch.
@@ -179,8 +181,9 @@ def _partitions_to_read(fetch: PendingShareFetch) -> list[PartitionKey]:
 
 
 def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[PartitionKey], now: float) -> None:
-    """Find the partitions of a ShareFetch and their share partitions. Store the partitions, or their errors, in
-    ``fetch``.
+    """Find the partitions of a ShareFetch and their share partitions.
+
+    The partitions, or their errors, are stored in ``fetch``.
 
     Args:
         broker: The state of the cluster.

@@ -1,5 +1,6 @@
-"""The handler of WriteShareGroupState v0-1, with which partition leaders store changes of the state of share
-partitions.
+"""The handler of WriteShareGroupState v0-1.
+
+With this request, partition leaders store changes of the state of share partitions.
 
 Source: Kafka's ShareCoordinatorShard.writeState.
 """

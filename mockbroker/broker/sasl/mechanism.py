@@ -12,7 +12,7 @@ class Challenge:
     """The result of a client's token after which the exchange continues.
 
     Attributes:
-        token: the token of the broker to the client, to which the client must respond.
+        token: the token that the broker sends to the client. The client must respond to it.
     """
 
     token: bytes

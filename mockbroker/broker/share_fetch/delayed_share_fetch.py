@@ -97,6 +97,9 @@ def handle_due(broker: Broker, due: ShareLockDue | ShareFetchDue | ShareDisconne
 def complete_expired_share_fetch(broker: Broker, due: ShareFetchDue, now: float) -> Effects:
     """Answer a share fetch whose maximum wait has expired, with the available records.
 
+    If ``PendingShareFetch.error`` of the request is set, the response is this error. If the request was answered
+    already, nothing happens.
+
     Args:
         broker: The state of the cluster.
         due: Key of the deadline, which contains the request.
@@ -185,7 +188,7 @@ def fetch_in_slices(broker: Broker, fetch: PendingShareFetch, now: float, *, exp
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
-    slice, which include the response.
+    slice, which include the response unless the request is delayed.
 
     Whether enough records are available is decided after the last slice, so records that were appended between two
     slices are counted.
@@ -378,7 +381,11 @@ class _Reader:
                 moved.append(key)
 
     def read(self, each: _Acquirable) -> PartitionResponse:
-        """Read a partition (``each``), acquire records from it, and return its response."""
+        """Read a partition (``each``), acquire records from it, and return its response.
+
+        If the offset is not in the log, no record is acquired. If records were deleted at the start of the log, the
+        start offset of the share partition moves to the log start offset.
+        """
         share, partition, offset = each
         response = PartitionResponse(partition_index=partition.index, records=b"")
         limit = min(self._bytes_left, self._bytes_each + self._bytes_over)
@@ -451,6 +458,9 @@ def _respond(
 
     The response contains the partitions that were read, errors, and the results of acknowledgements. If the request
     ends the share session, the records that the member has acquired are released.
+
+    If a later request has used the session, the response has INVALID_SHARE_SESSION_EPOCH and no records. If a topic in
+    the response was deleted, the response is UNKNOWN_SERVER_ERROR, and the session does not end.
 
     Args:
         broker: the state of the cluster.

@@ -28,8 +28,7 @@ class EndpointCollector:
         self._nodes: dict[int, Node] = {}
 
     def leader_for(self, error: int, topic_id: UUID, index: int) -> tuple[int, int] | None:
-        """Return broker id and leader epoch of the current leader of a partition, and collect the address of the
-        leader.
+        """Return broker id and leader epoch of the leader of a partition, and collect the address of the leader.
 
         Return None if a response with this error does not contain the leader. The broker id is -1 if the partition has
         no leader or does not exist.

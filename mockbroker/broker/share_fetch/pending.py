@@ -25,7 +25,7 @@ class PendingShareFetch:
         call: the request, its client, and its ticket (the object that identifies the request).
         settings: settings of the group.
         session: the share session, if it existed before the request; None for a request that creates or ends a session.
-        opened: the share session, also if this request created it; None for a request that ends a session.
+        opened: the share session, even if this request has created it; None for a request that ends a session.
         epoch: session epoch after this request. If the session has a different epoch, a later request has used the
             session.
         partitions: the partitions to read, in the order in which they are read.

@@ -13,6 +13,8 @@ from mockbroker.groups.events import AdminEvent, Evict, Rebalance
 def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
     """Evict a member of the group or start a rebalance, depending on ``event``.
 
+    If the member is unknown, or the group of a rebalance has no members, nothing changes, and the result is empty.
+
     Return the effects: responses and journal events.
 
     Args:
@@ -29,6 +31,8 @@ def administer(group: ClassicGroup, event: AdminEvent, now: float) -> Effects:
 
 def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
     """Remove a member or an unused member id. An unknown member id has no effect.
+
+    The removal of a member starts a rebalance. The removal of an unused member id may complete the join phase.
 
     Return the effects: responses and journal events.
 

@@ -92,7 +92,7 @@ def member_description(group: ClassicGroup, member: Member) -> MemberDescription
 def to_json(group: ClassicGroup) -> dict[str, Any]:
     """Return the JSON object that ``mockbroker import`` prints for a group, without group id and offsets.
 
-    Bytes are base64. Times are milliseconds since 1970; None if unknown.
+    Bytes are base64. ``state_timestamp_ms`` is in milliseconds since 1970; None if unknown.
     """
     return {
         "type": "classic",

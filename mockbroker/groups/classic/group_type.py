@@ -82,8 +82,10 @@ class ClassicType(GroupType[ClassicGroup]):
 
         Return the effects: responses, journal events, and new groups to register.
 
-        The new group replaces ``other`` if ``other`` is empty and its type allows this (``is_replaced_by``). Then the
-        new group keeps the committed offsets. Else the JoinGroup gets the error INCONSISTENT_GROUP_PROTOCOL.
+        If ``other`` is empty and its type allows this (``is_replaced_by``), the new group replaces ``other`` and keeps
+        the committed offsets. If ``other`` cannot be replaced, the JoinGroup gets the error
+        INCONSISTENT_GROUP_PROTOCOL. A JoinGroup that would exceed the maximum number of pending members is rejected
+        too.
 
         Args:
             group_id: the group id.
@@ -183,8 +185,8 @@ class ClassicType(GroupType[ClassicGroup]):
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
         """Return the encoded keys for which tombstones are written when a group is deleted.
 
-        This is the key of the group record, if the record was written. Kafka 4 also writes the tombstone for a group
-        that has only offsets, and therefore no group record.
+        This is the key of the group record, if the record was written. Kafka 4 writes the tombstone even if the group
+        has only offsets, and therefore no group record.
 
         Args:
             group: the group.
@@ -260,8 +262,8 @@ class ClassicType(GroupType[ClassicGroup]):
     def subscribed_topics(self, group: ClassicGroup) -> Container[str] | None:
         """Return the topics whose offsets OffsetDelete must not delete, because members subscribe to them.
 
-        If a subscription cannot be decoded, the result contains every topic. The result is None if the members are not
-        consumers (protocol type other than ``consumer``).
+        If no protocol is selected, or a subscription cannot be decoded, the result contains every topic. The result is
+        None if the members are not consumers (protocol type other than ``consumer``).
         """
         if not (group.empty or group.protocol_type == CONSUMER):
             return None

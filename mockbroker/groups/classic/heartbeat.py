@@ -13,7 +13,7 @@ from mockbroker.groups.events import Commit, Heartbeat
 def heartbeat(group: ClassicGroup, event: Heartbeat, now: float) -> Effects:
     """Renew the session of a valid member, and answer the Heartbeat. Return the effects: responses and journal events.
 
-    The session is also renewed if the response is REBALANCE_IN_PROGRESS, after which the member has to rejoin.
+    The session is renewed even if the response is REBALANCE_IN_PROGRESS. After this response, the member has to rejoin.
 
     Args:
         group: the group.

@@ -102,7 +102,8 @@ def _replace_static_member(group: ClassicGroup, member: Member, event: Join, now
 
     Return the effects: responses and journal events.
 
-    The old member id is fenced.
+    The old member id is fenced: its pending requests get FENCED_INSTANCE_ID. A rebalance starts, unless the group is
+    Stable and the selected protocol does not change.
 
     Args:
         group: the group.

@@ -17,6 +17,8 @@ UNKNOWN_MEMBER_ID = ErrorCode.UNKNOWN_MEMBER_ID
 def leave(group: ClassicGroup, event: Leave, now: float) -> Effects:
     """Remove the members that a LeaveGroup lists, with a single rebalance for all of them.
 
+    The list may contain pending member ids. Their removal starts no rebalance, but may complete the join phase.
+
     Return the effects: responses and journal events.
 
     Args:

@@ -1,4 +1,4 @@
-"""The changes to the members of a classic group: removal, renewal of sessions, and removal of pending members.
+"""The changes to the members of a classic group, such as removals, a new leader, and renewals of sessions.
 
 Source: Kafka's GroupMetadataManager and ClassicGroup (4.2).
 """
@@ -18,7 +18,8 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
     Return the effects: responses and journal events.
 
-    The caller starts the rebalance.
+    If the member is the leader, the group has no leader until ``ensure_leader`` is called. The caller starts the
+    rebalance.
 
     Args:
         group: the group.
@@ -38,7 +39,7 @@ def remove(group: ClassicGroup, member: Member, event: EventKind, reason: str) -
 
 
 def ensure_leader(group: ClassicGroup) -> None:
-    """If the group's leader was removed, choose a new leader.
+    """Choose a leader if the group has members, but no leader.
 
     As in Kafka, the new leader is the first member in the iteration order of a Java HashMap.
     """

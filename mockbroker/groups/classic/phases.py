@@ -39,6 +39,8 @@ def rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
 def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
     """Enter the state PreparingRebalance: fail pending SyncGroups, and set the deadline of the join phase.
 
+    If the group was empty, the initial rebalance delay starts, and the join phase has no deadline yet.
+
     Return the effects: responses and journal events.
 
     Args:
@@ -84,7 +86,7 @@ def fail_pending_syncs(group: ClassicGroup, now: float) -> Effects:
 
     Args:
         group: The group.
-        now: The current time in seconds, from which the session timeouts of the answered members start.
+        now: The current time in seconds. The session timeouts of the answered members start at this time.
     """
     effects: Effects = []
     for member in group.members.values():
@@ -114,7 +116,8 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
     """End the join phase: remove dynamic members that did not rejoin, and start a generation.
 
     If only static members remain, and none of them has rejoined, the join phase continues for another rebalance
-    timeout. If no member remains, the group becomes Empty.
+    timeout. If no member remains, the group becomes Empty. Otherwise the pending JoinGroups are answered, and the group
+    waits for the SyncGroups.
 
     Return the effects: responses and journal events.
 
@@ -152,7 +155,7 @@ def complete_join_phase(group: ClassicGroup, now: float) -> Effects:
 
 
 def elect_leader(group: ClassicGroup) -> None:
-    """If the leader has not rejoined, elect a rejoined member as leader.
+    """If the group has no leader, or the leader has not rejoined, elect a rejoined member as leader.
 
     The new leader is the first rejoined member in the iteration order of Kafka's HashMap.
     """

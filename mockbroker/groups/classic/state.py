@@ -54,8 +54,9 @@ SYNC_TIMER: Timer = ("sync", "")
 
 
 def pending_member_timer(member_id: str) -> Timer:
-    """Return the timer key for the timeout within which a client must send JoinGroup with the member id assigned
-    to it.
+    """Return the timer key for the timeout of an assigned member id.
+
+    A client must send JoinGroup with the member id before this timeout.
     """
     return ("pending", member_id)
 
@@ -251,8 +252,9 @@ class ClassicGroup(CoordinatedGroup):
 
     @property
     def pending_member_count(self) -> int:
-        """The number of pending members: clients that got a member id but have not sent a JoinGroup with this id
-        yet.
+        """The number of pending members.
+
+        A pending member is a client that got a member id but has not sent a JoinGroup with this id yet.
         """
         return len(self.pending_members)
 
@@ -266,7 +268,7 @@ class ClassicGroup(CoordinatedGroup):
         return max((member.rebalance_timeout for member in self.members.values()), default=0.0)
 
     def add_member(self, member: Member) -> None:
-        """Add a member to the group, and count its protocols."""
+        """Add a member to the group, and update the static member ids and the counts of members and protocols."""
         self.members[member.member_id] = member
         member.record_in(self.changes)
         if member.instance_id is not None:
@@ -275,7 +277,11 @@ class ClassicGroup(CoordinatedGroup):
         self._add_protocols(member.protocols)
 
     def remove_member(self, member: Member) -> None:
-        """Remove a member that has no pending join."""
+        """Remove a member that has no pending join.
+
+        The static member ids and the counts of protocols are updated. The caller updates everything else, such as the
+        leader and the timers.
+        """
         assert member.pending_join is None
         del self.members[member.member_id]
         member.record_in(Changes())
@@ -288,7 +294,11 @@ class ClassicGroup(CoordinatedGroup):
         return None if instance_id is None else self.static_members.get(instance_id)
 
     def replace_static_member(self, member: Member, member_id: str) -> None:
-        """Change the member id of a static member to ``member_id``. The other fields of the member do not change."""
+        """Change the member id of a static member to ``member_id``.
+
+        The leader, ``static_members`` and ``pending_sync_members`` of the group are updated. The caller updates the
+        timers.
+        """
         assert member.instance_id is not None
         if self.leader == member.member_id:
             self.leader = member_id

@@ -37,7 +37,8 @@ def subscribed_topics(group: ClassicGroup) -> set[str] | None:
 def decode_assignment(protocol_type: str, assignment: bytes) -> Mapping[str, list[int]] | None:
     """Return the assigned partition indexes: topic name -> indexes.
 
-    Return None if the bytes cannot be decoded or the protocol type is not ``consumer``.
+    The result is {} for an empty assignment. It is None if the bytes cannot be decoded or the protocol type is not
+    ``consumer``.
 
     Args:
         protocol_type: Protocol type of the group.

@@ -15,6 +15,8 @@ SYNC_EVENT, ASSIGN_EVENT = EventKind.SYNC, EventKind.ASSIGN  # local names are f
 def sync(group: ClassicGroup, event: Sync, now: float) -> Effects:
     """Handle a SyncGroup: store the leader's assignments, keep a follower's request pending, or answer in Stable.
 
+    A request that is not valid is answered with the error of ``rules.sync_error``.
+
     Return the effects: responses and journal events.
 
     Args:

@@ -1,5 +1,6 @@
-"""The handling of a classic group's timers: initial delay, join phase, pending SyncGroups, sessions and pending
-members.
+"""The handling of a classic group's timers.
+
+The timers are those of the initial delay, the join phase, pending SyncGroups, sessions and pending members.
 """
 
 from __future__ import annotations

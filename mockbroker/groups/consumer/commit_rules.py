@@ -58,9 +58,9 @@ def fetch_error(group: ConsumerGroup, member_id: str | None, epoch: int) -> Erro
         epoch: member epoch in the request; negative if the request has no member epoch.
 
     Returns:
-        NONE if the request is valid, also without member id and epoch. UNKNOWN_MEMBER_ID if the group does not have
-        the member. For a wrong epoch, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION if the member uses the classic
-        protocol. UNKNOWN_SERVER_ERROR for an epoch without a member id.
+        NONE if the request is valid; a request without member id and epoch is valid. UNKNOWN_MEMBER_ID if the group
+        does not have the member. For a wrong epoch, STALE_MEMBER_EPOCH, or ILLEGAL_GENERATION if the member uses the
+        classic protocol. UNKNOWN_SERVER_ERROR for an epoch without a member id.
 
     Source: Kafka's ConsumerGroup.validateOffsetFetch.
     """

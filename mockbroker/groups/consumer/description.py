@@ -82,7 +82,8 @@ def member_description(member: ConsumerMember, topics: TopicNames, session_timeo
     Args:
         member: The member.
         topics: Topic names by topic id.
-        session_timeout_ms: Session timeout of the group in milliseconds.
+        session_timeout_ms: Session timeout of the group in milliseconds; ignored for a classic member, which has its
+            own timeout.
     """
     classic = member.classic
     return MemberDescription(

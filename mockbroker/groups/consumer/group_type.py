@@ -111,6 +111,8 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     ) -> GroupEffects:
         """Remove a member, and start a new group epoch.
 
+        If only members of the classic protocol remain, the group may be converted to a classic group instead.
+
         Return the effects: responses, journal events, and new groups to register.
 
         Args:
@@ -212,7 +214,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         """Return a function that computes the start of an offset's retention time, in seconds.
 
         The arguments of this function are the topic and the committed offset. The function returns the time of the
-        commit, or None for an offset of a subscribed topic, which does not expire. Source: Kafka's
+        commit, or None for an offset of a subscribed topic: such an offset does not expire. Source: Kafka's
         ConsumerGroup.offsetExpirationCondition.
         """
 

@@ -283,8 +283,9 @@ def join_static(
 def _check_epoch(member: ConsumerMember, event: ConsumerHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
-    The previous epoch is accepted if the member reports its owned partitions, and all reported partitions are assigned
-    to the member. Such a report shows that the member did not receive the last response.
+    Epoch 0 and the current epoch are valid. The previous epoch is valid if the member reports its owned partitions, and
+    all reported partitions are assigned to the member. Such a report shows that the member did not receive the last
+    response.
 
     Raises:
         Refused: The epoch is not valid.
@@ -324,7 +325,9 @@ def update_member(
     context: Context,
     now: float,
 ) -> Effects:
-    """Add or replace a member, start a new epoch if necessary, and compute a new target assignment.
+    """Add or replace a member. If necessary, start a new epoch and compute a new target assignment.
+
+    If regular expressions have to be resolved, the timer for the resolution is due immediately.
 
     Return the effects: responses and journal events.
 
@@ -436,6 +439,9 @@ def reconcile(
 ) -> tuple[ConsumerMember, Effects]:
     """Execute the next reconciliation step of a member: bring its assignment closer to its target assignment.
 
+    If a member of the consumer protocol has to revoke partitions, its rebalance timeout starts; else the timeout is
+    cancelled.
+
     Args:
         group: The group.
         member_id: Id of the member.
@@ -537,8 +543,8 @@ def _resolve_regexes(group: ConsumerGroup, context: Context, now: float) -> Effe
     Return the effects: responses and journal events.
 
     One call matches one regular expression with at most REGEX_SLICE topics, and then makes the timer for the next part
-    due immediately. After the last part, a new epoch starts if the matching topics have changed. If there are many
-    topics, the new epoch starts in a separate call.
+    due immediately. After the last part, a new epoch starts if the matching topics, or the metadata of subscribed
+    topics, have changed. If there are many topics, the new epoch starts in a separate call.
 
     Args:
         group: the group, which is changed.

@@ -95,9 +95,10 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
 
 
 def _remove_unsubscribed(member: ConsumerMember, inputs: ReconciliationInput) -> ConsumerMember:
-    """Return the member after it has unsubscribed from topics: it must revoke the partitions of these topics.
+    """Return the member without the partitions of the topics to which it no longer subscribes.
 
-    The revocation does not wait for a new target assignment.
+    The member must revoke these partitions, unless its request reports that it does not own them. The revocation does
+    not wait for a new target assignment. The result is the same object if the member has no such partitions.
 
     Args:
         member: The member.

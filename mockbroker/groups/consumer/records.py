@@ -170,7 +170,7 @@ def assignment_epoch_record(group: ConsumerGroup) -> Record:
 def current_assignment_record(group: ConsumerGroup, member: ConsumerMember) -> Record:
     """Return the record with the current assignment of a member.
 
-    The assignment consists of the member's partitions, and of the partitions that it still has to revoke.
+    The assignment consists of the assigned partitions, and of the partitions that the member still has to revoke.
     """
     key = ConsumerGroupCurrentMemberAssignmentKey(group_id=group.group_id, member_id=member.member_id)
     return key, _current_assignment_value(member), 0

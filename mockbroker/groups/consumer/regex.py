@@ -86,7 +86,8 @@ class _CachedMatches:
 class TopicMatches:
     """A cache of the topics that regular expressions match in a cluster, shared by all groups.
 
-    Each regular expression is matched with each topic once. Expressions that match the same topics share one set.
+    Each regular expression is matched with each topic once, unless the cache is cleared because it has reached
+    MAX_CACHED_REGEXES. Expressions that match the same topics share one set.
     """
 
     def __init__(self) -> None:

@@ -363,7 +363,11 @@ class ConsumerGroup(SubscribedGroup):
         self.homogeneous = self._is_homogeneous()
 
     def remove_member(self, member: ConsumerMember) -> None:
-        """Remove a member from the group with its target assignment, and release its partitions."""
+        """Remove a member and its target assignment from the group, and release its partitions.
+
+        If no remaining member subscribes to the member's regular expression, the resolved topics of this expression are
+        removed.
+        """
         del self.members[member.member_id]
         self._count(member, -1)
         self._remove_partition_epochs(member)
@@ -379,7 +383,7 @@ class ConsumerGroup(SubscribedGroup):
     def replace_static_member(self, old: ConsumerMember, new: ConsumerMember) -> None:
         """Replace a static member that returned with a new member id.
 
-        The new member gets the target assignment of the old one.
+        The new member gets the target assignment of the old one. ``uniform_target`` becomes None.
 
         Args:
             old: The member to replace.

@@ -57,8 +57,9 @@ def compute_target(
 
 
 def _update_uniform(group: ConsumerGroup, cluster: ClusterState) -> bool:
-    """Update the target assignment for the members that joined or left since its last computation, with the assignor
-    ``uniform``.
+    """Update the target assignment for the members that joined or left, with the assignor ``uniform``.
+
+    These are the members that joined or left since the last computation of the target assignment.
 
     Return False if this is not possible: then the caller must compute the target assignment of all members.
 

@@ -152,7 +152,7 @@ def upgrade(group: ClassicGroup, event: ConsumerHeartbeat, context: Context, now
         now: the current time in seconds.
 
     Raises:
-        Refused: Settings or group do not allow the upgrade; nothing has changed.
+        Refused: The member epoch is not 0, or the settings or the group do not allow the upgrade; nothing has changed.
     """
     event = consumer.with_member_id(event, context)
     consumer.check_may_create(group.group_id, group, event)
@@ -222,6 +222,8 @@ def downgrade_without(
     group: ConsumerGroup, without: Collection[ConsumerMember], context: Context, now: float, reason: str
 ) -> GroupEffects | None:
     """Convert a consumer group to a classic group, if all remaining members use the classic protocol.
+
+    The downgrade must be possible with these members and settings, see ``can_downgrade``. Otherwise nothing changes.
 
     Args:
         group: The group.

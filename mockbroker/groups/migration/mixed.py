@@ -41,6 +41,8 @@ from mockbroker.groups.migration import convert as migration
 def join(group: ConsumerGroup, event: Join, context: Context, now: float) -> GroupEffects:
     """Add a classic member, or run the next reconciliation step of a member that rejoins.
 
+    If the member replaces a static member, the group may be converted to a classic group.
+
     Return the effects: responses, journal events, and new groups to register.
 
     Args:
@@ -103,8 +105,9 @@ def _join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Gr
 
 
 def _causes_downgrade(group: ConsumerGroup, replaced: ConsumerMember, context: Context) -> bool:
-    """Return whether a consumer group must be converted to a classic group, because a classic member replaces a static
-    member.
+    """Return whether a consumer group must be converted to a classic group.
+
+    The reason is a classic member that replaces a static member.
 
     Args:
         group: The consumer group.
@@ -139,7 +142,10 @@ def _get_or_create_member(
 
 
 def sync(group: ConsumerGroup, event: Sync, context: Context, now: float) -> GroupEffects:
-    """Answer a SyncGroup with the assignment of the classic member.
+    """Answer a SyncGroup with the assignment of the classic member, and renew the session of the member.
+
+    If the group has a newer epoch, and the member has no partitions to revoke, the response is REBALANCE_IN_PROGRESS,
+    and the session is not renewed.
 
     Return the effects: responses, journal events, and new groups to register.
 
@@ -205,7 +211,8 @@ def leave(group: ConsumerGroup, event: Leave, context: Context, now: float) -> G
 
     Return the effects: responses, journal events, and new groups to register.
 
-    The members may use the classic or the consumer protocol.
+    The members may use the classic or the consumer protocol. If only members of the classic protocol remain, the group
+    may be converted to a classic group instead.
 
     Args:
         group: the consumer group.

@@ -43,7 +43,7 @@ class Replay:
         return {key: stored.value for key, stored in self.latest.items()}
 
     def add(self, batch: Batch) -> None:
-        """Apply the next batch of the log, whose CRC has been checked.
+        """Apply the next batch of the log. The CRC of the batch must have been checked.
 
         Raises:
             DecodeError: The batch cannot be decoded, or a record has no key; nothing has changed.

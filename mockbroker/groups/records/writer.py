@@ -1,5 +1,6 @@
-"""The writer of changed groups to the offsets topic. Each write of a group's changes is one batch.
+"""The writer of changed groups to the offsets topic.
 
+The changes of a group are written as one batch, and its transactional offsets as one batch for each transaction.
 Source: Kafka's CoordinatorRuntime and GroupCoordinatorRecordHelpers.
 """
 

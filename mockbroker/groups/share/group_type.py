@@ -91,6 +91,9 @@ class ShareType(EpochGroupType[ShareGroup]):
     ) -> GroupEffects:
         """Handle a request for a group that does not exist, and create the group if possible.
 
+        A member that joins creates the group. AlterShareOffsets creates the group if at least one offset is set. All
+        other requests are rejected.
+
         Return the effects: responses, journal events, and new groups to register.
 
         If ``other`` exists, the request is rejected, even if ``other`` has no members.
@@ -172,7 +175,7 @@ class ShareType(EpochGroupType[ShareGroup]):
         return records.records(group)
 
     def changed_records(self, group: ShareGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
-        """Return the records of all fields that were set since the last write.
+        """Return the records of all fields that were set since the last write, and tombstones for removed entries.
 
         Args:
             group: The group.

@@ -53,6 +53,8 @@ def finish(group: ShareGroup, context: Context, now: float) -> None:
     One call initializes at most AT_ONCE partitions. If more partitions are initializing, the timer for the next call is
     due immediately. If the share coordinator of a partition is not available, the timer is due after RETRY_INTERVAL.
 
+    Partitions of deleted topics are no longer recorded as initializing.
+
     Args:
         group: The group.
         context: Data and functions shared by all groups.

@@ -46,6 +46,8 @@ def heartbeat_error(ticket: Ticket, refused: Refused) -> Reply:
 def heartbeat(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float) -> Effects:
     """Handle a heartbeat with epoch 0 or more: add or update the member, and assign partitions.
 
+    The initialization of newly subscribed partitions is scheduled.
+
     Return the effects: responses and journal events.
 
     Args:
@@ -195,7 +197,9 @@ def _reconciled(group: ShareGroup, member: ShareMember, context: Context, *, for
 
 
 def leave(group: ShareGroup, event: ShareHeartbeat, context: Context, now: float) -> Effects:
-    """Handle a heartbeat with epoch -1, with which a member leaves. Return the effects: responses and journal events.
+    """Handle a heartbeat with epoch -1: the member leaves.
+
+    Return the effects: responses and journal events.
 
     Args:
         group: the group.

@@ -1,4 +1,4 @@
-"""Start offsets of share groups, which administrators alter and delete while the group has no members (KIP-932).
+"""Start offsets of share groups: administrators alter and delete them while a group has no members (KIP-932).
 
 Source: Kafka's GroupMetadataManager (4.2): alterShareGroupOffsets, sharePartitionsEligibleForOffsetDeletion,
 completeDeleteShareGroupOffsets.

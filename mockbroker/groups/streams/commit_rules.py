@@ -59,8 +59,9 @@ def fetch_error(group: StreamsGroup, member_id: str | None, epoch: int) -> Error
         epoch: member epoch in the request; negative if the request has no member epoch.
 
     Returns:
-        NONE if the request is valid, also without member id and epoch. UNKNOWN_MEMBER_ID if the group does not have the
-        member. STALE_MEMBER_EPOCH for a wrong epoch. UNKNOWN_SERVER_ERROR for an epoch without a member id.
+        NONE if the request is valid; a request without member id and epoch is valid. UNKNOWN_MEMBER_ID if the group
+        does not have the member. STALE_MEMBER_EPOCH for a wrong epoch. UNKNOWN_SERVER_ERROR for an epoch without a
+        member id.
     """
     if member_id is None:
         return ErrorCode.NONE if epoch < 0 else ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to look up null

@@ -97,7 +97,9 @@ class _Counts(PartitionCounts):
 
 
 def configure(topology: Topology, cluster: ClusterState) -> ConfiguredTopology:
-    """Return the topology, configured for the existing topics. The result also lists missing topics.
+    """Return the topology, configured for the existing topics.
+
+    The result lists the internal topics that have to be created.
 
     Args:
         topology: The topology.

@@ -141,7 +141,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return records.records(group)
 
     def changed_records(self, group: StreamsGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
-        """Return the records of all fields that were set since the last write.
+        """Return the records of all fields that were set since the last write, and tombstones for removed entries.
 
         Args:
             group: The group.
@@ -221,7 +221,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         """Return a function that computes the start of an offset's retention time, in seconds.
 
         The arguments of this function are the topic and the committed offset. The function returns the time of the
-        commit, or None for an offset of a source or repartition topic, which does not expire. Source: Kafka's
+        commit, or None for an offset of a source or repartition topic: such an offset does not expire. Source: Kafka's
         StreamsGroup.offsetExpirationCondition.
         """
 

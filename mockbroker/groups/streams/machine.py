@@ -176,8 +176,8 @@ def get_member(group: StreamsGroup, member_id: str) -> StreamsMember:
 def _check_epoch(member: StreamsMember, event: StreamsHeartbeat) -> None:
     """Check the member epoch of a heartbeat.
 
-    The previous epoch is accepted if the member reports its owned tasks, and all reported tasks are assigned to the
-    member. Such a report shows that the member did not receive the last response.
+    Epoch 0 and the current epoch are valid. The previous epoch is valid if the member reports its owned tasks, and all
+    reported tasks are assigned to the member. Such a report shows that the member did not receive the last response.
 
     Raises:
         Refused: The epoch is not valid.
@@ -207,9 +207,7 @@ def _updated_member(member: StreamsMember, event: StreamsHeartbeat) -> StreamsMe
 def _updated_topology(group: StreamsGroup, event: StreamsHeartbeat) -> Topology:
     """Return the topology of the group after a heartbeat.
 
-    The topology of the first member becomes the group's topology.
-
-    A topology with an older epoch is ignored.
+    The topology of the first member becomes the group's topology. A topology with an older epoch is ignored.
 
     Raises: Refused if the topology in the heartbeat is not valid, or if it differs from the group's topology and does
         not have an older epoch.
@@ -383,6 +381,8 @@ def _reconcile(
 ) -> tuple[StreamsMember, Effects]:
     """Execute the next reconciliation step of a member: bring its assignment closer to its target assignment.
 
+    If the member has to revoke tasks, its rebalance timeout starts; else the timeout is cancelled.
+
     Args:
         group: The group.
         event: The heartbeat of the member.
@@ -425,8 +425,8 @@ def _response(
 ) -> Response:
     """Return the response to a heartbeat.
 
-    If the member joins or its tasks have changed, the response contains its tasks. If the member also has an endpoint
-    for interactive queries, the endpoint epoch of the group is incremented.
+    If the member joins or its tasks have changed, the response contains its tasks. If such a member has an endpoint for
+    interactive queries, the endpoint epoch of the group is incremented.
 
     Args:
         group: The group.
@@ -518,7 +518,9 @@ def _shutdown_status(group: StreamsGroup) -> list[Response.Status]:
 
 
 def leave(group: StreamsGroup, event: StreamsHeartbeat) -> GroupEffects:
-    """Handle a heartbeat with a negative epoch, with which a member leaves.
+    """Handle a heartbeat with a negative epoch: the member leaves.
+
+    If the heartbeat requests the shutdown of the application, the request is stored, even if the member is unknown.
 
     Return the effects: responses, journal events, and new groups to register.
 

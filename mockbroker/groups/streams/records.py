@@ -152,7 +152,7 @@ def assignment_epoch_record(group: StreamsGroup) -> Record:
 def current_assignment_record(group: StreamsGroup, member: StreamsMember) -> Record:
     """Return the record with the current assignment of a member.
 
-    The assignment consists of the member's tasks, and of the tasks that it still has to revoke.
+    The assignment consists of the assigned tasks, and of the tasks that the member still has to revoke.
     """
     assigned, pending = member.assigned, member.pending_revocation
     value = Current(

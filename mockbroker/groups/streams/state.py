@@ -278,7 +278,7 @@ class StreamsGroup(EpochGroup):
         self.peak_member_count = max(self.peak_member_count, len(self.members))
 
     def remove_member(self, member: StreamsMember) -> None:
-        """Remove a member and its target assignment.
+        """Remove a member and its target assignment, and release its tasks.
 
         If no member remains, discard the request to shut down the application.
         """
@@ -290,8 +290,9 @@ class StreamsGroup(EpochGroup):
             self.shutdown_by = ""
 
     def _prepare_target(self, old: StreamsMember | None, member: StreamsMember) -> None:
-        """Update ``balanced_tasks``, the state for adding a joining member to the target assignment, after a change of
-        a member.
+        """Update ``balanced_tasks`` after a change of a member.
+
+        ``balanced_tasks`` is the state for adding a joining member to the target assignment.
 
         If the state cannot be updated, set it to None: then the next target assignment is computed for all members.
 

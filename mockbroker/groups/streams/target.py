@@ -94,7 +94,7 @@ def _in_map_order(group: StreamsGroup, member_ids: Iterable[str], joined: str | 
     Args:
         group: The group.
         member_ids: Ids of members, in the order in which they joined.
-        joined: Id of the member that joins, which is last in the result; None if no member joins.
+        joined: Id of the member that joins; it is last in the result. None if no member joins.
     """
     listed = timeline_map_order((each for each in member_ids if each != joined), group.peak_member_count)
     return map_order(listed if joined is None else [*listed, joined], len(group.members))
