@@ -1,7 +1,7 @@
 """The checks of ``assert_no_commit_lost``, ``assert_owned_once`` and ``assert_requested``.
 
-Each check returns the message of the failed assertion; "" if the assertion holds. The message shows events and
-requests.
+Each check returns the message of the failed assertion; "" if the assertion holds. The message shows the events and, if
+the assertion is about requests or commits, the requests.
 """
 
 from __future__ import annotations

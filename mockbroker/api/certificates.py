@@ -42,7 +42,7 @@ class Certificates:
     def get(self, settings: Settings, listener: str, addresses: Addresses) -> Tls:
         """Return the TLS context and certificates of a listener. Equal settings and host names return the same object.
 
-        If the host names have changed since the last call, all generated certificates are created again.
+        If the host names have changed since the last call, all contexts and generated certificates are created again.
 
         Args:
             settings: the broker configuration.

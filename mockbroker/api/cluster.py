@@ -234,8 +234,9 @@ class Cluster(ClusterOperations):
     ) -> None:
         """Replace the cluster with a new one that has the given topics and settings, at new ports.
 
-        The connections of all clients are closed, and the old addresses refuse connections. For the arguments, see
-        ``open_cluster``. After an error, the old cluster continues to run.
+        The connections of all clients are closed, and the old addresses refuse connections. Pending calls of
+        ``wait_group`` raise ClusterClosedError. For the arguments, see ``open_cluster``. After an error, the old
+        cluster continues to run.
 
         Raises:
             SettingsError: A setting or topic is invalid, or the cluster has a data directory.
@@ -367,7 +368,7 @@ async def _serve(
 
 
 def _recover(router: Router, data_dir: DataDir, now: float) -> None:
-    """Load groups and transactions from the data directory into the broker of a router.
+    """Load groups and transactions from the data directory into the broker of a router, then flush the directory.
 
     Args:
         router: The router.
@@ -380,7 +381,8 @@ def _recover(router: Router, data_dir: DataDir, now: float) -> None:
         router.finish(failover.recover(router.broker, now), now)
     except WireError as error:
         raise DataDirError(
-            f"data directory {data_dir.name}: a coordinator record cannot be decoded: {error}"
+            f"data directory {data_dir.name}: a coordinator record cannot be decoded: {error}; "
+            "use a backup or a new directory"
         ) from error
     data_dir.flush()
 

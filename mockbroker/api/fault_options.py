@@ -34,7 +34,7 @@ class Occurrence(TypedDict, total=False):
 class RequestConditions(Occurrence, total=False):
     """The conditions of a rule about requests. All given conditions must hold.
 
-    Texts may contain the wildcards ``*`` and ``?``.
+    Texts may contain the wildcards ``*`` and ``?``, except in ``version``, ``where`` and ``name``.
 
     Attributes:
         version: API versions, such as ``"5-8"``.

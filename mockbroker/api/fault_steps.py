@@ -19,7 +19,8 @@ from mockbroker.topics.model import INTERNAL, Partition
 def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
     """Return the change that one phase of a preset makes, as one ``Step`` of the preset's script.
 
-    The ``Step`` contains the function that makes the change and the function that undoes it, each with its time.
+    The ``Step`` contains the function that makes the change, the function that undoes it (None for a loss of records,
+    which cannot be undone), and the times of both.
 
     Args:
         cluster: The handle of the cluster, in its trio run.
@@ -44,14 +45,16 @@ def step_of(cluster: ClusterOperations, broker: Broker, phase: Phase) -> Step:
 
 
 def _make_metadata_stale(cluster: ClusterOperations, broker: Broker, node: int, topic: str) -> None:
-    """Make a broker return outdated metadata: freeze its metadata, then move the partitions that it leads to live
-    followers.
+    """Make a broker return outdated metadata: freeze its metadata, then make live followers the leaders of its
+    partitions.
+
+    A partition without a live follower keeps its leader.
 
     Args:
         cluster: the handle of the cluster, in its trio run.
         broker: the state of the cluster.
         node: id of the broker.
-        topic: glob of the topic names whose partitions are moved.
+        topic: glob of topic names. Only partitions of these topics get a new leader, without internal topics.
 
     Raises: FailoverError if the broker is not running.
     """

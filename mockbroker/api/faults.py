@@ -170,7 +170,7 @@ class Fault(FaultHandle):
     _faults: Faults
 
     async def wait_applied(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
-        """Wait until the rule was applied ``count`` times; return its state.
+        """Wait until the rule was applied ``count`` times in total; return its state.
 
         ``timeout``: maximum wait in seconds of real time.
 
@@ -322,7 +322,7 @@ class FaultOperations(Handle, Generic[F]):
 
         The preset ends after the time in its parameters, or when ``remove`` is called with its name. ``remove`` also
         undoes the preset's changes to the cluster: a stopped broker is started, and outdated metadata is replaced with
-        current metadata.
+        current metadata. Lost records are not restored.
 
         Args:
             preset: name of the preset, such as ``"rebalance-storm"``.
@@ -425,10 +425,10 @@ class FaultOperations(Handle, Generic[F]):
         matches).
 
         If ``name`` is the name of a preset, all rules of the preset are removed, and its changes to the cluster are
-        undone.
+        undone, except for lost records.
 
         Args:
-            name: name of the rules or presets, which may have the wildcards ``*`` and ``?``.
+            name: name of the rules or presets. It may have the wildcards ``*`` and ``?``.
         """
         scripts = self._stage.scripts.remove(name, self._now)
         names, effects = self._stage.remove(name, self._now)

@@ -75,7 +75,7 @@ def rebalance(broker: Broker, group_id: str, reason: str, now: float) -> Effects
 
 
 def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int], int], now: float) -> Effects:
-    """Commit offsets for a group. If the group does not exist, it is created.
+    """Commit offsets for a group. If the group does not exist, it is created. Without offsets, nothing is done.
 
     Args:
         broker: The state of the cluster.
@@ -83,7 +83,7 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
         offsets: Offsets by topic and partition.
         now: The broker's time in seconds.
 
-    Returns: the effects, such as journal events.
+    Returns: the effects: a journal event; empty without offsets.
 
     Raises: UnknownTopicError; ValueError for an invalid offset; CoordinatorUnavailableError. After an error, nothing is
         stored.

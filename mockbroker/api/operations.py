@@ -38,6 +38,8 @@ class Handle:
         """Run an operation: call ``call`` with the object that owns the cluster.
 
         Return its result, or raise its exception.
+
+        Raises: ClusterClosedError in a forked process; RuntimeError in a thread that does not run the cluster.
         """
         if self._home is not None:
             self._home.check()
@@ -50,7 +52,8 @@ class Handle:
 
 
 def operation(method: F) -> F:
-    """Return a method of a handle that runs ``method`` in the cluster's thread. The function is used as a decorator.
+    """Return a method for handles: it calls ``method`` through ``Handle._perform``. The function is used as a
+    decorator.
 
     In ``method``, ``self`` is the object that owns the cluster, such as ``Cluster``, and not the handle.
     """
@@ -150,7 +153,8 @@ class ClusterOperations(Handle):
 
         Args:
             group_id: Id of the group.
-            member_id: The member, or a member id that no JoinGroup has used yet.
+            member_id: The member, or a member id that no JoinGroup has used yet. Such an id is removed without a
+                rebalance.
             reason: Reason for the journal; "" for none.
 
         Raises: UnknownGroupError; UnknownMemberError; CoordinatorUnavailableError.
@@ -186,8 +190,8 @@ class ClusterOperations(Handle):
             group_id: Id of the group.
             offsets: Offset of the next record to read, by topic and partition.
 
-        Raises: UnknownTopicError; ValueError for a negative offset; CoordinatorUnavailableError. After an error, no
-            offset is stored.
+        Raises: UnknownTopicError; ValueError for an offset that is out of range; CoordinatorUnavailableError. After an
+            error, no offset is stored.
         """
         now = self._server.clock.read()
         self._server.perform(groups.set_committed(self._router.broker, group_id, offsets, now))
@@ -556,8 +560,9 @@ class ClusterOperations(Handle):
     def reset(self) -> None:
         """Reset the cluster to its initial topics and settings, at the same addresses.
 
-        Groups, records, events and created topics are deleted. All connections are closed, and pending requests are
-        dropped. A client that reconnects reaches the new cluster.
+        All changes since the start are lost: groups, transactions, records, events and created topics are deleted, and
+        the initial fault rules replace the current ones. Stopped brokers are started. All connections are closed, and
+        pending requests are dropped. A client that reconnects reaches the new cluster.
 
         Raises:
             PortInUseError: Another process uses the port of a stopped broker.

@@ -1,5 +1,5 @@
-"""The handle of a real cluster behind a proxy, through which the control API of ``mockbroker proxy`` reads and
-changes the proxy.
+"""The handle of a real cluster behind a proxy. The control API of ``mockbroker proxy`` uses the handle to read and
+change the proxy.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ class ProxyFaults(Faults):
             form: The JSON object of the parameters.
             optional: Whether the preset's rules may remain unapplied without failing the test.
 
-        Raises: NotThroughProxyError if the preset changes the cluster itself.
+        Raises: NotThroughProxyError if the preset changes the cluster itself or evicts members; and the errors of
+        ``preset``.
         """
         found = PRESETS.get(preset)
         if found is not None and found.changes_cluster:
@@ -95,7 +96,8 @@ class ProxyFaults(Faults):
 class ProxiedCluster(Cluster):
     """The handle of a real cluster behind a proxy. The handle derives its state from the responses that pass the proxy.
 
-    The handle has no operations that change the cluster; the control API rejects such requests (``CAPABILITIES``).
+    The inherited operations that change a cluster must not be called. The control API rejects requests for features
+    that are not in ``CAPABILITIES``.
 
     Args:
         interception: The fault rules of the proxy, and the state of the cluster.

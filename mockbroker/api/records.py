@@ -73,7 +73,8 @@ def check_topic(name: str, partitions: int, existing: Container[str] = (OFFSETS_
         partitions: Number of partitions.
         existing: Names of the existing topics.
 
-    Raises: SettingsError if the name is illegal or exists, or the number of partitions is out of range.
+    Raises: TopicExistsError if the topic exists; SettingsError if the name is illegal, or the number of partitions is
+    out of range.
     """
     if not legal_topic_name(name):
         raise SettingsError(

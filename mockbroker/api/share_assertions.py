@@ -1,7 +1,7 @@
 """The checks of ``assert_delivered`` and ``assert_acknowledged``, for the records of share groups (KIP-932).
 
 Each check returns the message of the failed assertion; "" if the assertion holds. The message shows deliveries,
-acknowledgements and events.
+acknowledgements and events of the group.
 """
 
 from __future__ import annotations

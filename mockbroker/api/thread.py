@@ -45,7 +45,7 @@ class BrokerThread:
         failure: the exception that ended the thread; None while the thread runs, and after a ``close`` without a
             failure.
 
-    Raises: SettingsError, PortInUseError or DataDirError, as ``open_cluster`` does.
+    Raises: the exceptions of ``open_cluster``, such as SettingsError.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -20,7 +20,7 @@ class ThreadFault(FaultHandle):
     _faults: ThreadFaults
 
     def wait_applied(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
-        """Block until the rule was applied ``count`` times; return its state.
+        """Block until the rule was applied ``count`` times in total; return its state.
 
         ``timeout``: maximum wait in seconds of real time.
 
@@ -40,7 +40,8 @@ class ThreadFault(FaultHandle):
         return self._faults.wait(self.name, holding=count, timeout=timeout)
 
     async def wait_applied_async(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
-        """Wait until the rule was applied ``count`` times, in asyncio or trio; return its state.
+        """Wait until the rule was applied ``count`` times in total; return its state. The method works in asyncio and
+        trio.
 
         ``timeout``: maximum wait in seconds of real time.
 
@@ -49,7 +50,8 @@ class ThreadFault(FaultHandle):
         return await self._faults.wait_async(self.name, applied=count, timeout=timeout)
 
     async def wait_holding_async(self, timeout: float = WAIT_TIMEOUT, count: int = 1) -> FaultState:
-        """Wait until the rule holds ``count`` requests at the same time, in asyncio or trio; return its state.
+        """Wait until the rule holds ``count`` requests at the same time; return its state. The method works in asyncio
+        and trio.
 
         ``timeout``: maximum wait in seconds of real time.
 

@@ -37,7 +37,7 @@ def blocking(method: Callable[Concatenate[Any, P], Awaitable[T]], note: str = ""
     returns.
 
     Args:
-        method: the async method of ``Cluster`` or ``Clock``.
+        method: the async method, such as ``Cluster.wait_group``.
         note: text to append to the docstring of the method.
     """
 
@@ -62,7 +62,7 @@ def awaited(
     The returned method works in asyncio and trio. Its name is that of ``method`` with the suffix ``_async``.
 
     Args:
-        method: the async method of ``Cluster`` or ``Clock``.
+        method: the async method, such as ``Cluster.wait_group``.
         note: text to append to the docstring of the method.
     """
 

@@ -126,7 +126,8 @@ class Authorization:
             denied: names of the denied resources.
 
         Returns:
-            The response if no element of the request remains, else None.
+            The response if no element of the request remains, else None. The result is None too for an OffsetDelete
+            whose topics are all denied, because the state of its group must still be checked.
         """
         call = replace(self.call, request=self.request)
         subject = Subject(call, Lookups(topic_name=self.topic_name))
@@ -153,7 +154,8 @@ class Authorization:
             text: error message; None for the usual message of the API.
 
         Returns:
-            The response if no element of the request remains, else None.
+            The response if no element of the request remains, else None. The result is None too for an OffsetDelete
+            whose topics are all denied, because the state of its group must still be checked.
         """
         injection = yield from self._injection(elements, error, text)
         rest = yield from injection.split_in_slices()

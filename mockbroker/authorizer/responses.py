@@ -1,8 +1,8 @@
 """Functions that change responses for clients with limited permissions.
 
-They remove resources on which the client lacks DESCRIBE, and set the fields for the operations that the client may
-perform. Each function gets the authorization of a request and the response of the handler. A response may be cached, so
-a function returns a changed copy, or the response itself.
+They hide what the client may not see, such as resources on which it lacks DESCRIBE, and set the fields for the
+operations that the client may perform. Each function gets the authorization of a request and the response of the
+handler. A response may be cached, so a function returns a changed copy, or the response itself.
 """
 
 from __future__ import annotations

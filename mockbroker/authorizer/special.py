@@ -1,7 +1,8 @@
 """The authorization of APIs for which the table in ``checks.py`` is not sufficient.
 
-Each function gets the authorization of a request. A function that denies the whole request returns the response. Any
-other function removes the denied elements from the request, and returns None.
+Each function gets the authorization of a request. If no part of the request remains to be processed, the result is the
+response. Otherwise, the function removes the denied elements from the request, and the result is None. A function that
+may take long is a generator that returns this result.
 
 Source: Kafka's KafkaApis and ControllerApis.
 """
@@ -45,7 +46,7 @@ def metadata(auth: Authorization) -> Steps:
     """Deny topics on which the client lacks DESCRIBE, and topics that Metadata would create although the client lacks
     CREATE.
 
-    In the response, the denied topics follow the other topics.
+    In the response, the denied topics follow the permitted topics. A request for all topics is not changed here.
     """
     request: MetadataRequest = auth.request
     if request.topics is None or (auth.version == 0 and not request.topics):

@@ -35,7 +35,8 @@ def _of_settings() -> Mapping[str, str]:
 
 
 def documentation(name: str | None) -> str | None:
-    """Return the description of a broker setting; None if the setting is not a field of Settings.
+    """Return the description of a broker setting; None if the setting is not a field of Settings, or if Python runs
+    without docstrings.
 
     ``name``: Kafka's name of the setting; None has no description.
     """

@@ -19,9 +19,9 @@ R = TypeVar("R")
 
 @dataclass(slots=True, unsafe_hash=True)
 class Ticket:
-    """The identity of a request, which is needed to encode its response.
+    """The identity of a request. It is needed to encode the response.
 
-    The ticket is also the request's entry in the request log, which sets ``received_at`` and all attributes after
+    The request log uses the ticket as its entry for the request: it sets ``received_at`` and all attributes after
     ``received_at``. The entry stores bytes, not decoded messages.
 
     Attributes:
@@ -127,7 +127,8 @@ class Delivery:
             to send. It yields after a limited amount of work. None to leave the response unchanged.
         frame: The bytes to send instead of the encoded response: the result of ``alter``. None to send the encoded
             response.
-        close: Reason for the log to close the connection after the response was sent; "" to leave the connection open.
+        close: Text for the log if the connection is closed after the response was sent; "" to leave the connection
+            open.
         reset: Whether the connection is closed by a TCP reset.
         mute: Whether later requests of the connection wait for the effect ``Unmute``.
         pace: The pace of sending; None to send immediately.
@@ -210,7 +211,7 @@ class Note:
 
     Attributes:
         event: Kind of the event.
-        group: Group id; "" in an event of a transaction.
+        group: Group id; "" in an event that is not about a group.
         member_id: Id of the member that the event is about.
         client_id: The ``client.id`` of the member.
         generation: Classic group: the generation. All other types of groups: the member epoch in an event about a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class NotFoundError(LookupError):
-    """The base class of errors for a topic, group, member, broker or connection that does not exist."""
+    """The base class of errors for a thing that does not exist, such as a topic, a group or a fault rule."""
 
 
 class ConflictError(ValueError):

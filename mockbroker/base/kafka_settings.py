@@ -46,7 +46,7 @@ class KafkaSetting:
 
     @property
     def is_secret(self) -> bool:
-        """Whether DescribeConfigs hides the value of the setting, such as a password."""
+        """Whether DescribeConfigs hides the value of the setting, because it is a password."""
         return self.type == "PASSWORD"
 
     def problem(self, text: str) -> str | None:

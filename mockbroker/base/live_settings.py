@@ -1,7 +1,7 @@
-"""The settings of a running cluster, which AlterConfigs can change.
+"""The settings of a running cluster. AlterConfigs can change them.
 
 A setting of one broker takes precedence over the cluster-wide default, and the cluster-wide default takes precedence
-over the static setting, with which the cluster was started.
+over the static setting (the one that the cluster was started with).
 """
 
 from __future__ import annotations

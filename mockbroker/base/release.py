@@ -109,9 +109,11 @@ TELEMETRY: Mapping[int, str] = {ApiKey.GET_TELEMETRY_SUBSCRIPTIONS: "3.7: 0", Ap
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quirks:
-    """The differences between Kafka's group coordinator in Scala (before 4.0) and the one in Java (since 4.0).
+    """The differences between Kafka before 4.0 (group coordinator in Scala) and Kafka since 4.0 (group coordinator in
+    Java).
 
-    Each field is one difference. True means the behaviour before 4.0, which the text below the field describes.
+    Each field is one difference. True means the behaviour before 4.0. The text below the field describes this
+    behaviour.
     """
 
     sync_in_stable_renews_session: bool

@@ -115,7 +115,7 @@ class Settings:
             Members that start together then join the first generation together, as on a real broker, which takes longer
             to answer.
         mockbroker_max_acls: Maximum number of ACLs.
-        mockbroker_max_delegation_tokens: Maximum number of delegation tokens and of their renewers together.
+        mockbroker_max_delegation_tokens: Maximum number of delegation tokens plus their renewers.
         mockbroker_max_pending_members: Maximum number of pending member ids (MEMBER_ID_REQUIRED sent, not yet used to
             join), over all groups.
         mockbroker_max_transactional_ids: Maximum number of transactional ids of the cluster.

@@ -94,7 +94,7 @@ class StageDue:
 
 @dataclass(frozen=True, slots=True)
 class ScriptDue:
-    """The key of the next step of a script, which is the list of timed cluster changes of a preset.
+    """The key of the next step of a script (the list of timed cluster changes of a preset).
 
     Attributes:
         name: Name of the script.

@@ -26,8 +26,12 @@ BYE = "event: bye"  # the server stops
 class ControlError(click.ClickException):
     """The error for a failed request to the control API. The command ends with exit code 1.
 
+    Args:
+        message: The text to print.
+        problem: The problem details in the response; None without a response or details.
+
     Attributes:
-        problem: The problem details in the response (RFC 9457); empty if the response has none.
+        problem: The problem details in the response (RFC 9457); empty if there are none.
         as_json: Whether the problem details are printed as JSON.
     """
 

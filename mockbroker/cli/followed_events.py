@@ -1,4 +1,4 @@
-"""The stream of journal events, which reconnects to the control API when the connection is lost."""
+"""The stream of journal events. It reconnects to the control API when the connection is lost."""
 
 from __future__ import annotations
 

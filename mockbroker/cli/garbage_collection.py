@@ -10,7 +10,7 @@ COLLECT_AFTER = (10_000, 5, 1_000)
 
 
 def limit_garbage_collection() -> None:
-    """Make Python's garbage collections rare. A server has many long-lived objects without cycles, which are slow to
+    """Make Python's garbage collections rare. The many long-lived objects of a server have no cycles, and are slow to
     scan.
     """
     gc.freeze()

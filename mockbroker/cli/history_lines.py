@@ -29,6 +29,8 @@ def compare(scheme: str, seed: int | None, seeds: int | None, *, as_json: bool, 
         seeds: number of scenarios; None for one.
         as_json: True for JSON lines instead of tables.
         html: file to which a page with charts is written, for one scenario only; None for no page.
+
+    Raises: click.UsageError if ``html`` is given for several scenarios.
     """
     names = list(SCHEMES) if scheme == ALL else [scheme]
     first = seed or 0

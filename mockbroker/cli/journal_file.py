@@ -1,4 +1,4 @@
-"""The file of the option ``--journal``, to which each event of the journal is written as a line."""
+"""The file of the option ``--journal``. Each event of the journal is written to this file as a line."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def write_journal(journal: Journal, begin: float, file: TextIO) -> None:
     """From now on, append each new event of the journal to a file, as one JSON object per line.
 
     The object is that of ``Event.to_json``, with the additional key ``time``: the broker's wall-clock time. If a write
-    fails, the error is logged, and no further events are written.
+    fails, the error is logged, the file is closed, and no further events are written.
 
     Args:
         journal: the journal whose events are written.

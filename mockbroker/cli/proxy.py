@@ -238,7 +238,7 @@ def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | N
     Args:
         tls: Value of --tls; None if it was not given.
         client_ca: Value of --tls-client-ca; None if it was not given.
-        host: Host that clients connect to, which a generated certificate contains.
+        host: Host that clients connect to. A generated certificate contains this host.
 
     Raises:
         click.UsageError: The certificates cannot be used.

@@ -1,4 +1,6 @@
-"""The reader of stdin for ``mockbroker serve``: it yields command lines, and detects the end of the parent process."""
+"""The reader of stdin for servers such as ``mockbroker serve``: it yields command lines, and detects the end of the
+parent process.
+"""
 
 from __future__ import annotations
 

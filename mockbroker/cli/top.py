@@ -163,7 +163,7 @@ def _offsets(group: Mapping[str, Any]) -> dict[tuple[str, int], int]:
 
 
 def _rate(now: Mapping[tuple[str, int], int], before: Mapping[tuple[str, int], int], seconds: float) -> float:
-    """Return the growth per second of all partitions together, in records. A new partition counts from offset 0.
+    """Return the growth per second of the sum of all offsets, in records. A new partition counts from offset 0.
 
     Args:
         now: current offsets by topic and partition: end offsets or committed offsets.

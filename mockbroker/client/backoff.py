@@ -8,7 +8,7 @@ JITTER = 0.2
 
 
 class Clock:
-    """The current time of an engine, which the driver sets before each call of the engine.
+    """The current time of an engine. The driver sets it before each call of the engine.
 
     Attributes:
         now: Seconds on the driver's clock.

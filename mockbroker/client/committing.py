@@ -72,7 +72,7 @@ class CommittingMember(Protocol):
 
 
 class NoMember:
-    """The substitute for a group member in a consumer that is not in a group, such as one with assigned partitions."""
+    """The substitute for a group member in a consumer without a group."""
 
     identity = Identity()
     min_commit_version = 0
@@ -140,7 +140,7 @@ class Committer:
     def commit(
         self, offsets: Offsets, timeout: float, *, retried: bool, on_done: Callable[[Commit], None] | None = None
     ) -> Commit:
-        """Start a commit and return it.
+        """Start a commit and return it. Without offsets, the commit is done at once.
 
         Args:
             offsets: Offsets by topic and partition number.
@@ -169,7 +169,9 @@ class Committer:
         return min([at, *(commit.retry_at for commit in self._unsent()[:1])])
 
     def send_due(self) -> None:
-        """Send the commits that are due, and end the overdue commits with TimedOut."""
+        """Send the commits that are due, and end the overdue commits with TimedOut. If the lookup of the coordinator
+        has failed, end the commits that are not in flight with the error of the lookup.
+        """
         now = self._clock.now
         for commit in list(self._unfinished):
             if commit.deadline <= now:

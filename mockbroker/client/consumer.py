@@ -384,6 +384,8 @@ class Consumer:
             offsets: Partition -> offset of the next record to read; None for the positions of all assigned partitions.
             then: Callback that is called with the offsets, and with the error or, after a success, None. A later poll,
                 commit or close calls the callbacks in the order of the commits. None for no callback.
+
+        Raises: IllegalUse without a group; ValueError or TypeError for an invalid offset.
         """
         with self._acquired():
             commit = self._begin_commit(offsets, None, retried=False)
@@ -517,8 +519,10 @@ class Consumer:
         self._driver.request_wakeup()
 
     async def close(self, *, commit: bool = True) -> None:
-        """Call the listener, leave the group and close all connections. ``open_consumer`` calls this method at the end
-        of its block.
+        """Call the listener, leave the group, close all connections, and call pending callbacks of ``commit_nowait``.
+        Do nothing if the consumer is closed.
+
+        ``open_consumer`` calls this method at the end of its block.
 
         Args:
             commit: Whether to commit the positions first if auto-commit is on.

@@ -99,8 +99,8 @@ class Coordinator:
             node.link.close("the session timed out")
 
     def handle_disconnect(self, node: Node) -> None:
-        """Set the coordinator to unknown if ``node`` is the coordinator. ``node``: a node whose connection has
-        ended.
+        """Set the coordinator to unknown, and begin a backoff, if ``node`` is the coordinator. ``node``: a node whose
+        connection has ended.
         """
         if node is self.node:
             self.node = None
@@ -108,7 +108,9 @@ class Coordinator:
             self._failures += 1
 
     def next_deadline(self) -> float:
-        """Return the time of the next lookup, in seconds on the engine's clock; inf if no lookup is necessary."""
+        """Return the time of the next lookup, in seconds on the engine's clock; inf if the coordinator is known, and
+        during a lookup.
+        """
         return float("inf") if self.node or self._lookup.in_flight else self._retry_at
 
     def find_if_due(self) -> None:

@@ -119,7 +119,7 @@ class Driver(Generic[E]):
         self._deadline_moved.set()
 
     async def wait(self, deadline: float, *, interruptible: bool = True) -> None:
-        """Wait until bytes or a timer have advanced the engine, or until the deadline.
+        """Wait until bytes or a timer have advanced the engine, until a wakeup is requested, or until the deadline.
 
         Args:
             deadline: Time in seconds on trio's clock.

@@ -43,8 +43,19 @@ class Engine:
         settings: Settings of the consumer.
         jitter: Function that returns a random number from 0 to 1, for backoffs.
         wall_clock_ms: Function that returns the current time in milliseconds since 1970.
-        member_id: Member id for a consumer group (KIP-848), in which the client chooses the id; not used in a classic
-            group.
+        member_id: Member id for a consumer group (KIP-848); not used in a classic group.
+
+    Attributes:
+        clock: The engine's clock, which the driver sets.
+        network: The known brokers and the connections to them.
+        metadata: The metadata of the cluster.
+        subscription: The subscription: topics, a pattern of topics, or manual assignment.
+        positions: The positions of the assigned partitions.
+        coordinator: The coordinator of the group; not used without a group.
+        committer: The sender of offset commits.
+        resolver: The resolver of missing positions.
+        fetcher: The fetcher of records.
+        member: The member of the group; None without a group.
     """
 
     def __init__(
@@ -120,7 +131,9 @@ class Engine:
         self._auto_commit_later()
 
     def unsubscribe(self) -> None:
-        """Remove all subscribed topics and assigned partitions; a member of a group leaves the group."""
+        """Remove all subscribed topics and assigned partitions, with their buffered records; a member of a group leaves
+        the group.
+        """
         if self.member and self.subscription.subscribed:
             self.member.leave("the consumer unsubscribed from all topics")
         self.subscription.clear()

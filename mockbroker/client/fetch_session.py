@@ -82,7 +82,8 @@ class FetchSession:
         return answered <= set(self._next)
 
     def handle_response(self, session_id: int) -> None:
-        """Advance the session epoch, because the broker accepted the request.
+        """Advance the session epoch, because the broker accepted the request. If the broker has no session, call
+        ``reset``.
 
         ``session_id``: the session id in the response.
         """

@@ -96,7 +96,7 @@ class Fetcher:
 
     @property
     def buffered(self) -> set[TopicPartition]:
-        """The partitions with buffered records, which were fetched but not returned to the user yet."""
+        """The partitions with buffered records: records that were fetched, but not returned to the user yet."""
         held = {fetched.partition for fetched in self._completed}
         if self._current:
             held.add(self._current.partition)

@@ -1,4 +1,4 @@
-"""Flows: generators that continue over several calls of ``poll``, such as the code of a rebalance.
+"""Flows: generators, such as the code of a rebalance, that continue over several calls of ``poll``.
 
 At each ``yield`` the generator yields the condition under which it is resumed: WAIT (when the engine is advanced
 again), POLL (when the user polls) or a ListenerCall (when ``listener_returned`` is called).
@@ -46,7 +46,7 @@ Steps = Waiting[None]
 
 
 class Flow:
-    """A running generator that continues over several calls of ``poll``, such as the code of a rebalance.
+    """A running generator, such as the code of a rebalance, that continues over several calls of ``poll``.
 
     The generator is resumed when the condition that it has yielded is met.
 

@@ -31,9 +31,9 @@ Leaders = dict[TopicPartition, Leader]
 
 
 class LeaderLookup:
-    """The base class of lookups of one value per partition at the partition leaders, such as an offset.
+    """The base class of lookups that ask the partition leaders for one value of each partition, such as an offset.
 
-    Subclasses define ``request``, ``response_partitions`` and ``record_partition``.
+    Subclasses set ``key`` and ``api_name``, and define ``request``, ``response_partitions`` and ``record_partition``.
 
     Args:
         partitions: Topics and partition numbers.

@@ -39,6 +39,7 @@ class Link:
         deadline: Time in seconds on the engine's clock. If the connection is not READY at this time, it is closed.
 
     Attributes:
+        state: State of the connection.
         outgoing: Bytes to send. The driver removes the bytes that it sends.
         close_reason: Reason why the connection was closed, for error messages; "" while it is open.
     """
@@ -111,7 +112,9 @@ class Link:
             call.fail(Failure.DISCONNECTED, reason)
 
     def next_deadline(self) -> float:
-        """Return the time of the next timeout of a request, in seconds on the engine's clock; inf without requests."""
+        """Return the time of the next timeout, in seconds on the engine's clock: of a request or, until the connection
+        is READY, of the connection; inf without a timeout.
+        """
         at = min((call.deadline for call in self._in_flight), default=float("inf"))
         at = min(at, min((call.deadline for call in self._queue), default=float("inf")))
         return at if self.state is LinkState.READY else min(at, self.deadline)

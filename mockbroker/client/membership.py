@@ -72,7 +72,9 @@ class Membership(Protocol):
         ...
 
     def leave(self, reason: str) -> None:
-        """Leave the group, and drop the assignment. ``reason``: text that is sent to the coordinator."""
+        """Leave the group, and drop the assignment. ``reason``: text that is sent to the coordinator in the classic
+        protocol.
+        """
         ...
 
     @property

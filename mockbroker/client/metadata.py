@@ -109,7 +109,9 @@ class Metadata:
         self._failures = 0
 
     def require_topics(self, topics: Iterable[str]) -> None:
-        """Replace the topics whose metadata is requested. The topics of pending lookups are requested in addition."""
+        """Replace the topics whose metadata is requested. If one of them is new, call ``refresh``. The topics of
+        pending lookups are requested in addition.
+        """
         required = set(topics)
         if required - self.required:
             self.refresh()
@@ -119,7 +121,8 @@ class Metadata:
         """Replace the topics whose metadata is requested for the user's pending lookups, in addition to the required
         topics.
 
-        An error of one of these topics is raised by the lookup, not by a poll.
+        If one of these topics is new, call ``refresh``. An error of one of these topics is raised by the lookup, not by
+        a poll.
         """
         looked_up = set(topics) - self.required
         if looked_up - self.looked_up:
@@ -287,7 +290,8 @@ class Metadata:
         """Apply a Metadata response.
 
         If a leader in the response has an older leader epoch than the known leader, the known leader is kept, because
-        the broker's metadata is outdated.
+        the broker's metadata is outdated. A topic with a retriable error keeps its known metadata, unless the error is
+        UNKNOWN_TOPIC_OR_PARTITION.
         """
         self._network.update_brokers({b.node_id: (b.host, b.port) for b in response.brokers})
         self.racks = {broker.node_id: broker.rack for broker in response.brokers}

@@ -83,8 +83,9 @@ class Resolver:
         self._positions.unresolved = self._run_requested = True
 
     def handle_truncation(self, partition: TopicPartition, position: Position, epoch: int, end: int) -> None:
-        """Check whether records that the consumer has read are missing in a new leader's log. If they are, reset the
-        position or report LogTruncated.
+        """Check whether records that the consumer has read are missing in a new leader's log. If they are, move the
+        position to ``end``; if ``end`` is unknown, apply ``auto_offset_reset``. If this setting is ``none``, report
+        LogTruncated instead.
 
         Args:
             partition: Topic and partition number.
@@ -109,7 +110,9 @@ class Resolver:
     # Topics that were deleted and created again
 
     def _check_topic_ids(self) -> None:
-        """Reset the positions whose topic id has changed, because the topic was deleted and created again."""
+        """Reset the positions whose topic id has changed, because the topic was deleted and created again. If
+        ``auto_offset_reset`` is ``none``, report NoOffset instead.
+        """
         recreated: dict[TopicPartition, int | None] = {}
         for partition, position in self._positions.items():
             now = self._metadata.topic_id(partition[0])

@@ -96,6 +96,8 @@ class RecordReader:
         """Yield the records of the response in lists of up to ``_limit`` records.
 
         The records of a list are from one batch. No record is decoded in advance.
+
+        Raises: DecodeError for a corrupt batch or record, after the records before it were yielded.
         """
         complete = False
         for batch in read(self._data.records):
@@ -156,7 +158,7 @@ class RecordReader:
         return ConsumerRecord(offset=old.offset, timestamp=old.timestamp, key=old.key, value=old.value)
 
     def _check(self, batch: RecordSet) -> None:
-        """Check the CRC of a batch, unless ``check_crcs`` is False.
+        """Check the CRC of a batch, unless ``check_crcs`` is False. Raises: CrcError if the CRC is wrong.
 
         The CRC of a skipped batch is checked too, because the last offset of the batch determines the next offset.
         """

@@ -20,7 +20,7 @@ Reset = Literal["earliest", "latest", "none"] | timedelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
-    """The settings that consumers and share consumers have in common, with the same defaults.
+    """The settings that consumers and share consumers have in common. Only the default of ``client_id`` differs.
 
     A setting without a description has the meaning of the setting in Kafka with the same name.
 

@@ -79,7 +79,7 @@ class SubscriptionState:
         self.set_topics(())
 
     def set_topics(self, topics: Iterable[str]) -> None:
-        """Replace the subscribed topics, for example because the topics that match the pattern have changed."""
+        """Replace the subscribed topics. If they are different, increase ``version``."""
         topics = frozenset(topics)
         if topics != self.topics:
             self.topics = topics

@@ -69,7 +69,7 @@ class AffectedRequests:
     """The requests and connections to which a fault rule was applied, in the order of application.
 
     Attributes:
-        held: Number of held requests.
+        held: Number of held requests and connections.
         held_bytes: Total size of the held requests, in bytes.
     """
 
@@ -95,25 +95,26 @@ class AffectedRequests:
             self.unhold(entry)
 
     def hold(self, entry: Affected, phase: Phase) -> None:
-        """Mark a request as held, until ``unhold``.
+        """Mark a request or connection as held, until ``unhold``.
 
         Args:
-            entry: The request, with the rule that holds it.
-            phase: HELD_BEFORE to hold the request before it is processed, HELD_AFTER to hold its response.
+            entry: The request or connection, with the rule that holds it.
+            phase: HELD_BEFORE to hold the request before it is processed, or the connection; HELD_AFTER to hold the
+                response.
         """
         entry.phase = phase
         self.held += 1
         self.held_bytes += entry.size
 
     def unhold(self, entry: Affected) -> None:
-        """Mark a held request as no longer held; do nothing if it is not held."""
+        """Mark a held request or connection as no longer held; do nothing if it is not held."""
         if entry.phase in HELD:
             entry.phase = Phase.PROCESSING
             self.held -= 1
             self.held_bytes -= entry.size
 
     def held_by(self, name: str) -> list[Affected]:
-        """Return the requests that the rule ``name`` holds, the longest held first."""
+        """Return the requests and connections that the rule ``name`` holds, the longest held first."""
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:

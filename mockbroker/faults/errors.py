@@ -183,6 +183,9 @@ class ErrorInjection:
     def split(self) -> Any | None:
         """Return a copy of the request without the elements that get the error; None if no element remains.
 
+        If only the topics of a Metadata request get the error, the request remains even without topics: clients need
+        the brokers in the response.
+
         In the copy of a Fetch, ``max_wait_ms`` is 0, because a fetch with an error does not wait for records.
         """
         return finished(self.split_in_slices())
@@ -258,8 +261,7 @@ class ErrorInjection:
             self._by_values.setdefault(terms, set()).add(tuple(values[term] for term in terms))
 
     def _built(self, answer: Answer, requested: Any, marks: Marks) -> Any:
-        """Build the response for a request, or for an element of a request, in which every marked element gets the
-        error.
+        """Build the response for a request, or for an element of a request. Every marked element gets the error.
 
         Args:
             answer: Description of the response struct.
@@ -412,7 +414,7 @@ def _size(marks: Marks) -> int:
 
 def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, None]:
     """Move marks from structs without an error field to the elements of their arrays, so that only structs with an
-    error field are marked.
+    error field are marked. With ``Answer.all_levels``, the struct keeps its mark.
 
     The generator yields after about every SLICE elements, so that other requests are handled in between.
 

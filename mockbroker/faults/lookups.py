@@ -1,4 +1,4 @@
-"""Lookups in the broker's state for conditions of fault rules, such as the topic name for a topic id."""
+"""Lookups in the broker's state for conditions of fault rules. An example is the lookup of a topic name by topic id."""
 
 from __future__ import annotations
 

@@ -70,6 +70,7 @@ class Subject:
     Attributes:
         call: The request.
         lookups: Functions that look up values in the broker's state.
+        level: The fields of the request that contain names, such as group ids.
     """
 
     def __init__(self, call: Call[Any], lookups: Lookups) -> None:

@@ -48,7 +48,7 @@ def parse_rule(form: object, served: Collection[int] = APIS, name: str = "") -> 
 
 
 def warnings(rule: Rule) -> list[Problem]:
-    """Return warnings about a valid rule, for example that Kafka never returns its error for the API."""
+    """Return warnings about a valid rule, such as an error that Kafka never returns for the API."""
     found = []
     matches_produce = (
         "Produce" in rule.match.api if rule.match.api else applies_to(ApiKey.PRODUCE, rule.match, rule.action)

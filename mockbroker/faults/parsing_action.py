@@ -202,7 +202,7 @@ def _malform(section: Section, match: Match, _when: When) -> Malform:
 def _response_field(section: Section, name: str, form: str, keys: Collection[int]) -> str | None:
     """Return the path of the response field that a rule selects for a malformed response; None for the default.
 
-    If the rule names several APIs, or the response has no such field, a problem is added to ``section``.
+    If the rule does not name exactly one API, or the response has no such field, a problem is added to ``section``.
 
     Args:
         section: The object ``action``, which collects the problems.

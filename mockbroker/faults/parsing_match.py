@@ -69,7 +69,8 @@ def _terms(section: Section) -> dict[str, Any]:
 
 
 def _apis(section: Section, served: Collection[int]) -> tuple[str, ...]:
-    """Return the names of the APIs in the conditions of a rule. A problem is added to ``section`` for an unknown API.
+    """Return the names of the APIs in the conditions of a rule. A problem is added to ``section`` for an empty list,
+    and for each value that is not the name of a served API.
 
     Args:
         section: The object ``match``, which collects the problems.

@@ -31,10 +31,12 @@ class StopBroker:
 class FreezeMetadata:
     """The cluster change that makes a broker return outdated metadata until the change ends.
 
-    When the change begins, the broker loses the leadership of its partitions of the given topics.
+    When the change begins, live followers become the leaders of the broker's partitions of the given topics. A
+    partition without a live follower keeps its leader.
 
     Attributes:
-        node: id of the broker; None for the leader of the first partition of these topics that has a live follower.
+        node: id of the broker. None for the leader of the first partition of these topics with a live follower; if no
+            partition has one, the broker with the lowest id.
         topic: glob for the names of the topics.
     """
 
@@ -199,7 +201,7 @@ class Preset:
 
     @property
     def changes_cluster(self) -> bool:
-        """Whether the preset makes changes to the cluster itself, in addition to its rules."""
+        """Whether the preset makes changes to the cluster itself."""
         return self.phases is not no_phases
 
     def to_json(self) -> dict[str, Any]:

@@ -17,7 +17,7 @@ REQUEST, CONNECT = "request", "connect"  # what a rule is about: requests, or ne
 class Match:
     """The conditions of a rule. All conditions that are set must hold.
 
-    Texts are globs, except in ``api`` and ``where``.
+    Texts are globs, except in ``on``, ``api``, ``version`` and ``where``.
 
     Attributes:
         on: REQUEST or CONNECT.
@@ -79,7 +79,8 @@ class Occurrence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Delay:
-    """The action that waits before the request is processed, or before its response is sent.
+    """The action that waits before the request is processed, before its response is sent, or before a new connection is
+    served.
 
     Attributes:
         delay_ms: The delay, in milliseconds of the broker's clock.
@@ -94,7 +95,7 @@ class Delay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Error:
-    """The action that responds with an error to the elements of a request that match the rule, such as its partitions.
+    """The action that responds with an error to the matching elements of a request, such as partitions.
 
     All other elements are processed.
 
@@ -107,7 +108,7 @@ class Error:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disconnect:
-    """The action that closes the connection of the request.
+    """The action that closes the connection of the request, or a new connection.
 
     Attributes:
         disconnect: "before" to close the connection before the request is processed; "after" to close it after
@@ -124,7 +125,7 @@ class Disconnect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hold:
-    """The action that holds a request, or its response, until a test releases it or the rule ends.
+    """The action that holds a request, its response, or a new connection, until a test releases it or the rule ends.
 
     Attributes:
         hold: Always True.
@@ -138,7 +139,7 @@ class Hold:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoResponse:
     """The action that sends no response to a request, and no later response on its connection. The connection stays
-    open.
+    open. On a new connection, no request is answered.
 
     Attributes:
         no_response: Always True.

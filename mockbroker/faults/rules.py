@@ -34,6 +34,8 @@ class ActiveRule:
     Attributes:
         rule: The rule.
         counters: Numbers of matches and applications.
+        matcher: The compiled conditions of the rule.
+        keys: Keys of the APIs to which the rule can apply.
     """
 
     def __init__(self, rule: Rule) -> None:

@@ -101,7 +101,7 @@ class FaultStage(Stage):
 
     A request is delayed or held at one of two points: before it is processed, or before its response is sent. If the
     client of a request that is held before processing disconnects, the request is still processed when it is released.
-    A Kafka broker also processes the requests in its queue.
+    A Kafka broker, too, processes the queued requests of a client that has disconnected.
 
     Args:
         router: The router, which calls the stage for APIs that have rules.
@@ -109,8 +109,8 @@ class FaultStage(Stage):
 
     Attributes:
         rules: The rules.
-        changed: Functions that are called after a rule was applied or removed, and after a rule held or released a
-            request.
+        changed: Functions that are called after rules were applied, ended or removed, after requests were held or
+            released, and after ``stop``.
         optional: Names of rules that ``unused`` omits.
         scripts: The timed cluster changes of the active presets.
     """
@@ -188,6 +188,8 @@ class FaultStage(Stage):
     def remove(self, name: str, now: float) -> tuple[list[str], Effects]:
         """Remove the rules whose name matches a glob, and release the requests and connections that they hold.
 
+        A script whose rules have all been removed is removed too, without undoing its changes.
+
         Args:
             name: The glob.
             now: The broker's time in seconds.
@@ -257,7 +259,7 @@ class FaultStage(Stage):
         return together if active in together else (active,)
 
     def holding(self, name: str) -> int:
-        """Return the number of requests that a rule holds. ``name``: name of the rule."""
+        """Return the number of requests and connections that a rule holds. ``name``: name of the rule."""
         return len(self._affected.held_by(name))
 
     def is_silent(self, number: int) -> bool:
@@ -379,7 +381,7 @@ class FaultStage(Stage):
             now: The broker's time in seconds.
 
         Returns: the request if it is processed next, possibly without the elements that get an error. Otherwise the
-        effects, such as an error response; an empty list if the request waits.
+        effects, such as an error response; an empty list if the request waits or is never answered.
         """
         call, fault = entry.call, entry.fault
         assert call is not None
@@ -459,7 +461,7 @@ class FaultStage(Stage):
             effects: The effects of the request, including its response.
             now: The broker's time in seconds.
 
-        Returns: the effects to carry out now; an empty list if the response is delayed or held.
+        Returns: the effects to carry out now; an empty list if the response is delayed, held or not sent at all.
         """
         delay = entry.fault.rule.action.delay
         if delay is not None and delay.when == "after" and entry.fault.delay_ms:
@@ -763,7 +765,7 @@ def _cut(size: int | None, frame: bytes) -> BytesInSlices:
 
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
-    """Return an effect; if it is a response, return a copy that is sent as ``delivery`` specifies, such as slowly."""
+    """Return an effect; if it is a response, return a copy that is sent as ``delivery`` specifies."""
     return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
 
 

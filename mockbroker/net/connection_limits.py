@@ -37,7 +37,7 @@ def _of_listeners(others: Mapping[str, str]) -> dict[str, tuple[int, int]]:
 
     A listener without such settings has no entry; a limit that is not set is UNLIMITED.
 
-    ``others``: settings by name, of which those with the prefix ``listener.name.NAME.`` are used.
+    ``others``: settings by name. Only those with the prefix ``listener.name.NAME.`` are used.
     """
     limits: dict[str, dict[str, int]] = {}
     for name, value in others.items():

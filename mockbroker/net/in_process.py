@@ -1,4 +1,4 @@
-"""Client connections inside the broker's process, which carry encoded messages without a socket."""
+"""Client connections inside the broker's process. They carry encoded messages without a socket."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class InProcessConnection:
             answered: False for a request without a response, such as a Produce with acks=0; the result is then None.
 
         Raises:
-            ConnectionClosedError: The connection is closed.
+            ConnectionClosedError: The connection was closed before the call or during it.
             kwire.EncodeError: The version cannot represent the request.
         """
         if version is None:

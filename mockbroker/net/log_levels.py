@@ -1,4 +1,4 @@
-"""The levels of mockbroker's Python loggers, which are set to the levels that clients have set by
+"""The levels of mockbroker's Python loggers. They are set to the levels that clients request by
 IncrementalAlterConfigs.
 """
 

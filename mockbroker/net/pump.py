@@ -215,7 +215,8 @@ class Pump:
     Args:
         router: The router, which handles the requests.
         stopwatch: Function that returns seconds since an arbitrary time, to measure elapsed time.
-        disk: The storage of changes, which responses wait for; None if the cluster is in memory only.
+        disk: The storage; None if the cluster is in memory only. A response waits until all earlier changes are
+            durable.
         in_a_row: Maximum number of requests of one connection that are served before other connections are served.
 
     Attributes:
@@ -474,7 +475,7 @@ class Pump:
         turn.
 
         Args:
-            outcomes: Responses, connections to close, and large requests that are not finished.
+            outcomes: The outcomes, such as responses, connections to close, and large requests that are not finished.
             served: The connection that is being served; None if the outcomes come from a deadline.
         """
         for outcome in outcomes:

@@ -92,7 +92,9 @@ class Server:
 
     @property
     def failure(self) -> DataDirError | None:
-        """The error of a failed write to the data directory, which ends the server; None if no write has failed."""
+        """The error of the first failed write to the data directory; None if no write has failed. A failed write ends
+        the server.
+        """
         return None if self._durability is None else self._durability.failure
 
     @property

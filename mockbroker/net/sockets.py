@@ -184,7 +184,9 @@ class SocketConnection(Connection):
         self.active = self._owner.now()
 
     def _note_request(self) -> None:
-        """Set ``incomplete_since`` if the received bytes end with an incomplete request; else clear it."""
+        """Set ``incomplete_since`` at the first bytes of an incomplete request. Clear it while a request is pending or
+        the connection is muted. The buffer ``frames`` must not be empty.
+        """
         requests = self.requests
         if requests.ticket is not None or self.muted:
             self.incomplete_since = None
@@ -516,7 +518,7 @@ def _requests(number: int, listener: BoundListener, host: str, router: Router, s
         listener: the listener that has accepted the connection.
         host: address of the client with a leading slash, without port.
         router: the router, which handles the requests.
-        sock: socket of the connection, whose client certificate determines the principal.
+        sock: socket of the connection. With TLS, the client certificate determines the principal.
     """
     if not isinstance(sock, TlsStream):
         return ClientRequests(number, listener.node, host, router, listener.name)

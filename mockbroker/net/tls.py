@@ -49,8 +49,9 @@ class TlsError(OSError):
 class TlsStream(_SSLSocket):
     """A mixin for non-blocking TLS sockets that raise the exceptions of a plain socket.
 
-    The socket raises BlockingIOError if it is not ready, and TlsError (an OSError) after a TLS error. A subclass must
-    inherit from this mixin first, and then from a class with the methods of ``ssl.SSLSocket``.
+    The socket raises BlockingIOError if it is not ready. After a TLS error, ``recv`` raises TlsError, and ``send``
+    raises ssl.SSLError (both are OSErrors). A subclass must inherit from this mixin first, and then from a class with
+    the methods of ``ssl.SSLSocket``.
 
     Attributes:
         established: True once the TLS handshake is complete.
@@ -81,6 +82,8 @@ class TlsStream(_SSLSocket):
             flags: Must be 0, as for ``ssl.SSLSocket``.
 
         Returns: The number of sent bytes.
+
+        Raises: BlockingIOError if no bytes can be sent now; ssl.SSLError, an OSError, after a TLS error.
         """
         sent = 0
         with memoryview(data) as view:
@@ -102,7 +105,7 @@ class TlsStream(_SSLSocket):
 
 
 class TlsSocket(TlsStream, ssl.SSLSocket):
-    """A non-blocking TLS socket. It raises BlockingIOError if it is not ready, and TlsError after a TLS error."""
+    """A non-blocking TLS socket. For its exceptions, see TlsStream."""
 
 
 def _reason(error: ssl.SSLError) -> str:
@@ -127,7 +130,8 @@ def pkcs8(key: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """The PEM files that TLS clients need. All attributes are None if the listener uses a configured keystore.
+    """The PEM files that TLS clients need. All attributes are None without a TLS listener, and if the listener uses a
+    configured keystore.
 
     Attributes:
         ca: File with the certificate of the generated authority, which clients must trust.
@@ -144,7 +148,7 @@ class GeneratedCertificates:
     The files for clients exist until ``close``.
 
     Args:
-        hosts: advertised hosts of the brokers, which the certificate of the brokers must contain.
+        hosts: advertised hosts of the brokers. The certificate of the brokers contains these hosts.
 
     Attributes:
         authority: the certificate authority (trustme). It has signed the certificates of the brokers and of the client.
@@ -239,11 +243,14 @@ class Tls:
             self._own.close()
 
     def _use_keystore(self, keystore: Contents) -> None:
-        """Load the broker's key and certificates into the TLS context.
+        """Load the broker's key and certificates into the TLS context, and set the attribute ``keystore`` of the
+        context.
 
         Key and certificates are written to a temporary file, because OpenSSL reads them only from a file.
 
         ``keystore``: content of the keystore.
+
+        Raises: SettingsError if OpenSSL cannot load the key or the certificates.
         """
         with TemporaryDirectory(prefix="mockbroker-tls-") as folder:
             path = Path(folder) / "keystore.pem"

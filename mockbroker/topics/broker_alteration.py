@@ -47,7 +47,7 @@ def changed(
     Args:
         brokers: the settings of the brokers before the changes.
         release: the emulated Kafka release.
-        node: id of the broker that received the request, which can change only its own settings.
+        node: id of the broker that received the request. A broker can change only its own settings.
         name: broker id as text, or ALL_BROKERS for the cluster-wide settings.
         changes: the changes, in order.
         replace_all: True for AlterConfigs, which removes the settings that the request omits; False for
@@ -81,10 +81,10 @@ def changed(
 
 
 def node_refusal(name: str, node: int) -> Refusal | None:
-    """Return an error if a request names a broker that is not the one that received the request; else None.
+    """Return an error if ``name`` is neither ALL_BROKERS nor the id of the broker that received the request; else None.
 
     Args:
-        name: broker id as text, or ALL_BROKERS, for which no error is returned.
+        name: name of the resource in the request: a broker id as text, or ALL_BROKERS.
         node: id of the broker that received the request.
     """
     if name == ALL_BROKERS:

@@ -199,7 +199,7 @@ def sources(configs: Configs, name: str, settings: Settings, release: Release) -
     Args:
         configs: configurations that are set on the topic itself.
         name: name of the configuration.
-        settings: settings of a broker, whose values apply if the topic has none.
+        settings: settings of a broker. They apply if no value is set on the topic.
         release: the emulated Kafka release.
     """
     own, synonym = configs.get(name), topic_configs(release)[name].synonym
@@ -213,7 +213,7 @@ def effective_source(configs: Configs, name: str, settings: Settings, release: R
     Args:
         configs: configurations that are set on the topic itself.
         name: name of the configuration.
-        settings: settings of a broker, whose values apply if the topic sets none.
+        settings: settings of a broker. They apply if no value is set on the topic.
         release: the emulated Kafka release.
     """
     return next(_candidates(configs, name, topic_configs(release)[name], settings))
@@ -227,7 +227,7 @@ def effective(configs: Configs, name: str, settings: Settings, release: Release)
     Args:
         configs: configurations that are set on the topic itself.
         name: name of the configuration.
-        settings: settings of a broker, whose values apply if the topic has none.
+        settings: settings of a broker. They apply if no value is set on the topic.
         release: the emulated Kafka release.
     """
     config = topic_configs(release)[name]

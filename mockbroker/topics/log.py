@@ -420,7 +420,7 @@ def _end_position(stored: StoredBatch) -> int:
 def _records(stored: StoredBatch) -> Iterator[Record]:
     """Return the records of a batch (``stored``).
 
-    Raises: kwire.DecodeError if the records cannot be decoded, or are more than MAX_RECORDS_PER_BATCH.
+    Raises: kwire.DecodeError if the records cannot be decoded; LimitError if they are more than MAX_RECORDS_PER_BATCH.
     """
     batch = read_batch(stored.data)
     if batch.count > MAX_RECORDS_PER_BATCH:

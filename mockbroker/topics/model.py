@@ -184,8 +184,8 @@ class Partition:
     def end_transaction(
         self, producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int, timestamp: int
     ) -> ErrorCode:
-        """Append the marker that ends a producer's transaction; return NONE, or the error code if the marker is
-        rejected.
+        """Append the marker that ends a producer's transaction, and update the producer state and ``aborted``. Return
+        NONE, or the error code if the marker is rejected.
 
         Args:
             producer_id: producer id.
@@ -243,8 +243,8 @@ class Partition:
         self._replay(batches)
 
     def delete_before(self, offset: int) -> None:
-        """Advance the log start offset to ``offset``, which must not be above the log end offset; delete earlier
-        batches.
+        """Advance the log start offset to ``offset``, which must not be above the log end offset. Delete earlier
+        batches, leader epochs and aborted transactions.
         """
         self.log.delete_before(offset)
         self._start_moved()
@@ -259,7 +259,8 @@ class Partition:
         self.forget_aborted(self.log.start)
 
     def truncate(self, end: int) -> None:
-        """Remove the batches with offsets at or after a new log end offset, and their effects on the producer state.
+        """Remove the batches with offsets at or after a new log end offset, and their effects on the other attributes,
+        such as the producer state.
 
         The caller must then start a new leader epoch, which also removes the leader epochs of the removed batches.
 
@@ -364,7 +365,7 @@ class Storage(Protocol):
         ...
 
     def created(self, topic: Topic, first: int) -> None:
-        """Handle the creation of partitions of a topic, which may be a new topic.
+        """Handle the creation of partitions of a topic. The topic may be new.
 
         Args:
             topic: the topic.
@@ -553,8 +554,8 @@ class ClusterState:
     def changed(self) -> None:
         """Notify the storage of a change for which neither ``Storage.created`` nor ``Storage.deleted`` is called.
 
-        Such changes are configurations, leaders, leader epochs, ACLs and SCRAM credentials. Without a storage, do
-        nothing.
+        Such changes concern, among other things, configurations, leaders, ACLs and reserved producer ids. Without a
+        storage, do nothing.
         """
         if self.storage is not None:
             self.storage.changed()
@@ -573,7 +574,7 @@ class ClusterState:
         Args:
             cluster_id: cluster id.
             topics: the topics, with their partitions.
-            taken_producer_ids: number of producer ids that were used or reserved, which are not used again.
+            taken_producer_ids: number of producer ids that were used or reserved. These ids are not used again.
         """
         self.cluster_id = cluster_id
         self.taken_producer_ids = self._next_producer_id = taken_producer_ids
@@ -653,7 +654,9 @@ class ClusterState:
         self.changed()
 
     def snapshot(self) -> ClusterState:
-        """Return a copy of the metadata, which a broker with frozen metadata reports. The partition logs are shared."""
+        """Return a copy of the metadata, for a broker with frozen metadata to report. The copy shares the partition
+        logs.
+        """
         stale = copy(self)
         stale.nodes, stale.down = dict(self.nodes), dict(self.down)
         stale.topics = {

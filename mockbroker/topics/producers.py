@@ -120,8 +120,8 @@ class Producers:
         """Record a batch that may begin a transaction in this partition, before the coordinator has verified the
         transaction.
 
-        Until a batch of the transaction is appended, ``check`` rejects batches of the producer whose sequence number is
-        above the lowest recorded one. Source: Kafka's VerificationStateEntry.
+        Until a batch of the transaction or its marker is appended, ``check`` rejects batches of the producer whose
+        sequence number is above the lowest recorded one. Source: Kafka's VerificationStateEntry.
         """
         epoch, lowest = self._verified.get(batch.producer_id, (-1, 0))
         lowest = batch.base_sequence if batch.producer_epoch > epoch else min(lowest, batch.base_sequence)
@@ -159,7 +159,9 @@ class Producers:
         return ErrorCode.INVALID_TXN_STATE if outside else ErrorCode.NONE
 
     def record(self, batch: Batch, base_offset: int) -> None:
-        """Update the state of a producer after its batch was appended at ``base_offset``."""
+        """Update the state of a producer after its batch was appended at ``base_offset``; do nothing for a batch
+        without a producer.
+        """
         if batch.producer_id == NO_PRODUCER:
             return
         producer = self._in_epoch(batch.producer_id, batch.producer_epoch)

@@ -11,7 +11,8 @@ from mockbroker.topics.model import Partition
 
 
 def delete_old_segments(partition: Partition, config: LogConfig, now_ms: int) -> int:
-    """Delete the segments that exceed retention.ms or retention.bytes; return their number.
+    """Delete the segments that exceed retention.ms or retention.bytes; return their number. Without ``config.delete``,
+    delete nothing.
 
     Args:
         partition: the partition.

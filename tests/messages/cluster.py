@@ -316,7 +316,7 @@ ROWS = [
     Row("catalogue of a newer format", catalogue('{"format": 2}'), "DataDirError: data directory data: mockbroker.json has format 2, only format 1 is supported: upgrade mockbroker"),
     Row("catalogue without topics", catalogue('{"format": 1}'), "DataDirError: data directory data: mockbroker.json is damaged: 'cluster_id' is missing"),
     Row("damaged checkpoint", data_dir(lambda folder: (folder / "log-start-offset-checkpoint").write_text("0\n")), "DataDirError: data directory data: log-start-offset-checkpoint is damaged: expected '0' and '0' (version and number of entries) in the first two lines, got '0' and ''"),
-    Row("damaged coordinator record", data_dir(coordinator_record), "DataDirError: data directory data: a coordinator record cannot be decoded: OffsetCommitKey v0 at byte 2, group: expected 2 bytes, found 1"),
+    Row("damaged coordinator record", data_dir(coordinator_record), "DataDirError: data directory data: a coordinator record cannot be decoded: OffsetCommitKey v0 at byte 2, group: expected 2 bytes, found 1; use a backup or a new directory"),
     Row("data directory that cannot be written", unwritable, "DataDirError: data directory data: cannot write file data/mockbroker.json.tmp: No such file or directory"),
     Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "ResetError: a cluster with a data directory cannot be reset: close it, and open one without data_dir"),
     # Cluster

@@ -1,4 +1,4 @@
-"""The commands ``mockbroker ctl presets``: show and apply presets, which are named sets of fault rules."""
+"""The commands ``mockbroker ctl presets``: show and apply presets (named sets of fault rules and cluster changes)."""
 
 from __future__ import annotations
 

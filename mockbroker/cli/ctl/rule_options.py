@@ -125,8 +125,8 @@ OTHERS: Mapping[str, Callable[[Any], Any]] = {
 def rule_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options for the keys of a fault rule to a command.
 
-    The function of the command gets its argument ``options``: a dictionary with the given options, which are keyword
-    arguments of ``faults.add``.
+    The function of the command gets its argument ``options``: a dictionary of the given options. Its keys are names of
+    keyword arguments of ``faults.add``.
     """
 
     @wraps(function)

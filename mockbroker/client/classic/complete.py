@@ -32,7 +32,8 @@ class Completing:
     def complete(self) -> Steps:
         """Apply the assignment during the next poll of the user.
 
-        If the generation has ended before this poll, request a rebalance.
+        A rebalance is requested instead in three cases: the generation has ended before this poll, the assignment
+        cannot be decoded, or it contains a topic without a subscription.
 
         The generator yields the condition under which it is resumed: a poll, or the end of a call of the listener (see
         flow.py).
@@ -66,10 +67,10 @@ class Completing:
         yield from self._apply(assignment, before, first)
 
     def _not_subscribed(self, assignment: Assignment) -> set[str]:
-        """Return the topics in an assignment to which the member has not subscribed.
+        """Return the unsubscribed topics of an assignment.
 
-        Topics that match the subscribed pattern are first added to the subscription. ``assignment``: the new
-        assignment.
+        Topics that match the subscribed pattern are first added to the subscription, and new metadata is requested.
+        ``assignment``: the new assignment.
         """
         subscription, metadata = self._components.subscription, self._components.metadata
         unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics

@@ -56,6 +56,8 @@ class Joining:
     def join(self, reason: str) -> Waiting[JoinGroupResponse | Retry]:
         """Send JoinGroup, and wait for the response.
 
+        The response changes the status of the member. A successful response starts the heartbeat timers.
+
         The generator yields the condition under which it is resumed (see flow.py).
 
         ``reason``: why the member joins; sent to the coordinator.

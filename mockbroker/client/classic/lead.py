@@ -54,6 +54,8 @@ class Leading:
         The generator yields the condition under which it is resumed (see flow.py).
 
         ``response``: the JoinGroup response, which contains the subscriptions.
+
+        Raises: ConsumerError, AssignorError, exceptions of the assignor.
         """
         components, status = self._components, self._status
         metadata = components.metadata

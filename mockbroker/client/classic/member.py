@@ -112,7 +112,7 @@ class ClassicMembership:
     # Driving
 
     def maintain(self, *, polling: bool) -> None:
-        """Send a due heartbeat, and continue the rebalance.
+        """Send a due heartbeat, and start or continue a rebalance if one is necessary.
 
         Args:
             polling: True during a poll of the user. Then the parts of a rebalance that wait for a poll run too.

@@ -38,7 +38,7 @@ def call_coordinator(
         first_static_version: lowest version that supports instance ids.
         timeout: seconds until the request times out; None for ``request_timeout``.
 
-    Returns: the request; None if the connection was lost or the request timed out.
+    Returns: the request; None if the connection was lost or the request timed out. The coordinator is then unknown.
 
     Raises: UnsupportedVersion if the broker and the client have no common version of the API.
     """

@@ -36,7 +36,11 @@ class Revoking:
         return not status.revoked or (status.generation == NO_GENERATION and len(self._components.positions) > 0)
 
     def revoke(self) -> Steps:
-        """Commit the positions, then call the listener: ``on_revoked``, or ``on_lost`` if the member has no generation.
+        """Commit the positions, revoke partitions, and call the listener: ``on_revoked``, or ``on_lost`` without a
+        generation.
+
+        All partitions are revoked; in the cooperative protocol with a generation, only those of unsubscribed topics.
+        Without partitions to revoke, the listener is called only in the eager protocol with a generation.
 
         The generator yields the condition under which it is resumed, such as a poll (see flow.py).
 

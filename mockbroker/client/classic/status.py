@@ -25,7 +25,7 @@ class ClassicState(Enum):
 
 
 class MemberStatus:
-    """The status of one member, which the coordinator's responses change.
+    """The status of one member, shared by the objects that carry out its rebalances and heartbeats.
 
     Args:
         instance_id: ``group.instance.id`` of a static member; None for a dynamic member.
@@ -72,14 +72,17 @@ class MemberStatus:
             self.rejoin_reason = reason
 
     def reset_generation(self) -> None:
-        """Set the state to UNJOINED, and clear member id and generation."""
+        """Set the state to UNJOINED, and clear member id, generation and ``assignment_snapshot``: the member is then
+        not the leader.
+        """
         self.state, self.generation, self.member_id = ClassicState.UNJOINED, NO_GENERATION, ""
         self.assignment_snapshot = None
 
     def leave_generation(self, code: int, request: str) -> None:
         """Leave the generation, because the coordinator rejected the membership, and request a rebalance.
 
-        After FENCED_INSTANCE_ID, no rebalance is requested: the next poll raises the error.
+        After FENCED_INSTANCE_ID, no rebalance is requested: the next poll raises the error. After ILLEGAL_GENERATION,
+        the member keeps its member id.
 
         Args:
             code: error code: FENCED_INSTANCE_ID, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID.

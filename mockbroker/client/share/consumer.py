@@ -143,7 +143,7 @@ class ShareConsumer:
             timeout: Maximum wait in seconds; None for ``default_api_timeout``.
 
         Returns:
-            The error of each partition; None if the acknowledgements of the partition are stored.
+            The error of each partition with acknowledgements; None if the broker has stored them.
 
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; ConcurrentUse if another task uses the
         consumer.
@@ -163,7 +163,8 @@ class ShareConsumer:
         self._driver.request_wakeup()
 
     async def close(self, *, accept: bool = True) -> None:
-        """Send the acknowledgements, release the records without an acknowledgement, and leave the group.
+        """Send the acknowledgements, release the records without an acknowledgement, leave the group, and close all
+        connections. Do nothing if the consumer is closed.
 
         ``open_share_consumer`` calls this method at the end.
 
@@ -219,9 +220,12 @@ class ShareConsumer:
         self._returned, self._batch = [], []
 
     async def _send_acknowledgements(self, timeout: float | None) -> list[Acknowledged]:
-        """Send all acknowledgements, and wait until the brokers have answered. Return the results.
+        """Send all acknowledgements, and wait until the brokers have answered. Return the results, and pass them to the
+        callback of the user.
 
         ``timeout``: maximum wait in seconds; None for ``default_api_timeout``.
+
+        Raises: TimedOut after the timeout; Wakeup if a wakeup was requested.
         """
         fetcher = self._engine.fetcher
         seconds = self._engine.settings.default_api_timeout if timeout is None else timeout

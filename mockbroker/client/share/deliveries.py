@@ -22,7 +22,8 @@ def delivery_of(
 ) -> tuple[Delivery, ConsumerError | None]:
     """Return the acquired records of a partition, and the error that a poll raises (None without an error).
 
-    Offsets without a record are acknowledged as gaps. A corrupt batch and the records after it are rejected.
+    Offsets without a record are acknowledged as gaps. A corrupt batch and the records after it are rejected. If more
+    than MAX_ACQUIRED records were acquired, the result has no records and an error.
 
     Args:
         node_id: The broker.

@@ -30,6 +30,7 @@ class ShareEngine:
         coordinator: The coordinator of the group.
         member: The membership.
         fetcher: The requests to the leaders of partitions.
+        fetching: Whether a poll waits for records.
     """
 
     def __init__(

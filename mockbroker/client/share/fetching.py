@@ -150,8 +150,9 @@ class ShareFetcher:
                 self._send_acks(node, renews=renews)
 
     def close(self) -> None:
-        """Send the remaining acknowledgements, and end the sessions with all connected brokers that have no request in
-        flight.
+        """Release the records that were not returned to the user, send all acknowledgements, and end the sessions.
+
+        A broker that is not connected, or has a request in flight, is left out.
         """
         self.release_all()
         for node_id, session in self._sessions.items():
@@ -160,7 +161,9 @@ class ShareFetcher:
                 self._send_acks(node, renews=False, final=True)
 
     def _wanted(self) -> dict[int, set[PartitionKey]]:
-        """Return the assigned partitions that can be read, by node id of their leader."""
+        """Return the assigned partitions that can be read, by node id of their leader. If a leader is unknown, request
+        metadata after the backoff.
+        """
         by_node: dict[int, set[PartitionKey]] = {}
         for topic_id, number in self._member.assigned:
             name = self._metadata.topic_names.get(topic_id)
@@ -263,7 +266,8 @@ class ShareFetcher:
     ) -> bool:
         """Record the result of a request, and return whether the request succeeded.
 
-        After an error, the acknowledgements in the request count as failed.
+        After an error, the acknowledgements in the request fail, metadata is requested, and a backoff of the broker
+        begins.
 
         Args:
             node: The broker.
