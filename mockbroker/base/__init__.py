@@ -1,1 +1,1 @@
-"""The base of all other packages of the broker, such as settings, releases, effects and deadlines."""
+"""The base of all other packages, such as settings, releases, effects and deadlines."""
