@@ -23,7 +23,7 @@ DEFAULT_PORTS = {"http": "80", "https": "443"}
 
 
 class Access:
-    """The access rules of the control API, which decide which HTTP requests are served.
+    """The access rules of the control API: they decide which HTTP requests are served.
 
     Args:
         host: the address to which the API is bound.
@@ -72,6 +72,8 @@ class Access:
 
     def log_in(self, token: str) -> str:
         """Begin a session of a browser; return the Set-Cookie header of the session.
+
+        If there are more than SESSIONS_KEPT sessions, the oldest one ends.
 
         Raises: Refused if the token is wrong, or the API requires no token.
         """

@@ -54,9 +54,9 @@ def application(control: Control, routes: Sequence[Route]) -> ASGIApp:
 
 
 class _Path:
-    """The ASGI endpoint of one path, which passes a request to the route for its HTTP method.
+    """The ASGI endpoint of one path: it passes a request to the route for its HTTP method.
 
-    A request for a path without routes gets status 404.
+    A request for a path without routes gets status 404, and a request with a method that the path does not support 405.
 
     Args:
         control: the state of the control API.
@@ -159,6 +159,8 @@ def _segments(raw: Mapping[str, str]) -> dict[str, str]:
 
 def _query(route: Route, request: Request) -> dict[str, Any]:
     """Return the values of all query parameters of a route, by name. An absent parameter has its default value.
+
+    If the route ignores unknown parameters (``any_query``), the query is not read.
 
     Raises: NotPossible for an invalid parameter; Refused with status 400 for more than 100 parameters.
     """

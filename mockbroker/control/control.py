@@ -131,7 +131,7 @@ class Control:
         return len(self.cluster._server.connections)
 
     def watch_faults(self) -> None:
-        """Wake waiting tasks also when a fault rule was applied or has held a request."""
+        """From now on, also wake the tasks that wait for changes when a fault rule was applied or holds a request."""
         changed = self.cluster._server.faults.changed
         if self.feed.wake not in changed:
             changed.append(self.feed.wake)

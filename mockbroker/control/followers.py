@@ -50,7 +50,7 @@ class Followers:
             await trio.lowlevel.checkpoint()
 
     async def wake_slowly(self) -> None:
-        """Wake all waiting streams, a few at a time, with pauses that together last PER_STREAM seconds for each stream.
+        """Wake all waiting streams, FEW at a time. After each portion, pause for PER_STREAM seconds per woken stream.
 
         The method is for streams that send data often.
         """

@@ -44,7 +44,7 @@ class Curves:
 
     Attributes:
         times: times of the points, in milliseconds since the cluster was started or reset.
-        total: the lag of all partitions together, in records.
+        total: the sum of the lags of all partitions, also of those without a curve, in records.
         partitions: the lag of each partition, in records; UNKNOWN at a point without a committed offset.
     """
 
@@ -53,7 +53,9 @@ class Curves:
     partitions: dict[Partition, array[int]] = field(default_factory=dict)
 
     def ends_with(self, lags: Mapping[Partition, int]) -> bool:
-        """Return whether the lags are the same as at the last point. Partitions without a curve are ignored.
+        """Return whether the sum of the lags, and the lag of each partition with a curve, are as at the last point.
+
+        The result is False if there is no point.
 
         ``lags``: lag by partition.
         """
@@ -64,9 +66,10 @@ class Curves:
         )
 
     def add(self, time_ms: int, lags: Mapping[Partition, int]) -> None:
-        """Add a point to the curves. If the last point is less than INTERVAL_MS older, the new point replaces it.
+        """Add a point to the curves.
 
-        If there are more than POINTS points, every second point of the older half is removed.
+        If the last point is less than INTERVAL_MS older, the new point replaces it, unless it is the only point. If
+        there are then more than POINTS points, every second point of the older half is removed.
 
         Args:
             time_ms: time of the point, in milliseconds since the cluster was started or reset.
@@ -101,6 +104,8 @@ class LagHistory:
     ) -> Generator[None, None, None]:
         """Add a point to the curves of each group whose lag has changed, and remove deleted groups. Yield after each
         group.
+
+        Only the first GROUPS groups get points, and at most CURVES partitions have a curve.
 
         Args:
             groups: the groups by group id. A different object than in the last call means that the cluster was reset;

@@ -174,7 +174,7 @@ class Items(Shape):
 
 @dataclass(frozen=True, slots=True)
 class MapOf(Shape):
-    """The shape of an object with any keys, whose values have the shape ``of``."""
+    """The shape of an object with any keys. All values have the shape ``of``."""
 
     of: Shape
 

@@ -118,8 +118,10 @@ class SharedState:
         self._is_incomplete = False
 
     def _add(self, patch: Mapping[str, Any], data: bytes, *, is_incomplete: bool) -> None:
-        """Add a version of the document, with the patch from the version before it. If the patch is empty, add no
-        version.
+        """Add a version of the document, with the patch from the version before it.
+
+        If the patch is empty and no earlier patch was lost, add no version. The oldest patches are removed above
+        PATCHES_KEPT patches or BYTES_KEPT bytes.
 
         Args:
             patch: the merge patch from the previous version.

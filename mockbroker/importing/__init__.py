@@ -1,1 +1,1 @@
-"""The import of groups and offsets from the log directories of a stopped Kafka broker."""
+"""The import of groups, offsets and topics from the log directories of a stopped Kafka broker."""

@@ -22,6 +22,8 @@ def write(
 ) -> list[str]:
     """Write a new data directory with the imported topics (without records) and groups.
 
+    Internal topics are not imported; ``__consumer_offsets`` is created for the groups.
+
     Args:
         imported: topics and groups.
         folder: the data directory; it must be empty or not exist.

@@ -83,7 +83,7 @@ class _Replica:
 
 
 def read_groups(folders: Sequence[Path], settings: Settings) -> Imported:
-    """Return the groups and topics of log directories, which may belong to several brokers.
+    """Return the groups and topics of log directories; the directories may belong to several brokers.
 
     Args:
         folders: paths of the log directories.

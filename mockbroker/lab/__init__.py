@@ -1,1 +1,3 @@
-"""Tools that use the broker for experiments: simulation, conformance check, demo, and the history of rebalancing."""
+"""Tools that use the broker for experiments: simulation, conformance check, torture tests, demos, and the history of
+rebalancing.
+"""

@@ -32,7 +32,7 @@ class Pace:
     """The durations of a demo, in seconds.
 
     Attributes:
-        period: time between two changes of the membership, each of which causes a rebalance.
+        period: time between two changes of the membership. Each change causes a rebalance.
         produce: time between two records.
         slow: time that the slow consumer needs for a record.
         session_timeout: session timeout of the members: a member that has crashed is evicted after this time.

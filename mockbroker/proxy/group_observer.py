@@ -79,7 +79,7 @@ class GroupObserver(Observer):
         return api_key in self._handlers
 
     def requested(self, exchange: Exchange) -> None:
-        """If the request is a JoinGroup, record that a rebalance begins.
+        """If the request is a JoinGroup with a member id, and the group is known, record that a rebalance begins.
 
         The JoinGroup response would be too late, because the coordinator sends it at the end of the join phase.
         """
@@ -97,7 +97,8 @@ class GroupObserver(Observer):
     def answered(self, exchange: Exchange) -> None:
         """Update the groups that a request concerns, from the request and the broker's response.
 
-        An exchange is ignored if the broker has not received the request or has not responded, because of a fault rule.
+        An exchange is ignored if the broker has not received the request or has not responded, because of a fault rule,
+        or if kwire cannot decode the request or the response.
         """
         if exchange.forwarded is None or exchange.answer is None:
             return  # a fault rule has responded: the coordinator knows nothing of it
@@ -247,7 +248,8 @@ class GroupObserver(Observer):
         """Set the partitions that a member of a streams group reads.
 
         If the request contains a topology, its topics are stored in the group first. A task reads one partition of each
-        source topic of its subtopology: the partition whose index is the task's number.
+        source topic of its subtopology: the partition with the number of the task. Partitions that are known not to
+        exist are left out. The partitions of a member without tasks are unchanged.
         """
         topology = getattr(request, "topology", None)
         if topology is not None:
@@ -357,7 +359,7 @@ class GroupObserver(Observer):
         return self._broker.groups
 
     def _group(self, group_id: str, type_name: str, *, is_known: bool = False) -> ObservedGroup:
-        """Return the group with an id; create it if it is unknown.
+        """Return the group with an id; create it if it is unknown. If there are GROUPS groups, the oldest is removed.
 
         Args:
             group_id: group id.
@@ -411,7 +413,7 @@ class GroupObserver(Observer):
 def _describe(member: ObservedMember, request: Any, response: Any) -> None:
     """Update the attributes of a member from a request and its response.
 
-    An attribute whose field is absent from both messages is unchanged.
+    An attribute is unchanged if its field is absent from both messages, or is null.
     """
     member.instance_id = getattr(request, "instance_id", None) or member.instance_id
     names = getattr(request, "subscribed_topic_names", None)

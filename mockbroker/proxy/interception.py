@@ -162,7 +162,10 @@ class Interception:
         return channel
 
     def admit(self, channel: Channel) -> Admission | None:
-        """Return the decision of the fault rules about a new connection; None to serve the connection as usual."""
+        """Return the decision of the fault rules about a new connection; None to serve the connection as usual.
+
+        If a rule mutes the connection, the attribute ``muted`` of the channel is set.
+        """
         connection = channel.connection
         client = NewConnection(self.node_of(connection), self.listener, connection.client.host)
         admission = self.stage.admit(connection.number, client, self.clock.read())
@@ -233,8 +236,10 @@ class Interception:
         self._deliver(self.router.step(Call(channel.ticket, client, decoded.body, data), now), now)
 
     def answer(self, channel: Channel, response: Changeable) -> None:
-        """Pass the response of the real broker to the fault rules. If kwire cannot decode the response, forward it
-        unchanged.
+        """Pass the response of the real broker to the fault rules.
+
+        The response is forwarded unchanged in three cases: kwire cannot decode it, it does not belong to the request in
+        progress, or it has a different version than the request (ApiVersions).
 
         Args:
             channel: the connection that the request came from.
@@ -300,7 +305,10 @@ class Interception:
         return -inf if self._unfinished else self.router.deadline()
 
     def tick(self) -> None:
-        """Run the actions that are due, such as sending a delayed response, and continue one large request."""
+        """Run the actions that are due, such as sending a delayed response.
+
+        Then process the next part of one large request or response.
+        """
         while self.router.deadline() <= (now := self.clock.read()):
             self._deliver(self.router.tick(now), now)
         if self._unfinished:

@@ -110,7 +110,7 @@ def login(credentials: Credentials, token: bytes = b"") -> Steps:
         token: token for OAUTHBEARER.
 
     Raises:
-        LoginError: The broker rejects the login.
+        LoginError: The broker rejects the login, or sends an invalid response.
     """
     mechanism = credentials.mechanism
     request = encode_request(
@@ -151,7 +151,7 @@ def _exchange(token: bytes) -> Generator[bytes, bytes, bytes]:
     """Yield a SaslAuthenticate request with a token, and return the token in the response.
 
     Raises:
-        LoginError: The response has an error code.
+        LoginError: The response has an error code, or cannot be decoded.
     """
     request = SaslAuthenticateRequest(auth_bytes=token)
     response = yield encode_request(request, AUTHENTICATE_VERSION, correlation_id=0, client_id=CLIENT_ID)

@@ -82,8 +82,9 @@ class ObservedBroker(Broker):
         return self._observed_sessions.setdefault(node, ObservedFetchSessions())
 
     def learn(self, metadata: MetadataResponse) -> Generator[None, None, None]:
-        """Store the topics of a Metadata response, with the leaders of their partitions, and remove topics that no
-        longer exist.
+        """Store the cluster id and the topics of a Metadata response, with the leaders of the partitions.
+
+        Topics that no longer exist are removed.
 
         The generator yields after a limited amount of work, so that other tasks can run.
         """

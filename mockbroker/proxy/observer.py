@@ -62,7 +62,7 @@ class Connection:
     Attributes:
         number: number of the connection, from 1 on. A number is not reused.
         client: address of the client.
-        node: id of the broker. -1 for a connection to the bootstrap listener of the proxy, whose requests are forwarded
+        node: id of the broker. -1 for a connection to the bootstrap listener of the proxy: its requests are forwarded
             to one of the addresses in ``--to``.
         broker: address of the broker in the real cluster.
         own: address of the proxy to which the client has connected.
@@ -87,9 +87,9 @@ class Exchange:
         requested_at: time at which the last byte of the request arrived.
         request: the request as received from the client.
         forwarded: the request as forwarded to the broker; the same object as ``request`` if nothing was changed. None
-            if the request was not forwarded because of a fault rule.
+            until the request is forwarded, and if a fault rule prevents this.
         answered_at: time at which the last byte of the response arrived; None before the response.
-        answer: the response as received from the broker; None if a fault rule made the response.
+        answer: the response as received from the broker; None before it arrives, and if a fault rule made the response.
         response: the response as sent to the client; the same object as ``answer`` if nothing was changed. None if no
             response was sent.
         decoded: the decoded response of the broker, in which the broker addresses are replaced with those of the proxy;

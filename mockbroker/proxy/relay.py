@@ -107,6 +107,8 @@ class Proxy:
     def update(self, addresses: dict[int, Address]) -> None:
         """Open a listener for each new broker, and forward to the new address of a broker that has moved.
 
+        If the proxy applies fault rules, the addresses are also stored in the model of the cluster.
+
         ``addresses``: addresses of brokers in the real cluster by node id, from a response.
         """
         for node, address in addresses.items():
@@ -218,6 +220,8 @@ class Proxy:
 
     def _learn(self, response: Changeable) -> Generator[None, None, Mapping[int, Address]]:
         """Store the broker addresses in a response, and open listeners for new brokers.
+
+        If the proxy applies fault rules, the topics of a Metadata response are also stored.
 
         The generator yields between slices (parts of limited size) of a large response.
 

@@ -98,14 +98,15 @@ class Session:
         return self._open_channel
 
     def connect(self, connection: Connection) -> None:
-        """Set the broker to which requests are forwarded. ``connection``: the connection with the address of the
-        broker.
+        """Tell the fault rules the broker to which requests are forwarded. Without fault rules, do nothing.
+
+        ``connection``: the connection with the address of the broker.
         """
         if self._interception is not None:
             self._channel.connection = connection
 
     def close(self) -> None:
-        """Remove the connection from the fault rules."""
+        """Remove the connection from the fault rules. Without fault rules, do nothing."""
         if self._interception is not None:
             self._interception.close(self._channel)
 
@@ -284,7 +285,7 @@ class Session:
                 raise Ended
 
     async def _send_more(self) -> None:
-        """Send the bytes of a slow response that the pace of the response allows now."""
+        """Send the bytes of a slow response that its pace allows now. Without a slow response, do nothing."""
         if self._slow is None:
             return
         order, sent = self._slow

@@ -120,7 +120,8 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
     """Log in to a broker by SASL.
 
     Raises:
-        LoginError: The broker rejects the login, or the file with the token cannot be read.
+        LoginError: The broker rejects the login, closes the connection or sends an invalid response, or the file with
+            the token cannot be read.
         FrameError: A response of the broker is too large.
     """
     steps = login(credentials, _token(credentials.token_file))

@@ -1,1 +1,1 @@
-"""Client quotas: limits for users, client ids and addresses, and measurement of their use. This package does no I/O."""
+"""Client quotas and connection limits, and the measurement of their use. This package does no I/O."""

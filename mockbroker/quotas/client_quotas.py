@@ -72,6 +72,9 @@ class ClientQuotas:
     def alter(self, entity: Entity, changes: Mapping[str, float | None], *, validate_only: bool) -> None:
         """Set or remove quotas of an entity.
 
+        Unless ``validate_only`` is True, the token buckets of all entities are then full again, and the functions in
+        ``changed`` are called.
+
         Args:
             entity: a user, a client id, both, or an address, whose quotas are changed.
             changes: new limits by quota key; None removes the quota.
@@ -185,11 +188,12 @@ def _is_address(text: str) -> bool:
 def matching(
     quotas: Mapping[Entity, Mapping[str, float]], parts: Mapping[str, str | Default | None], *, strict: bool
 ) -> Iterator[tuple[Entity, Mapping[str, float]]]:
-    """Yield the entities that match a filter, such as that of DescribeClientQuotas, with their quotas.
+    """Yield the entities that match a filter of DescribeClientQuotas, with their quotas.
 
     Args:
         quotas: entity -> quota key -> limit.
-        parts: the filter: entity type -> required name; None matches any name, including the default.
+        parts: the filter: entity type -> required name; None matches any name, including the default. An entity that
+            lacks one of these types does not match.
         strict: True to yield only entities whose entity types are all in ``parts``.
     """
     for entity, limits in quotas.items():

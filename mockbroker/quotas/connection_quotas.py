@@ -94,6 +94,8 @@ class ConnectionQuotas:
     def wait_time(self, listener: str, now: float) -> float:
         """Count a new connection in the connection rates of the broker and of the listener; return the throttle time.
 
+        A rate without a limit is not counted. A connection to the protected listener does not count for the broker.
+
         Args:
             listener: name of the listener.
             now: the broker's time in seconds.
@@ -140,7 +142,8 @@ class ConnectionQuotas:
         """Count a new connection in the connection rate of its client address; return the delay before it must be
         closed.
 
-        A connection that exceeds the rate is closed after the delay, and is not counted in the rate.
+        A connection that exceeds the rate is closed after the delay, and is not counted in the rate. If the address has
+        no quota, nothing is counted.
 
         Args:
             address: address of the client, without port.

@@ -52,7 +52,10 @@ class RecordingFiles:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write events as they arrive while the block runs. At the end of the block, write the remaining events."""
+        """Write events as they arrive while the block runs. At the end, write the remaining events, and close the file.
+
+        If connections were not recorded completely, their number is logged.
+        """
         thread = Thread(target=self._write_chunks, name="recording")
         thread.start()
         try:
@@ -95,7 +98,7 @@ class RecordingFiles:
 
 
 class AppendedFile:
-    """A new file that only its owner can read, to which bytes are appended.
+    """A new file for appending bytes. Only its owner can read it.
 
     Large writes are direct (without the page cache) if the system and the file system permit: this costs half
     the CPU time or less.
@@ -120,7 +123,7 @@ class AppendedFile:
         """Append bytes to the file.
 
         Args:
-            memory: memory with the bytes, whose address is a multiple of ``ALIGNMENT``.
+            memory: memory with the bytes; its address is a multiple of ``ALIGNMENT``.
             begin: index of the first byte. It differs from the size of the file by a multiple of ``ALIGNMENT``.
             end: index after the last byte.
 
@@ -141,9 +144,11 @@ class AppendedFile:
             data = data[os.write(self._file, data) :]
 
     def _write_directly(self, data: memoryview) -> int:
-        """Write bytes without the page cache. Return their number; 0 if the file system does not permit it.
+        """Write bytes without the page cache, and return the number of written bytes, which may be less than all.
 
-        ``data``: bytes whose address and size are multiples of ``ALIGNMENT``.
+        The result is 0 if the file system does not permit it. No further direct write is then attempted.
+
+        ``data``: the bytes; their address and their number are multiples of ``ALIGNMENT``.
         """
         import fcntl  # not on Windows
 

@@ -110,8 +110,9 @@ class Recorder(Observer, ABC):
             self.add(Frame(number, to_broker, frame, us(at), exchange.api_key, exchange.version))
 
     def _accepts(self, connection: Connection, size: int, at: Moment) -> bool:
-        """Return whether bytes of a connection can be recorded. If too many bytes wait, end the recording of the
-        connection.
+        """Return whether bytes of a connection can be recorded; False if the recording of the connection has ended.
+
+        If too many bytes wait, end the recording of the connection.
 
         Args:
             connection: the connection.

@@ -60,7 +60,10 @@ class RecordingTopic:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Write events as they arrive while the block runs. At the end of the block, write the remaining events."""
+        """Write events as they arrive while the block runs. At the end of the block, write the remaining events.
+
+        If the recording is incomplete, the numbers of lost records and incomplete connections are logged.
+        """
         try:
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(self._run_until_cancelled)

@@ -128,10 +128,10 @@ def _name(topic: Any, version: int) -> Hashable:
 
 
 def _found(partition: _Partition, offset: int) -> Any:
-    """Return a copy of a recorded response for a partition: the next unused error, the records at ``offset``, or no
-    records.
+    """Return a copy of a recorded response for a partition: the next unused error at ``offset``, the records at
+    ``offset``, or no records.
 
-    A returned error is marked as used.
+    A returned error is marked as used. If the recording has no response without records, the last response replaces it.
 
     Args:
         partition: the recorded responses for the partition.

@@ -89,6 +89,9 @@ class Player:
     def answer(self, version: int, client_id: str | None, request: Any) -> Answer | Departure:
         """Return the recorded response to a request, or a Departure with the reason why the recording has no response.
 
+        Unless the request is a Fetch, the recorded response then counts as used, and the ids in the recorded and the
+        live request become pairs.
+
         Args:
             version: API version of the request.
             client_id: client id in the header of the request.

@@ -71,7 +71,7 @@ class Ended(Exception):
 
 
 class Replay:
-    """The brokers of a recording, which answer clients while ``running`` is active.
+    """The brokers of a recording. They answer clients while ``running`` is active.
 
     Args:
         script: the recording.

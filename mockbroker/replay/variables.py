@@ -28,7 +28,7 @@ Visit = Callable[[str, Any], Any]  # takes the name and the value of a field, an
 
 
 class Variables:
-    """The pairs of an id in the recording and the id that a live client uses instead, for example a member id."""
+    """Pairs of ids, such as member ids: an id in the recording, and the id that a live client uses instead."""
 
     def __init__(self) -> None:
         self._live: dict[str, str] = {}

@@ -25,8 +25,7 @@ MAIL, DNS, DIRECTORY, URI, ADDRESS, REGISTERED_ID = 1, 2, 4, 6, 7, 8
 
 @dataclass(frozen=True, slots=True)
 class KeystoreEntry:
-    """The subject, alternative names and alias of a keystore, by which Kafka decides whether a new keystore may replace
-    it.
+    """The subject, alternative names and alias of a keystore, for the check of a new keystore (``replacement_error``).
 
     Attributes:
         subject: distinguished name of the subject of the first certificate, in Java's format.

@@ -58,7 +58,7 @@ class StandardAuthorizer:
         return cls(acls, filter(None, super_users), everyone_without_acl=everyone)
 
     def access_of(self, principal: str, host: str) -> Access:
-        """Return the permissions of a client, which are shared by all connections with the same principal and address.
+        """Return the permissions of a client. All connections with the same principal and address share the object.
 
         Args:
             principal: the principal, such as ``User:alice``.
@@ -183,6 +183,8 @@ class Access:
 
 def _is_dominated(acl: Acl, denied: Collection[tuple[int, str]]) -> bool:
     """Return whether a single DENY pattern covers every resource name to which an ALLOW ACL applies.
+
+    The caller must have excluded a DENY ACL for every name (WILDCARD).
 
     Args:
         acl: the ACL, which allows an operation.

@@ -55,7 +55,7 @@ class Users:
 
     Attributes:
         passwords: configured passwords by user name.
-        scram: SCRAM credentials by user name and mechanism, which AlterUserScramCredentials changes.
+        scram: SCRAM credentials by user name and mechanism; AlterUserScramCredentials changes them.
         tokens: the delegation tokens of the cluster.
     """
 

@@ -39,9 +39,9 @@ class ClientInstance:
         version: version number of the subscriptions from which ``metrics`` and ``push_interval_ms`` were calculated.
         metrics: prefixes of the requested metrics, in Kafka's order.
         push_interval_ms: time between two pushes, in milliseconds.
-        last_get: time of the last GetTelemetrySubscriptions that was accepted, in seconds.
-        last_push: time of the last PushTelemetry that was accepted, in seconds.
-        last_error: error of the last request that was not throttled.
+        last_get: time of the last GetTelemetrySubscriptions that did not come too early, in seconds.
+        last_push: time of the last PushTelemetry that did not come too early, in seconds.
+        last_error: error of the last request that was neither throttled nor rejected with INVALID_REQUEST.
         terminating: whether the client has announced its last push.
     """
 
@@ -61,11 +61,13 @@ class ClientInstance:
         return _int32(crc32c(text.encode("utf-8", "surrogateescape")) ^ uuid_hash(self.instance_id))
 
     def accepts_get(self, now: float) -> bool:
-        """Return whether a GetTelemetrySubscriptions is accepted, and record it. False if it must be throttled.
+        """Return whether a GetTelemetrySubscriptions is accepted; False if it must be throttled.
 
-        A request is throttled if less than the push interval has passed since the last accepted
-        GetTelemetrySubscriptions or PushTelemetry. After an error that makes the client request its subscriptions
-        again, a request is always accepted.
+        A request comes too early if less than the push interval has passed since ``last_get`` or ``last_push``. It is
+        throttled, unless the last error makes the client request its subscriptions again.
+
+        An accepted request resets ``last_error`` and ``terminating``. If it does not come too early, it also sets
+        ``last_get``.
 
         ``now``: the broker's time in seconds.
         """
@@ -78,7 +80,7 @@ class ClientInstance:
         return True
 
     def accepts_push(self, now: float) -> bool:
-        """Return whether a PushTelemetry is accepted, and record it. False if it must be throttled.
+        """Return whether a PushTelemetry is accepted, and set ``last_push``; False if it must be throttled.
 
         A push is throttled if less than the push interval has passed since the last accepted push. The first push after
         a GetTelemetrySubscriptions is always accepted, because clients choose its time at random.
@@ -157,6 +159,8 @@ class ClientMetrics:
         max_size: int,
     ) -> ErrorCode:
         """Validate a PushTelemetry, and return its error or NONE.
+
+        A push with ``terminating`` is never throttled. A push after it is rejected with INVALID_REQUEST.
 
         Args:
             node: id of the broker.

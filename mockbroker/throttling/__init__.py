@@ -1,1 +1,1 @@
-"""Throttling of clients that exceed their quotas, after authentication and before the handlers. No I/O."""
+"""Throttling of clients that exceed their quotas, as a stage before and after the handlers. No I/O."""

@@ -104,7 +104,8 @@ class QuotaStage(Stage):
     def apply_quotas(self) -> None:
         """Make the router call this stage if the cluster has quotas; otherwise make the router stop calling it.
 
-        The caller must call the method after a change of the quotas, and after the router has got a new cluster.
+        The cached quotas of clients are discarded. The caller must call the method after a change of the quotas, and
+        after the router has got a new cluster.
         """
         self._limits.clear()
         self._settings = self._router.broker.settings
@@ -216,9 +217,9 @@ class QuotaStage(Stage):
             now: the broker's time in seconds.
 
         Returns:
-            The response. If the client exceeds a quota, the response has a throttle time, and the connection is muted
-            for this time. A throttled Fetch response has no records if the client has a quota of the bytes of Fetch
-            responses.
+            The response, with the errors of the topics that the mutation quota rejects. If the client exceeds a quota,
+            a Reply has a throttle time, and the connection is muted for this time. A throttled Fetch response has no
+            records if the client has a quota of the bytes of Fetch responses.
         """
         ticket, seconds, size = call.ticket, 0.0, 0
         limits = self._limits.get(ticket.connection)
@@ -252,7 +253,7 @@ class QuotaStage(Stage):
         return self._muting(response, body, milliseconds, now)
 
     def _muting(self, effect: Reply | NoReply, response: Any, milliseconds: int, now: float) -> Reply | NoReply:
-        """Mute a connection, and return a copy of its response with the throttle time.
+        """Mute a connection, and return a copy of its response. The copy of a Reply has the throttle time.
 
         A timer is set to unmute the connection after the throttle time.
 

@@ -12,7 +12,7 @@ Slices: TypeAlias = Generator[None, None, None]
 
 
 class Collection:
-    """One collection of objects in the document of the live page, such as its groups.
+    """One collection of objects, such as groups, in the document of the live page.
 
     Attributes:
         content: the objects by key.
@@ -74,8 +74,10 @@ class Allotment:
         self.left_out = 0
 
     def take(self, number: int) -> int:
-        """Return how many elements of an object the page shows, and subtract this number from the maximum for all
-        objects.
+        """Return how many elements of an object the page shows.
+
+        This number is subtracted from the maximum for all objects; the number of all further elements is added to
+        ``left_out``.
 
         ``number``: the number of elements of the object.
         """

@@ -115,7 +115,9 @@ class Groups(Collection):
         return found
 
     def _refresh_lags(self, group_id: str, changed_topics: Set[str]) -> None:
-        """Update the lags in a group's entry of the document, although the group itself has not changed.
+        """Update the lags in a group's entry of the document, and add the changes to the merge patch.
+
+        The method is for a group that has not changed itself.
 
         Args:
             group_id: id of the group.
@@ -131,8 +133,9 @@ class Groups(Collection):
                     patch.setdefault(name, {})[index] = {"lag": now}
 
     def _refresh_coordinator(self, group_id: str) -> None:
-        """Update the coordinator in a group's entry. The coordinator is the leader of a partition of
-        ``__consumer_offsets``.
+        """Update the coordinator in a group's entry of the document, and add a change to the merge patch.
+
+        The coordinator is the leader of a partition of ``__consumer_offsets``.
         """
         now = self._control.broker.coordinator(group_id)
         if self.content[group_id]["coordinator"] != now:

@@ -1,4 +1,4 @@
-"""The live page: the HTML document, and its files."""
+"""The handlers for the live page: the HTML document, its files, and the data that it shows."""
 
 from __future__ import annotations
 

@@ -22,8 +22,10 @@ class StateStream(Stream):
         return self._version == self._control.state.version
 
     async def next_data(self) -> bytes:
-        """Return the patches that the client does not have yet; the whole document if these patches are no longer
-        stored.
+        """Return the patches that the client does not have yet; b"" if it has all of them.
+
+        Instead, return the whole document in the first call, and if the patches are no longer stored or are more than
+        MOST_PATCHES.
         """
         state = self._control.state
         if self._version and self.is_complete:

@@ -33,7 +33,9 @@ class Topics(Collection):
         self._seen: dict[str, _Seen] = {}
 
     def refresh(self, left_out: dict[str, int]) -> Slices:
-        """Refresh the topics; yield between parts of the work, so that other tasks can run.
+        """Refresh the topics, and add changed and deleted topics to ``changed``.
+
+        The generator yields between parts of the work, so that other tasks can run.
 
         ``left_out``: dictionary in which the method sets the entries ``topics`` and ``partitions``: how many of each
         the page does not show.

@@ -49,7 +49,7 @@ API_LIST = Object(
 
 
 async def read(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG001
-    """Answer GET /v1/apis: return all APIs."""
+    """Answer GET /v1/apis: return all APIs, all error codes, and what a fault rule about connections may contain."""
     items = []
     for key in sorted(HANDLERS):
         items.append(api_json(key))
@@ -61,7 +61,10 @@ async def read(control: Control, call: CheckedRequest) -> Answer:  # noqa: ARG00
 
 @cache
 def api_json(key: int) -> dict[str, Any]:
-    """Return an API as a JSON object: its versions, and the keys, errors and actions of a fault rule about it."""
+    """Return an API as a JSON object: its name, key and versions, and what a fault rule about it may contain.
+
+    A fault rule may contain match keys (``match``), errors, actions, and malformations (``malform``).
+    """
     api = APIS[key]
     assert api.versions.last is not None
     return {

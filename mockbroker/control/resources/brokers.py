@@ -1,4 +1,4 @@
-"""The resource ``/v1/brokers``: stop, kill and start brokers, move leaders and coordinators."""
+"""The resource ``/v1/brokers``: changes of brokers and replicas, and moves of leaders and coordinators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The resource ``/v1/clock``: read, stop and advance the broker's clock."""
+"""The resource ``/v1/clock``: read, stop, resume and advance the broker's clock."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ async def change(control: Control, call: CheckedRequest) -> Answer:
     """Answer POST /v1/clock: stop or resume the clock, or advance it. Return the clock.
 
     After an advance, the response also has the journal events since the request arrived.
+
+    Raises: Refused with status 409 if the clock must be advanced, but is running.
     """
     clock = control.cluster.clock
     if len(call.body) != 1:

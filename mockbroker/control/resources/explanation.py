@@ -15,13 +15,14 @@ VALUE = 1_000  # maximum characters of a value; a bytes field can be as long as 
 def explanation_json(explanation: Explanation) -> dict[str, Any]:
     """Return an explanation (a tree of the pieces of a frame) as a JSON object.
 
-    At most PIECES pieces are converted; the key ``left_out`` is the number of the remaining pieces.
+    At most PIECES pieces are converted. If some children of an object are not converted, its key ``left_out`` is their
+    number.
     """
     return _Tree().explanation(explanation)
 
 
 class _Tree:
-    """The conversion of one explanation to JSON, which counts the converted pieces to apply the limit PIECES."""
+    """The conversion of one explanation to JSON. It counts the converted pieces to apply the limit PIECES."""
 
     def __init__(self) -> None:
         self._left = PIECES

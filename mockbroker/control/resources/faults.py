@@ -94,7 +94,10 @@ async def release(control: Control, call: CheckedRequest) -> Answer:
 
 
 async def wait(control: Control, call: CheckedRequest) -> Answer:
-    """Answer GET /v1/faults/{fault}/wait: wait until a fault rule was applied or holds requests, and return the rule.
+    """Answer GET /v1/faults/{fault}/wait: wait for a fault rule, and return it.
+
+    The wait ends when the rule was applied at least ``applied`` times, and holds at least ``holding`` requests. One of
+    these parameters may be absent.
 
     Raises: Refused with status 504 after the timeout.
     """
@@ -113,11 +116,11 @@ async def wait(control: Control, call: CheckedRequest) -> Answer:
     if found is not None:
         return Answer(found.to_json())
     state = faults.state(name)
-    wanted = [f"{key} {query[key]}" for key in ("applied", "holding") if query[key] is not None]
+    goals = {"applied": "to be applied {} times", "holding": "to hold {} requests"}
+    wanted = [goal.format(query[key]) for key, goal in goals.items() if query[key] is not None]
     raise Refused(
         504,
-        f"timed out after {query['timeout_ms']} ms waiting for rule {name} to have {' and '.join(wanted)}: "
-        f"{state.progress}",
+        f"timed out after {query['timeout_ms']} ms waiting for rule {name} {' and '.join(wanted)}: {state.progress}",
         more={"fault": state.to_json(), "events": control.feed.latest(EVENTS_SHOWN)},
     )
 

@@ -169,8 +169,8 @@ def existing(control: Control, group_id: str) -> CoordinatedGroup:
 def group_json(control: Control, group: CoordinatedGroup, names: _Names) -> Generator[None, None, dict[str, Any]]:
     """Return a group as a JSON object.
 
-    The generator yields after a limited number of members, so that other tasks can run. A member that leaves the group
-    meanwhile may be missing in the result.
+    The generator yields after a limited number of members or offsets, so that other tasks can run. A member that leaves
+    the group meanwhile may be missing in the result.
 
     Args:
         control: the state of the control API.

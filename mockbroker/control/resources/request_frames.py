@@ -86,8 +86,8 @@ class FrameLog(Response):
 
     Args:
         control: the state of the control API.
-        entries: entries of the requests in the request log. Each gives a line for the request, and one for its
-            response.
+        entries: entries of the requests in the request log. Each gives a line for the request, and a line for the
+            response if it is known.
     """
 
     def __init__(self, control: Control, entries: list[Ticket]) -> None:

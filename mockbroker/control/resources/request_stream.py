@@ -87,7 +87,8 @@ class RequestStream(Stream):
     def _gap(self) -> bytes:
         """Skip the oldest requests if the client reads too slowly, and return the ``gap`` event that reports them.
 
-        Return b"" if no request must be skipped.
+        A ``gap`` event is also returned if the id after which the stream begins is not in the log yet. The stream then
+        begins with the latest requests. Return b"" if there is no gap.
         """
         log = self._control.request_log
         last = log.removed + len(log)

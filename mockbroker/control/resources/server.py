@@ -1,4 +1,4 @@
-"""The resources of the server itself: its health, the cluster, reset, sessions, and the OpenAPI document."""
+"""The resources of the server itself: its health, the cluster, reset and sessions."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ def _record_json(record: Record) -> dict[str, Any]:
 
 
 def _json(data: bytes | None) -> Any:
-    """Return the JSON value of a key or value: UTF-8 bytes as text, other bytes as base64, None as null."""
+    """Return the key or value of a record as a JSON value: UTF-8 as text, any other bytes as base64, None as null."""
     try:
         return None if data is None else data.decode()
     except UnicodeDecodeError:

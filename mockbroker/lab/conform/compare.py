@@ -271,8 +271,8 @@ class Bindings:
     def sort_key(self, item: Any, *, recorded: bool) -> str:
         """Return the sort key of an element in an array that is compared as a set.
 
-        The key consists of the element's identifying fields, followed by its remaining fields. Inside the key, the same
-        text replaces every id that is not bound.
+        The key consists of the element's identifying fields, followed by all its fields that are compared. In the key,
+        "?" replaces each id that is not bound.
 
         Args:
             item: the element.

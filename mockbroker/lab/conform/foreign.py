@@ -230,6 +230,8 @@ async def _delete_topics(asker: Asker, names: list[str]) -> None:
 async def _wait_for_topics(asker: Asker, topics: Mapping[str, int]) -> None:
     """Wait until Metadata responses contain the expected numbers of partitions, for at most SETTLE_TIMEOUT seconds.
 
+    Then wait for GROUP_METADATA_DELAY seconds.
+
     Args:
         asker: connection to the broker.
         topics: topic name -> number of partitions; 0 for a deleted topic.
@@ -273,7 +275,8 @@ async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:
 def created_topics(conversation: Conversation) -> set[str]:
     """Return the names of the topics that a conversation may create.
 
-    These are the topics in the requests of the conversation, without the topics that exist at its start.
+    These are the topics in CreateTopics, Metadata and Produce requests, and the internal topics in the topologies of
+    streams groups. Topics that exist at the start, and topics whose name begins with ``__``, are left out.
     """
     named: set[str] = set()
     for step in conversation.steps:

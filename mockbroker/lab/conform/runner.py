@@ -151,7 +151,7 @@ def judge(conversation: Conversation, difference: Difference | None) -> Outcome:
 
 
 def _release(conversation: Conversation) -> str:
-    """Return the Kafka release that a mockbroker emulates for a conversation, such as ``3.9`` for version 3.9.1.
+    """Return the Kafka release, such as ``3.9`` for version 3.9.1, that a mockbroker emulates for a conversation.
 
     If no release has the version of the conversation, return the newest release.
     """

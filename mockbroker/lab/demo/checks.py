@@ -35,7 +35,7 @@ class Story:
 
     Attributes:
         events: events of the journal.
-        produced: number of produced records, whose values are 0, 1, 2, ...
+        produced: number of produced records; their values are 0, 1, 2, ...
         read: kind of client -> record values that the client read.
         committed: partition -> committed offset at the end; None if no offset was committed.
         ends: partition -> log end offset.
@@ -73,6 +73,8 @@ def assignments(events: Sequence[Event]) -> dict[int, dict[str, list[int]]]:
 
 def check_all(story: Story) -> list[Check]:
     """Return the results of all checks of a demo run, in the order of the demo's steps.
+
+    If the run was aborted, the first result is that of a failed check with the reason.
 
     ``story``: the observations of the run.
     """

@@ -193,7 +193,10 @@ class _Stage:
         self._changed.set()
 
     async def _listen(self, client: _Client) -> None:
-        """Add the records that a client prints to the observations (``Story``), until the client's process ends."""
+        """Add the records that a client prints to the observations (``Story``), until the client's process ends.
+
+        If the process ends although the script has not stopped or killed it, the step in progress fails.
+        """
         assert client.process.stdout is not None
         rest = b""
         async for chunk in client.process.stdout:

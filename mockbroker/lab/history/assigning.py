@@ -1,9 +1,9 @@
 """Scheme 2: coordinators on the brokers watch ZooKeeper and assign partitions to consumers.
 
 A consumer registers an ephemeral node under ``/consumers/[group]/ids`` and sets no watch. A hash of the group id
-determines the coordinator of the group, to which the consumer connects. When the registered nodes change, the
-coordinator computes an assignment and stops all consumers of the group. After all have stopped, it sends each consumer
-its partitions. A consumer reads only its assigned partitions.
+determines the coordinator of the group. The consumer connects to this coordinator. When the registered nodes change,
+the coordinator computes an assignment and stops all consumers of the group. After all have stopped, it sends each
+consumer its partitions. A consumer reads only its assigned partitions.
 
 The brokers are started with a table of assignment strategies. When a consumer registers, it names one strategy. Adding
 a strategy requires a restart of the brokers.

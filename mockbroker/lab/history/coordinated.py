@@ -161,6 +161,8 @@ class Consuming(Telling, ConsumerClient):
 class Coordinated(Scheme):
     """The base class of schemes with a group coordinator: the brokers are mockbroker's.
 
+    A subclass sets ``name`` and ``kind``, and the attributes whose defaults do not fit.
+
     Args:
         story: the script of events.
         queue: the event queue, which has the virtual time.

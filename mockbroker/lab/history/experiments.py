@@ -87,7 +87,7 @@ def split(scheme: str, lag: float) -> Split:
     """Return the cost of a join while a ZooKeeper server lags.
 
     Four members read four partitions; one of the members is connected to the lagging server. A fifth member joins, so
-    that every partition moves. The server lags until the group is stable.
+    that every partition moves. The server lags until the end of the experiment.
 
     Args:
         scheme: name of the scheme.

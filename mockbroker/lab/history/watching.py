@@ -77,7 +77,7 @@ class Consumer:
         self._connect()
 
     def leave(self) -> None:
-        """Stop reading and close the session, which removes the consumer's ephemeral nodes."""
+        """Stop reading and close the session. ZooKeeper then removes the consumer's ephemeral nodes."""
         self._read([])
         session = self._end()
         if session is not None:
@@ -109,9 +109,9 @@ class Consumer:
             self._go(self._registers(session))
 
     def _expired(self) -> None:
-        """Open a new session after the old one has expired.
+        """Open a new session after the old one has expired. The consumer has lost its claims of partitions.
 
-        The consumer continues to read until it rebalances in the new session.
+        Nevertheless, it continues to read until it rebalances in the new session.
         """
         self.expiries += 1
         self._work, self.owned = None, []

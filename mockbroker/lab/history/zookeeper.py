@@ -547,9 +547,10 @@ class ZooKeeper:
             self._to_all(changes, session, lambda: self._ended(session))
 
     def _ended(self, session: Session) -> None:
-        """Notify the client of a session that the session has ended.
+        """Remove a session that has ended from the server to which it is connected, and notify its client.
 
-        The ZooKeeper server to which the session is connected calls this method.
+        The client is not notified if it closed or abandoned the session. The method is called when this server has
+        applied the end of the session.
         """
         self.servers[session.server].forget(session)
         if not session.over:

@@ -125,7 +125,7 @@ class Coverage(Watcher):
         return list(rows.values())
 
     def lines(self) -> list[str]:
-        """Return the table as lines of text, with a total in the last line."""
+        """Return the table as lines of text, then a line for each buggify point, and a last line with totals."""
         rows = self.rows()
         width = max((len(f"{row['state']}  {row['event']}") for row in rows), default=0) + 2
         table = [

@@ -1,4 +1,4 @@
-"""The data directory of the brokers on a simulated disk, which loses unsynced bytes in a crash.
+"""The data directory of the brokers on a simulated disk. The disk loses unsynced bytes in a crash.
 
 A sync takes time and can fail. Only the disk is simulated: the data directory is written by mockbroker.storage, as in a
 real broker.

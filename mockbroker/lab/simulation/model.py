@@ -1,9 +1,8 @@
 """A reference model of the committed offsets, computed from the journal and the broker's responses.
 
 Offsets of a transaction become visible when the transaction is committed. If the offset of a partition is committed
-twice, with and without a transaction, the offset of the later commit request is valid.
-A crash may undo only unacknowledged changes. After a crash, the model takes over the broker's offsets, if they are
-possible.
+twice, with and without a transaction, the offset of the later commit request is valid. A crash may undo only
+unacknowledged changes. After a crash, the model takes over the broker's offsets, if they are possible.
 """
 
 from __future__ import annotations
@@ -275,6 +274,8 @@ class Model:
     def adopt(self, group: str, place: Place, offset: int | None) -> None:
         """Set the committed offset of a partition to the broker's committed offset after a crash.
 
+        It also becomes the only entry of the partition in ``history``.
+
         Args:
             group: group id.
             place: the partition.
@@ -291,6 +292,10 @@ class Model:
 
     def adopt_held(self, now_held: dict[int, dict[Key, int]]) -> str:
         """Replace the pending offsets of the model with the pending offsets of the broker, after a crash.
+
+        The ends of transactions and the responses that were not acknowledged are forgotten. A transaction that has
+        pending offsets in the broker is ``undecided`` from now on if it was before, or if its end was not acknowledged.
+        After an error, nothing is replaced.
 
         Args:
             now_held: producer id -> key (group with partition) -> pending offset in the broker.

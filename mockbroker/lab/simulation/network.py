@@ -123,7 +123,7 @@ class Network:
         self._queue.at(to.there, self._arrive, to, call)
 
     def answer(self, to: Wire, call: Call[Any], response: object) -> None:
-        """Send a response to the client.
+        """Send a response to the client. If the link loses the next response (``Link.lose``), break the connection.
 
         Args:
             to: the connection.

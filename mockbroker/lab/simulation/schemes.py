@@ -103,6 +103,8 @@ def rules(seed: int, events: int) -> Script:
 def streams(seed: int, events: int) -> Script:
     """Return a script as from ``swarm``, in which all clients are members of streams groups.
 
+    The faults ``subscribe`` and ``retire`` do not occur.
+
     Args:
         seed: seed of all random choices.
         events: number of events in the phase with faults.
@@ -185,7 +187,8 @@ LEGACY = {"consumer-reader": "classic-reader", "consumer-processor": "classic-pr
 def data(seed: int, events: int) -> Script:
     """Return a script whose clients produce and consume records, with random faults.
 
-    Each kind of fault occurs with a probability of 50 %. Topics always get more partitions.
+    Each kind of fault occurs with a probability of 50 %. Two kinds do not occur (``subscribe`` and ``retire``), and two
+    always occur: topics get more partitions, and an admin describes groups.
 
     Args:
         seed: seed of all random choices.

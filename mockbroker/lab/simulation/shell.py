@@ -390,8 +390,8 @@ class Shell:
     def turn(self) -> bool:
         """Handle waiting requests, then sync the disk, set the timer and call the invariant checkers.
 
-        Do nothing while the event loop is stalled or the process is down. If requests remain, the method schedules its
-        next call.
+        Do nothing while the event loop is stalled or the process is down, or the buggify point ``batch-differently``
+        postpones the handling of requests. If requests remain, the method schedules its next call.
 
         Returns: always False.
         """
@@ -417,6 +417,8 @@ class Shell:
 
     def handled(self, call: Call[Any], now: float) -> None:
         """Notify the invariant checkers that a request, or a slice (part of limited size) of the request, was handled.
+
+        A request that a fault rule has answered or held is ignored.
 
         Args:
             call: the request.
@@ -476,7 +478,8 @@ class Shell:
     def answered(self, call: Call[Any], response: Any) -> None:
         """Notify the invariant checkers that the broker has produced the response to a request.
 
-        The response may not be sent yet, because it waits for a disk sync.
+        The response may not be sent yet, because it waits for a disk sync. A response that was reported before, or that
+        a fault rule has made, is ignored.
 
         Args:
             call: the request.
@@ -491,7 +494,9 @@ class Shell:
             answered(broker, call, response, now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
-        """Send a response to the client, and notify the invariant checkers.
+        """Notify the invariant checkers of a response that is sent, and add it to the trace.
+
+        If the network transports messages, the response is sent here. Nothing is sent or traced on a cut connection.
 
         Args:
             wire: the connection.
@@ -527,7 +532,8 @@ class Shell:
 
         ``outcome``: result of the request.
 
-        Raises: Broken if the connection is open, or the request is not pending.
+        Raises: Broken if the connection is open, or the request is not pending. A request that is not pending is
+        ignored if a fault rule was applied to it, or if it belongs to the authentication.
         """
         ticket = outcome.ticket
         call = self.waiting.get(ticket)
@@ -652,9 +658,9 @@ class Shell:
     # --- brokers that stop and restart ---
 
     def change(self, effects: Effects) -> None:
-        """Deliver the responses of a leader change to the clients, and notify the invariant checkers.
+        """Carry out the effects of a change that is not a request, and notify the invariant checkers.
 
-        ``effects``: responses and journal events that the leader change has produced.
+        ``effects``: responses and journal events of the change, such as a leader change or the removal of fault rules.
         """
         now = self.now
         self.pump.deliver(self.router.finish(effects, now))
@@ -675,7 +681,7 @@ class Shell:
     def keep_time(self) -> None:
         """Schedule the timer for the earliest deadline.
 
-        Do nothing if the timer is already scheduled for this time or earlier.
+        Do nothing if the timer is already scheduled for this time or earlier, or the process is down.
         """
         if self.down:
             return

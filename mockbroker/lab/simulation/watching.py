@@ -294,7 +294,7 @@ class Origins:
 
 
 class GroupTypes:
-    """A record of the types of groups, which detects when an empty group is replaced by a group of another type.
+    """A record of the types of groups. It detects when an empty group is replaced by a group of another type.
 
     Online migration also changes the type of groups, but does not count as replacement.
     """

@@ -573,11 +573,14 @@ class World:
             raise Broken("I13", f"group {left[0]} still exists after its last offset has expired")
 
     def _end_dead_connections(self, sockets: ServedSockets) -> None:
-        """Wait until the broker has closed the connections of clients whose machine has vanished.
+        """Wait until the broker must have closed the connections of clients whose machine has vanished.
 
-        The broker then also removes the share sessions that were created on these connections.
+        Connections on which a request is never answered are then broken. The broker also removes the share sessions
+        that were created on all these connections.
 
         ``sockets``: the broker's connections.
+
+        Raises: Broken if the broker has not closed a connection.
         """
         self._wait(self.shell.broker.settings.connections_max_idle_ms / 1000 + 2 * CHECK_INTERVAL)
         sockets.check_closed()

@@ -202,7 +202,7 @@ def hostile(
     Args:
         case: the case; None for a correct cluster.
         seed: seed of the random numbers.
-        topic: topic that the client uses.
+        topic: topic that the client uses. The function creates it.
         config: further broker settings.
         security: security settings of the listener.
     """

@@ -26,7 +26,7 @@ class Turn:
     Attributes:
         number: number of responses that the case has processed before this one.
         random: random number generator of the run.
-        kept: bytes that the case has stored for use in a later response, such as a frame; b"" at the start.
+        kept: bytes, such as a frame, that the case has stored for use in a later response; b"" at the start.
         api_key: key of the response's API.
         version: API version of the response.
         brokers: node id, host and port of each broker.

@@ -1,7 +1,6 @@
 """The catalogue of all torture cases: the named cases, and the cases with malformed responses.
 
-There is one case with malformed responses for each kind of malformation, such as an array that is too long, and each
-API to which it can be applied.
+Each kind of malformation, such as an array that is too long, gives one case for each API to which it can be applied.
 """
 
 from __future__ import annotations

@@ -27,8 +27,10 @@ def line(result: Result) -> str:
 
 
 def details(result: Result) -> list[str]:
-    """Return the details of a failed case as lines: description, what the client did, last output, last changed
-    response, and command to repeat it.
+    """Return the details of a failed case as lines, for a text report.
+
+    The lines have the description, what the client did, a link to a published bug report if there is one, the last
+    output, the last changed response, and the command to repeat the case.
 
     ``result``: result of the case.
     """

@@ -41,7 +41,8 @@ class Verdict(StrEnum):
         STUCK: the client kept running without progress.
         CRASHED: the client was killed by a signal or by a fatal error of its runtime.
         GREW: the client used too much memory, and was killed.
-        SKIPPED: the client never sent the requests that the case affects, or the case had no effect.
+        SKIPPED: the client never sent the requests that the case affects, the case had no effect, or the run was
+            stopped.
     """
 
     SURVIVED = "survived"
@@ -86,7 +87,7 @@ class Client:
         topic: topic to which records are appended.
         group: group id in the environment variable MOCKBROKER_GROUP.
         config: further broker settings by Kafka's names.
-        security: security settings of the broker's listener, which the client finds in its environment.
+        security: security settings of the broker's listener; the client finds them in its environment.
     """
 
     command: Sequence[str]
@@ -263,8 +264,10 @@ def examine(client: Client, limits: Limits, stop: threading.Event | None = None)
 
 
 def applies(case: Case, health: Health) -> bool:
-    """Return whether a case can affect a client, because the client sends requests of the API whose responses the
-    case changes.
+    """Return whether a case can affect a client.
+
+    A case that changes responses of one API needs a client that sends requests of this API. A case that changes TLS
+    handshakes needs a client that uses TLS. All other cases affect every client.
 
     Args:
         case: the case.
@@ -354,7 +357,8 @@ class _Run:
     def _watch(self) -> Verdict:
         """Watch the client until a verdict is possible, and return the verdict.
 
-        After ``Limits.bad`` seconds, the cluster stops its misbehaviour.
+        The cluster stops its misbehaviour ``Limits.bad`` seconds after it has misbehaved first. If the run is stopped,
+        the verdict is SKIPPED.
         """
         most_memory = self._health.memory + self._limits.memory
         misbehaved: float | None = None

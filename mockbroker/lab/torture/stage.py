@@ -59,7 +59,7 @@ class HostileStage(Stage):
         return Reply(reply.ticket, reply.response, delivery=delivery)
 
     def _alter(self, call: Call[Any], frame: bytes) -> Generator[None, None, bytes]:
-        """Return the changed bytes of a response, or the same bytes if they cannot be changed.
+        """Return the changed bytes of a response, or the same bytes if they cannot be changed or ``on`` is False.
 
         The function is a generator because the overridden method is one. It yields nothing.
 

@@ -73,7 +73,7 @@ def test_held_requests_are_released(ctl: Ctl) -> None:
         assert ctl.text("faults", "release", "r", "--count", "2") == "released 1"
         assert connection.read_frame()
     failed = ctl.run("faults", "wait", "r", "--holding", "1", "--timeout-ms", "10", code=1).stderr
-    assert failed.startswith("Error: timed out after 10 ms waiting for rule r to have holding 1: ")
+    assert failed.startswith("Error: timed out after 10 ms waiting for rule r to hold 1 requests: ")
     assert "fault r" in failed  # the last events
 
 

@@ -31,7 +31,7 @@ class Election:
     """The election of a broker as coordinator for a subset of the groups.
 
     Attributes:
-        took_over: whether the subset had another coordinator before, which has failed or resigned.
+        took_over: whether another coordinator of the subset has failed or resigned before.
         ready_at: time at which the groups will be loaded, seconds; inf after they were loaded.
         coordinators: group id -> coordinator.
     """
@@ -78,7 +78,7 @@ class Broker:
         Args:
             subset: number of the subset.
             now: virtual time, seconds.
-            took_over: whether the subset had another coordinator before, which has failed or resigned.
+            took_over: whether another coordinator of the subset has failed or resigned before.
         """
         election = self.elections[subset] = Election(took_over, now + self._load)
         groups = [group for group in self._store.groups() if subset_of(group) == subset]

@@ -340,7 +340,7 @@ class DraftCluster:
 
     def _elect_coordinators(self) -> None:
         """Elect a coordinator for each subset without one, as the controller does, and send the metadata to all
-        brokers.
+        brokers. If no broker runs, do nothing.
         """
         if not self.brokers:
             return

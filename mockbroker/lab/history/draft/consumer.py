@@ -201,7 +201,9 @@ class Consumer:
         return []
 
     def leave(self, now: float) -> Effects:
-        """Commit, and close the connections, because the draft has no LeaveGroup request. Return the effects.
+        """Close the connections and end the process. Return the effects. (The draft has no LeaveGroup request.)
+
+        A member without a request in flight commits its positions first.
 
         ``now``: virtual time, seconds.
         """
@@ -391,11 +393,9 @@ class Consumer:
         return self._send(self._commit() if save and self.positions else self._join(), now)
 
     def _join_as_a_new_one(self, now: float) -> Effects:
-        """Discard the consumer id, the partitions and the positions, and send JoinGroup without a consumer id.
+        """Discard the state of the member (id, generation, partitions and positions), and send JoinGroup without an id.
 
-        Return the effects.
-
-        The coordinator has removed the consumer from the group before.
+        Return the effects. The coordinator has removed the consumer from the group before.
 
         ``now``: virtual time, seconds.
         """

@@ -108,6 +108,9 @@ class Coordinator:
     def loaded(self, now: float) -> Actions:
         """Load the group from the store, and start the sessions of its members. Return the actions.
 
+        The actions set watches on the topics of the group. They also start a rebalance if the partitions of the topics
+        differ from the assigned partitions.
+
         ``now``: virtual time, seconds.
         """
         actions: Actions = [self._move(Cause.LOADED)]
@@ -388,9 +391,10 @@ class Coordinator:
             self._sessions.forget(consumer_id)
 
     def _answer(self, now: float) -> Actions:
-        """Send the due JoinGroup responses, restart the sessions of the answered members, and return the actions.
+        """Send the due JoinGroup responses, and return the actions.
 
-        Events that occur while responses are pending are handled after the last response.
+        Restart the sessions of the answered members, except of those that have sent a further JoinGroup. Events that
+        occur while responses are pending are handled after the last response.
 
         Args:
             now: virtual time in seconds.

@@ -30,7 +30,7 @@ class Error(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerMetadataRequest:
-    """A lookup of the coordinator of a group, to which any broker can respond. ``group``: group id."""
+    """A request for the coordinator of a group; any broker can respond. ``group``: group id."""
 
     group: str
 
@@ -88,7 +88,7 @@ class JoinGroupResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HeartbeatRequest:
-    """A heartbeat, with which a member shows that its process is running.
+    """A heartbeat: a member shows that its process is running.
 
     Attributes:
         group: group id.

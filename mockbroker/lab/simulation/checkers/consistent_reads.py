@@ -6,9 +6,10 @@ from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
 
 
 def find_inconsistent_read(log: FinalLog) -> str:
-    """Return a description of the first read by a client that differs from the log at the end of the run.
+    """Return a description of the first violation of I30; "" if I30 holds.
 
-    The result is "" if there is no such read.
+    There are three kinds of violations: a position was out of range although the record was not deleted, a read
+    returned offsets twice or in the wrong order, or a read differs from the log at the end of the run.
 
     ``log``: the records at the end of the run.
     """

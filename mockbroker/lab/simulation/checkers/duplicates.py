@@ -8,11 +8,12 @@ from mockbroker.lab.simulation.history import Place, Write
 
 
 def find_duplicate(log: FinalLog) -> str:
-    """Return a description of a wrongly stored record of an idempotent producer; "" if all records are stored
-    correctly.
+    """Return a description of the first violation of I28, or "" if there is none.
 
-    A record is wrongly stored if it is stored twice or out of order, if no client sent it, or if the rest of its batch
-    is missing. Batches of producers that are not idempotent may be stored repeatedly, and in another order.
+    There are two kinds of violations: a batch outside a transaction that was rejected because of its sequence number,
+    and a wrongly stored record. A record is wrongly stored if it is stored twice or out of order, if no client sent it
+    to this partition, or if records before it or the rest of its batch are missing. Batches of producers that are not
+    idempotent may be stored repeatedly, and in another order.
 
     ``log``: the records at the end of the run.
     """

@@ -9,8 +9,10 @@ from mockbroker.lab.simulation.history import EARLIEST
 
 
 def find_wrong_start(log: FinalLog) -> str:
-    """Return a description of a log start to which no DeleteRecords request moved the log; "" if all log starts are
-    correct.
+    """Return a description of a wrong log start; "" if all log starts are correct.
+
+    There are two kinds: a DeleteRecords response whose low watermark is below the requested offset, and a log start in
+    a ListOffsets response to which no DeleteRecords request moved the log.
 
     ``log``: the records at the end of the run.
     """

@@ -1,4 +1,4 @@
-"""The scripted clients of the simulation, which follow Kafka's client protocols and retry as real clients do.
+"""The scripted clients of the simulation.
 
-The clients do no IO.
+They follow Kafka's client protocols, retry as real clients do, and do no IO.
 """

@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.network import Wire
 
 
 class Admin(Client):
-    """A scripted admin client. It ignores the responses, which the invariant checkers check.
+    """A scripted admin client. It ignores the responses; the invariant checkers check them.
 
     Attributes:
         connections: broker id -> connection.

@@ -225,7 +225,7 @@ class Administrator(Client):
         self.send(self.leaders.wire(node), ApiKey.DELETE_RECORDS, 2, request, deleted)
 
     def _reassign(self) -> None:
-        """Move a random partition to random brokers, or cancel the reassignment of the partition."""
+        """Move a random partition to random brokers, or cancel its reassignment. Do nothing if no leader is known."""
         nodes, places = sorted(self.cluster().nodes), self.leaders.known()
         if not nodes or not places:
             return

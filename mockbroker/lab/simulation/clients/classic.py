@@ -64,7 +64,7 @@ class ClassicClient(Reader):
 
     @property
     def strategy(self) -> str:
-        """The assignment strategy of the member, which is the protocol name in JoinGroup: eager or cooperative."""
+        """The assignment strategy of the member, eager or cooperative. It is the protocol name in JoinGroup."""
         return self.script.kind
 
     @property
@@ -277,7 +277,11 @@ class ClassicClient(Reader):
             self.seen_in, self.gave_up_in, self.reported = {}, -1, frozenset()
 
     def leave(self) -> None:
-        """Leave the group. A static member stops without LeaveGroup, as Kafka's client does."""
+        """Send LeaveGroup, and stop after its response or after a timeout.
+
+        A static member stops without LeaveGroup, as Kafka's client does. So does a member without member id, or without
+        a connection to the coordinator.
+        """
         self.say("leaves")
         if self.coordinator is not None and self.member_id and self.script.instance is None:
             line = LeaveGroupRequest.Member(member_id=self.member_id, reason="closing")

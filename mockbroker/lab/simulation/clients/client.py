@@ -29,7 +29,7 @@ class Client:
 
     Attributes:
         script: script of this client.
-        history: history of the run, to which the client adds the records that it sends and reads.
+        history: history of the run; the client adds the records that it sends and reads.
         name: client name in the trace.
         topics: subscribed topics.
         up: whether the process is running.
@@ -156,7 +156,10 @@ class Client:
     # --- finding the coordinator ---
 
     def find(self) -> None:
-        """Look up the coordinator of the client's group or transactional id: send FindCoordinator to any broker."""
+        """Look up the coordinator of the client's group or transactional id: send FindCoordinator to any broker.
+
+        The connection to the old coordinator is closed. If no broker runs, the lookup is made later.
+        """
         self.drop_coordinator()
         if self.bootstrap is None:
             nodes = sorted(self._cluster().nodes)
@@ -301,7 +304,8 @@ class Client:
     def disconnected(self, connection: Wire) -> None:
         """Handle a connection that was closed.
 
-        If it is the connection to the coordinator, look up the coordinator again.
+        If it was the connection to the coordinator, look up the coordinator again. Do the same if it was the connection
+        for lookups, and the coordinator is unknown.
         """
         if connection is self.bootstrap:
             self.bootstrap = None

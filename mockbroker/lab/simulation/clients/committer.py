@@ -1,4 +1,4 @@
-"""A consumer with manual assignment in the simulation, which commits offsets for a group without being a member."""
+"""A consumer in the simulation with manual assignment: it commits offsets for a group without being a member."""
 
 from __future__ import annotations
 

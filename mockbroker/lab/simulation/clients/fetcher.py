@@ -93,7 +93,7 @@ class Fetcher:
         self.on_out_of_range: Callable[[Place], object] = lambda _: None
 
     def disconnected(self, connection: Wire) -> None:
-        """End the fetch session that uses a closed connection."""
+        """End the fetch session that uses a closed connection, and forget the ListOffsets lookups in flight."""
         session = self.sessions.get(connection.node)
         if session is not None and session.wire is connection:
             del self.sessions[connection.node]
@@ -188,7 +188,8 @@ class Fetcher:
         """Handle one partition of a Fetch response, and return whether the partition has an error.
 
         Without an error, advance the position of the client, and pass the records to ``on_read``. If the position has
-        changed since the request, the records are ignored.
+        changed since the request, the records are ignored. With the error OFFSET_OUT_OF_RANGE, remove the position and
+        call ``on_out_of_range``; with any other error, look up the leaders later.
 
         Args:
             session: the fetch session.

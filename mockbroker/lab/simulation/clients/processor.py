@@ -81,6 +81,8 @@ class Processor(RecordReader):
     def polled(self) -> None:
         """Process the records that were read since the last transaction, in a new transaction.
 
+        Only look up missing positions if no records were read, a transaction is open, or the client may not commit.
+
         The client calls this method at each poll.
         """
         self.fetch_positions()

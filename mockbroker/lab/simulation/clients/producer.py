@@ -190,7 +190,7 @@ class TransactionalProducer(Producer):
         self.later(self.script.commit * (0.5 + 2 * self.dice.random()), self._restart)
 
     def _send_as_zombie(self) -> None:
-        """Send records and EndTxn with an old producer epoch.
+        """After a failed transaction, send records and perhaps EndTxn with the old producer epoch.
 
         If the producer was fenced, the broker must reject the requests.
         """

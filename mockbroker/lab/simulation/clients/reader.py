@@ -92,7 +92,8 @@ class Reader(Client):
         self.later(self.script.commit * (0.8 + 0.4 * self.dice.random()), self._poll)
 
     def polled(self) -> None:
-        """Advance each position by a random number of records, and commit the positions.
+        """Look up missing positions. If the client may commit, advance each position by a random number of records, and
+        commit the positions.
 
         The client calls this method at each poll.
         """

@@ -99,13 +99,18 @@ class RecordReader(Reader):
                 self.positions.setdefault(place, offset)
 
     def polled(self) -> None:
-        """Commit the positions. The client calls this method at each poll."""
+        """Look up missing positions, and commit the positions if the client may commit.
+
+        The client calls this method at each poll.
+        """
         self.fetch_positions()
         if self.positions and self.may_commit:
             self.commit()
 
     def ask(self, api_key: int, version: int, request: Any, then: Callable[..., None], timeout: float = 0.0) -> None:
         """Send a request to the coordinator. Add each OffsetCommit and OffsetFetch to the history.
+
+        If the coordinator is unknown, do nothing.
 
         Args:
             api_key: API key of the request.

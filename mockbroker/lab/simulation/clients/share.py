@@ -1,4 +1,4 @@
-"""A member of a share group (KIP-932) in the simulation, which also produces the records that its group reads."""
+"""A member of a share group (KIP-932) in the simulation. It also produces the records that its group reads."""
 
 from __future__ import annotations
 
@@ -232,7 +232,10 @@ class ShareClient(Client):
             self._fetch(node)
 
     def _is_valid_after(self, session: NodeSession, error: int) -> bool:
-        """Return whether a share session remains valid after a response. If not, close the connection of the session.
+        """Return whether a share session remains valid after a response. If so, increase its epoch.
+
+        After an error, the session is removed and its connection is closed. The result is also False if the session has
+        been removed before.
 
         Args:
             session: the share session.
@@ -251,6 +254,8 @@ class ShareClient(Client):
 
     def _work(self, session: NodeSession, place: Place, first: int, last: int) -> None:
         """Process acquired records: at random, renew their locks or acknowledge them.
+
+        If the session has been removed, do nothing.
 
         After a renewal, the method is scheduled again. Acknowledgements (accept, release or reject) are sent with a
         ShareAcknowledge now or with the next ShareFetch.

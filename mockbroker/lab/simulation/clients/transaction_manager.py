@@ -1,4 +1,4 @@
-"""The transaction manager of a producer in the simulation, which sends the requests to the transaction coordinator.
+"""The transaction manager of a producer in the simulation: it sends the requests to the transaction coordinator.
 
 Source: Kafka's TransactionManager.
 """
@@ -195,7 +195,7 @@ class TransactionManager:
     def disconnected(self, connection: Wire) -> bool:
         """Handle a closed connection, and return whether it was the connection to the transaction coordinator.
 
-        If it was, the request in flight is sent again.
+        If it was, or if a lookup of the coordinator was in flight, the current request is sent again later.
 
         ``connection``: the connection.
         """
@@ -335,7 +335,7 @@ class TransactionManager:
     def fail(self, error: int) -> None:
         """Abandon the transaction because of an error, and call the function ``failed`` of the constructor.
 
-        After that, the client must call ``start`` before ``begin``.
+        After that, the client must call ``start`` before ``begin``. If the phase is FAILED already, do nothing.
 
         ``error``: error code.
         """

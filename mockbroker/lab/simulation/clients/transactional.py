@@ -33,8 +33,8 @@ class Transactional(Client):
         keeper: connection to the group coordinator. (``coordinator`` is the connection to the transaction coordinator.)
         busy: whether a transaction is open.
         offset: offset in the last TxnOffsetCommit.
-        former: producer id and epoch from the last InitProducerId, which the next InitProducerId fences; None before
-            the first.
+        former: producer id and epoch from the last InitProducerId; None before the first. The next InitProducerId
+            fences them.
     """
 
     former: tuple[int, int] | None = None

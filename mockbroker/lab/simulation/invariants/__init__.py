@@ -1,4 +1,7 @@
-"""The checkers of I1 to I26 and I46. A checker uses no code of the broker to compute the expected result."""
+"""The checkers of I1 to I26 and I46, without I9 (``liveness.py``) and I16 (``run.py``).
+
+A checker uses no code of the broker to compute the expected result.
+"""
 
 from __future__ import annotations
 

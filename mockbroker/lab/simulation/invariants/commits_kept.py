@@ -85,7 +85,8 @@ class CommitsKept(Watcher):
     def restarted(self, broker: Broker, now: float) -> None:
         """Check each committed offset after a crash.
 
-        A committed offset must be the last acknowledged one, or a later one whose commit was not acknowledged.
+        A committed offset must be the last acknowledged one, or a later one whose commit was not acknowledged. The
+        pending offsets of transactions are checked, too. The model then adopts the offsets of the broker.
 
         Args:
             broker: the cluster.

@@ -168,5 +168,9 @@ class Sessions(Watcher):
 
     def emptied(self, broker: Broker, now: float) -> None:
         for group_id, group in broker.groups.items():
-            if group.members or not group.empty:
+            if group.members:
                 raise self.broken(f"group {group_id} still has members after all session timeouts")
+            if not group.empty:
+                raise self.broken(
+                    f"group {group_id} has no members after all session timeouts, but is not in state Empty"
+                )

@@ -34,9 +34,10 @@ class TaskOwners(Watcher):
         self._connections: dict[tuple[str, str], int] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        """Update the tasks of a member from its heartbeat.
+        """Update the tasks and the process id of a member from its heartbeat.
 
-        If the heartbeat lists the tasks of the member, the member has closed all tasks that are not listed.
+        If the heartbeat lists the tasks of the member, the member has closed all tasks that are not listed. The list is
+        ignored if the member has sent a request on a newer connection.
 
         Args:
             broker: the cluster.

@@ -86,7 +86,12 @@ class Channel:
         self._queue.at(self._at, self._arrive)
 
     def _arrive(self) -> None:
-        """Deliver the oldest segment: segments arrive in the order in which they were sent."""
+        """Deliver the oldest segment: segments arrive in the order in which they were sent.
+
+        There are three exceptions. If the connection is cut or the channel lost, nothing happens. While the link is
+        clogged, the delivery is held. If the message is to be lost, only the beginning of the segment is delivered, and
+        the connection is broken.
+        """
         wire = self._wire
         if wire.cut or self.lost:
             return

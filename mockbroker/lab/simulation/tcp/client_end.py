@@ -74,7 +74,7 @@ class ClientEnd:
         self._ready = self._tls is None and self._login is None
 
     def begin(self) -> None:
-        """Begin the handshake of TLS, or the login."""
+        """Begin the handshake of TLS, or the login. With PLAINTEXT, do nothing."""
         if self._tls is not None:
             self._handshake()
         elif self._login is not None:
@@ -146,7 +146,10 @@ class ClientEnd:
             raise Broken(NAME, f"connection {self.wire.number} received an invalid TLS record: {error}") from error
 
     def _handshake(self) -> bool:
-        """Continue the handshake, and return whether it is complete."""
+        """Continue the handshake: send the bytes of the next step. Return whether the handshake is complete.
+
+        The SASL login begins when it is complete.
+        """
         assert self._tls is not None
         try:
             self._tls.do_handshake()
@@ -163,7 +166,8 @@ class ClientEnd:
         return done
 
     def _receive_plain(self, data: bytes) -> None:
-        """Compare received bytes with the bytes that the broker has sent, and handle the responses in them.
+        """Compare received bytes with the bytes that the broker has sent, and handle the login tokens or responses in
+        them.
 
         ``data``: received bytes, without TLS.
 
@@ -203,7 +207,7 @@ class ClientEnd:
             self._send_token(token)
 
     def _log_in(self) -> None:
-        """Send the requests that have waited for the login."""
+        """Complete the login: send the requests that have waited for it."""
         self._ready, self._login = True, None
         for data in self._unsent:
             self._write(data)

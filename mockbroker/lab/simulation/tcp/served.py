@@ -309,7 +309,10 @@ class ServedSockets(Sockets):
             raise Broken("I41", f"{held} bytes are counted as buffered, but there are no connections")
 
     def check_timeouts(self) -> None:
-        """Close overdue connections now, and again every CHECK_INTERVAL, as Sockets does, until the process crashes."""
+        """Close overdue connections now, and again every CHECK_INTERVAL, as Sockets does, until the process crashes.
+
+        While the process is busy, no connection is closed.
+        """
         if self.shell.sockets is self:
             if not self.shell.busy:
                 self.close_overdue()

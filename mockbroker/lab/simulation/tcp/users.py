@@ -10,7 +10,7 @@ from mockbroker.security.users import ScramCredentials, Users
 
 
 def simulated_users() -> Users:
-    """Return the users of a simulated cluster, with a password and SCRAM credentials."""
+    """Return the only user of a simulated cluster (USER), with the password and SCRAM credentials."""
     return Users({USER: PASSWORD}, _credentials())
 
 
