@@ -2,7 +2,8 @@
 
 Callers use one class for all versions of a message; the version is an argument of the functions here. A fast engine,
 native or compiled, decides whether data is valid. If it rejects data, the reference engine runs on the same input and
-raises the error with field and offset.
+raises the error with field and offset. For data above ``limits.MAX_EXPLAINED`` bytes, the error has an offset but no
+field.
 """
 
 from __future__ import annotations

@@ -80,6 +80,10 @@ class Lines:
 
     Args:
         head: first line, the ``def`` statement.
+
+    Attributes:
+        lines: lines of the function so far.
+        depth: current indentation, in levels of four spaces.
     """
 
     def __init__(self, head: str) -> None:
@@ -121,7 +125,9 @@ def source(title: str, names: Names, functions: Iterable[Lines]) -> str:
 
 
 def run(source: str, names: Names, space: Mapping[str, Any]) -> dict[str, Any]:
-    """Execute generated Python source; return the global variables that it defines, such as functions, by name.
+    """Execute generated Python source; return its global variables by name.
+
+    The result has the variables that the source defines, such as functions, and the variables that are passed in.
 
     Args:
         source: Python source.
@@ -138,6 +144,10 @@ class StructFunctions:
 
     Args:
         title: comment at the top of the source.
+
+    Attributes:
+        names: global names of the source.
+        functions: functions of the source, in order.
     """
 
     def __init__(self, title: str) -> None:

@@ -70,6 +70,8 @@ class LazyGroup(click.Group):
     def main(self, *args: Any, **options: Any) -> Any:
         """Run the command, flush stdout, and exit with the exit code.
 
+        With ``standalone_mode=False``, a command that succeeds returns its result instead.
+
         Raises: SystemExit with the exit code of the command.
         """
         code: Any = 0

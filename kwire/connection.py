@@ -59,6 +59,8 @@ class ServerSide:
     def answer(self, frame: bytes) -> bytes:
         """Return the bytes to send for the response to the current request.
 
+        Afterwards, ``next_frame`` can return the next request.
+
         ``frame``: response frame without its length prefix; this method adds the prefix.
 
         Raises: LocalProtocolError if no request is waiting for a response.
@@ -101,6 +103,8 @@ class ClientSide:
 
     def send(self, body: object, version: int, *, answered: bool = True) -> bytes:
         """Return the bytes to send for a request: length prefix, header and body.
+
+        The request is then in flight, unless it has no response.
 
         Args:
             body: the request.

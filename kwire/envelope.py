@@ -343,11 +343,12 @@ def encode_request(
         version: version of the request.
         correlation_id: number of the request; the response contains the same number.
         client_id: client id in the header; None for null.
-        header: complete header, used instead of ``correlation_id`` and ``client_id``; its unknown tagged fields are
-            written too.
+        header: complete header of the same API and version, used instead of ``correlation_id`` and ``client_id``; its
+            unknown tagged fields are written too.
         engine: "native", "compiled" or "reference"; None for the default.
 
-    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
+    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version, if ``body``
+    is not a request, or if ``header`` is for a different API or version.
     """
     api = _api_of(type(body), "request")
     if header is None:
@@ -383,7 +384,8 @@ def encode_response(
         header: complete header, used instead of ``correlation_id``; its unknown tagged fields are written too.
         engine: "native", "compiled" or "reference"; None for the default.
 
-    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
+    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version, or if
+    ``body`` is not a response.
     """
     if header is None:
         encoded = codec.encode(body, version, engine=engine)

@@ -12,8 +12,10 @@ class WireError(ValueError):
 
 
 class SchemaError(WireError):
-    """The error for a message declaration that breaks Kafka's rules, or for a version that the message does
-    not have.
+    """The error for an invalid message declaration, an unsuitable class, or a version that the message does not have.
+
+    A declaration is invalid if it breaks Kafka's rules. A class is unsuitable if it is not a message of the required
+    kind.
     """
 
 
@@ -46,7 +48,7 @@ class _LocatedError(WireError):
 
 
 class EncodeError(_LocatedError):
-    """The error for a value that this version of the message cannot carry, or that has the wrong type."""
+    """The error for a value or field that this version of the message cannot carry, or a value of the wrong type."""
 
 
 class DecodeError(_LocatedError):
@@ -73,7 +75,11 @@ class Truncated(DecodeError):
 
 
 class LimitError(DecodeError):
-    """The error for a length or count that exceeds the field's limit, or that the remaining bytes cannot contain."""
+    """The error for data that exceeds a limit.
+
+    A length or count may exceed the limit of the field or the remaining bytes. Decoded or decompressed data may exceed
+    its memory limit.
+    """
 
 
 class CrcError(DecodeError):
@@ -103,7 +109,7 @@ class FrameError(WireError):
 
 
 class ProtocolError(WireError):
-    """The base class of errors for requests and responses in an invalid order. Only the two subclasses are raised."""
+    """The base class of errors for a violation of the protocol on a connection. Only the two subclasses are raised."""
 
 
 class LocalProtocolError(ProtocolError):

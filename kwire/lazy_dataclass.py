@@ -28,9 +28,9 @@ else:
         Without ``slots``, or with the option ``order``, the methods are generated immediately.
 
         Args:
-            cls: The class that declares the fields; None if the decorator has arguments.
-            slots: Whether to define ``__slots__``.
-            options: Other parameters of ``dataclasses.dataclass``.
+            cls: the class that declares the fields; None if the decorator has arguments.
+            slots: whether to define ``__slots__``.
+            options: further parameters of ``dataclasses.dataclass``.
         """
         if cls is None:
             return lambda declared: dataclass(declared, slots=slots, **options)
@@ -43,11 +43,11 @@ class _LazyClass:
     """The state of a dataclass until all of its methods are generated.
 
     Args:
-        declared: The class that declares the fields.
-        options: Parameters of ``dataclasses.dataclass``, without ``slots``.
+        declared: the class that declares the fields.
+        options: parameters of ``dataclasses.dataclass``, without ``slots``.
 
     Attributes:
-        result: The class with slots. Its methods are placeholders until they are generated.
+        result: the class with slots. Its methods are placeholders until they are generated.
     """
 
     def __init__(self, declared: Any, options: dict[str, bool]) -> None:

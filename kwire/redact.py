@@ -24,7 +24,7 @@ MESSAGES = {name.partition(".")[0] for name in FIELDS} | CONFIGS
 
 
 def redact(message: Any) -> bool:
-    """Replace the secrets in a decoded message, such as passwords and tokens, by REDACTED.
+    """Replace the secrets (such as passwords and tokens) in a decoded message by REDACTED.
 
     The message object itself is changed. Return whether it contained any secrets.
     """

@@ -240,7 +240,8 @@ def _per(value: float, size: float) -> float | None:
 def _judged_count(first: int, second: int, before: float, after: float) -> str | None:
     """Return the verdict about a count in two captures of different size; a smaller count per size is better.
 
-    The verdict is SAME if chance can explain the difference. It is None if the size of a capture is 0.
+    The verdict is SAME if both counts are above 0 and chance can explain the difference, or if the counts per size
+    differ at most by the factor RATIO. It is None if the size of a capture is 0.
 
     Args:
         first: count in the first capture.

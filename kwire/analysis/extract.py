@@ -152,7 +152,8 @@ def _join(call_events: _CallEvents) -> Iterator[GroupEvent]:
 def _subscription(request: Any) -> tuple[list[str] | None, list[str] | None]:
     """Return the topics and the owned partitions of a JoinGroup request.
 
-    Both values come from the first protocol whose metadata can be decoded. Both are None if no metadata can be decoded.
+    Both values come from the first protocol whose metadata can be decoded. Both are None if no metadata can be decoded,
+    or if the protocol type is not ``consumer``.
     """
     if request.protocol_type != "consumer":
         return None, None

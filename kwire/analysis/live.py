@@ -201,9 +201,11 @@ class LiveState:
             group.commits.move_to_end(place)
 
     def _expire(self) -> None:
-        """Remove groups, members and offsets without traffic for EXPIRY_US.
+        """Remove entries without traffic for EXPIRY_US, and the oldest groups above the limits.
 
-        Also remove the groups with the oldest events if there are too many groups, or too many commits in all groups.
+        Such entries are groups, high watermarks, and the members and committed offsets of the group with the latest
+        event. The groups with the oldest events are removed if there are too many groups, or too many commits in all
+        groups.
         """
         before = self.now_us - EXPIRY_US
         while self.groups:

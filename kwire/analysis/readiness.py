@@ -74,7 +74,10 @@ class Summary:
         self._known: dict[tuple[object, ...], Row] = {}
 
     def add(self, tables: Tables) -> None:
-        """Add the tables of a part of a stream. Counts of the same requests are summed.
+        """Add the tables of a part of a stream.
+
+        Of rows that are equal in the columns of ``_ABOUT``, the first is stored. The counts of such rows of
+        ``api_usage`` are summed.
 
         ``tables``: rows by table name. Rows of ``api_usage`` may be changed later.
         """

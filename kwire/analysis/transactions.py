@@ -189,7 +189,8 @@ class _Timeline:
     def times_out(self, ts: int) -> int | None:
         """Return the time after which the coordinator has certainly aborted a transaction because of its timeout.
 
-        The result is in microseconds since 1970; None if the transaction timeout is unknown.
+        The result is in microseconds since 1970; None if the transaction timeout is unknown or transactions do not time
+        out.
 
         ``ts``: time of an offset commit in the transaction, in microseconds since 1970.
         """
@@ -201,7 +202,8 @@ class _Timeline:
 def _decide(later: Iterable[Ending], identity: tuple[int | None, int | None]) -> tuple[str, int | None]:
     """Return the outcome of an offset commit in a transaction, and the time of the call that decides the outcome.
 
-    The time is in microseconds since 1970; it is None if no later call decides the outcome.
+    The time is in microseconds since 1970; it is None if no later call decides the outcome. If this call is an EndTxn
+    without a captured response, the outcome is NOT_KNOWN.
 
     Args:
         later: ends of transactions after the commit, in order.

@@ -50,6 +50,8 @@ class Bodies:
 
     Attributes:
         dropped: number of record batches that were left out, by reason.
+        records: converter of record batches.
+        stored: converter of messages in bytes fields.
     """
 
     def __init__(self, names: Pseudonyms, *, keep_topics: bool = False) -> None:

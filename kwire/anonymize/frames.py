@@ -31,7 +31,7 @@ class Anonymizer:
     Attributes:
         written: number of frames in the recording.
         dropped: numbers of input data that are not in the recording, by kind: requests, responses, record batches,
-            packets and damaged positions.
+            connections that are not Kafka, packets, and damaged positions.
     """
 
     def __init__(self, names: Pseudonyms, writer: RecordingWriter, *, keep_topics: bool = False) -> None:
@@ -44,7 +44,7 @@ class Anonymizer:
         self._count = 0
 
     def convert(self, reading: Reading) -> Iterator[bytes]:
-        """Yield the bytes of the recording, in parts.
+        """Yield the bytes of the recording, in parts; update ``written`` and ``dropped``.
 
         Args:
             reading: reader of the capture, which was opened with ``raw`` (it keeps the bytes of frames) and without

@@ -8,7 +8,7 @@ ROUNDS = 8
 
 
 class Permutation:
-    """A keyed permutation of the numbers below ``size`` that maps no number to itself.
+    """A keyed permutation of the numbers below ``size`` that maps no number to itself if ``size`` is above 1.
 
     It is a Feistel network over the next larger power of four. A result that is not below ``size`` is permuted again
     (cycle walking). To exclude fixed points, the permutation, a rotation by one and the inverse permutation are applied

@@ -41,6 +41,11 @@ class Pseudonyms:
 
     Args:
         key: secret from which all pseudonyms are derived.
+
+    Attributes:
+        text: function that returns the pseudonym of text.
+        host: function that returns the pseudonym of a host name or address.
+        uuid: function that returns the pseudonym of a UUID.
     """
 
     def __init__(self, key: bytes) -> None:

@@ -72,6 +72,12 @@ class _TopicState:
         topic: name of the topic.
         partitions: partitions of the topic, partition 0 first.
         subscribers: members with their subscriptions, in assignment order.
+
+    Attributes:
+        members: ids of the subscribers, in assignment order.
+        racks: racks that matter for the topic.
+        has_racks: True if a subscriber has a rack.
+        free: numbers of the partitions that are not assigned yet, as keys.
     """
 
     def __init__(

@@ -41,7 +41,8 @@ class Movements(Generic[_Topic]):
         """Return the partition to move when an assignor wants to move ``partition`` from ``giver`` to ``taker``.
 
         If a partition of the same topic has moved from ``taker`` to ``giver`` before, the result is that partition,
-        which is then moved back. Otherwise the result is ``partition``.
+        which is then moved back. Otherwise the result is ``partition``. If ``partition`` itself has moved before, its
+        first owner takes the place of ``giver`` in this rule.
 
         Args:
             partition: topic and partition number.

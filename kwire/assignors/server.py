@@ -20,9 +20,10 @@ GroupAssignment = dict[str, MemberAssignment]  # target assignment by member id,
 
 
 class AssignorError(ValueError):
-    """The error for a group that cannot be assigned, an invalid assignment, or an unknown assignor.
+    """The error for a group that cannot be assigned, for an invalid assignment, and for assignors that cannot be used.
 
-    An example is a consumer group (KIP-848) with a member that subscribes to a topic without metadata. For this error,
+    Assignors cannot be used if a name is unknown, if two have the same name, or if they have no common protocol.
+    A consumer group (KIP-848) cannot be assigned if a member subscribes to a topic without metadata. In this case,
     Kafka answers UNKNOWN_SERVER_ERROR (-1).
     """
 

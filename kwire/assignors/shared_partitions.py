@@ -96,7 +96,8 @@ def _assign_remaining(
 ) -> None:
     """Assign each partition that needs more members to members that are below their desired count, in turn.
 
-    As in Kafka, a partition is skipped if all members below their desired count have it already.
+    As in Kafka, the assignment ends at the first partition that needs more members although all members below their
+    desired count have it already: this partition and all later ones get no more members.
 
     Args:
         order: the partitions in processing order.

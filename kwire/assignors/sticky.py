@@ -2,9 +2,9 @@
 partitions.
 
 Both use the same algorithm. Members of ``sticky`` revoke all partitions before they join, and report their previous
-partitions in the user data. Members of ``cooperative-sticky`` report owned partitions in the subscription. A partition
-that moves to another member is assigned to this member one generation later. Source: StickyAssignor,
-CooperativeStickyAssignor and AbstractStickyAssignor of kafka-clients.
+partitions in the user data. Members of ``cooperative-sticky`` report owned partitions in the subscription. With
+``cooperative-sticky``, a partition that moves to another member is assigned to this member one generation later.
+Source: StickyAssignor, CooperativeStickyAssignor and AbstractStickyAssignor of kafka-clients.
 """
 
 from __future__ import annotations

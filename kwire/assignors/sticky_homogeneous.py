@@ -63,7 +63,8 @@ class _Sharing:
         """Assign to each member the partitions that it keeps, up to its share.
 
         A member keeps a partition if no other member claims it, and if one of its replicas is in the member's rack
-        (where racks matter). All other partitions that the member owns are revoked.
+        (where racks matter). All other partitions that the member owns are revoked. The method also fills ``below`` and
+        ``at_least``.
         """
         for member_id, owned in self._before.owned.items():
             near = []

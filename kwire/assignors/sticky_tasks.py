@@ -135,8 +135,9 @@ class _Process:
         return self.task_count / len(self.members)
 
     def least_loaded(self) -> _Member:
-        """Remove and return the member with the fewest tasks; the caller must add a task to it and call
-        ``put_back``.
+        """Return the member with the fewest tasks; the caller must add a task to it and call ``put_back``.
+
+        If the process has several members, the member is removed from the queue until ``put_back``.
         """
         if len(self.members) == 1:
             return next(iter(self.members.values()))
@@ -159,6 +160,9 @@ class _Quota:
     Args:
         tasks: number of all tasks to divide.
         members: number of members.
+
+    Attributes:
+        limit: the quota.
     """
 
     def __init__(self, tasks: int, members: int) -> None:

@@ -48,8 +48,9 @@ class BalancedTasks:
         """Return a BalancedTasks for a target assignment; None if the target assignment must be computed for all
         members.
 
-        The result is None if a process has two members, if a standby or warm-up task exists, if the tasks are not
-        balanced, or if a task is unassigned or assigned twice. For the arguments, see the class.
+        The result is None if the group has no members, if a process has two members, if a standby or warm-up task
+        exists, if the tasks are not balanced, or if a task is unassigned or assigned twice. For the arguments, see the
+        class.
         """
         if not target or len(set(process_ids.values())) < len(target):
             return None
@@ -65,7 +66,8 @@ class BalancedTasks:
     def join(self, member_id: str, process_id: str) -> bool:
         """Record that a member joins; return whether the target assignment can still be updated incrementally.
 
-        Only one member with a new member id and a new process can join before the next ``update``.
+        Only one member with a new member id and a new process can join before the next ``update``. If the result is
+        False, nothing is recorded.
         """
         if self._joined is not None or process_id in self._processes or member_id in self._numbers:
             return False
@@ -81,7 +83,8 @@ class BalancedTasks:
     def update(self, target: Mapping[str, Tasks]) -> dict[str, Tasks]:
         """Return the target assignments that change, by member id, in the order in which the members joined.
 
-        Call this method only if ``is_for`` returns True. ``target``: the target assignment before the change.
+        Call this method only if ``is_for`` returns True. After the call, the next member can join. ``target``: the
+        target assignment before the change.
         """
         larger = self._task_count - self._share * len(self._numbers)
         changed: dict[str, Tasks] = {}

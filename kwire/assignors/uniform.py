@@ -97,12 +97,12 @@ def _kept(
 ) -> tuple[MemberAssignment, list[_Partition]]:
     """Return the partitions that a member keeps, and the partitions that it has in excess of its share.
 
-    Partitions of topics to which the member no longer subscribes are ignored. The returned partitions (kept and in
-    excess) are removed from ``free``.
+    Partitions that do not exist, and partitions of topics to which the member does not subscribe, are ignored. For the
+    returned partitions (kept and in excess), the byte in ``free`` is set to 0.
 
     Args:
         member: the member.
-        free: for each topic, a flag per partition that no member has kept yet.
+        free: for each topic, one byte per partition: 1 while no processed member owns the partition.
         room: number of partitions in the member's share.
     """
     kept: MemberAssignment = {}

@@ -78,7 +78,9 @@ class UniformTarget:
         insort(self._joined, self._new_place(member_id))
 
     def remove(self, member_id: str, assigned: MemberAssignment | None) -> None:
-        """Remove a member. The caller removes the target assignment of the member from the group.
+        """Remove a member; the next ``update`` assigns its partitions to remaining members.
+
+        The caller removes the assignment of the member from the target assignment.
 
         Args:
             member_id: the member.
@@ -95,7 +97,7 @@ class UniformTarget:
         """Return whether the target assignment can be updated instead of computed again.
 
         The result is True if the topics and partitions, the iteration order of Kafka's hash map and the size of a share
-        are unchanged.
+        are unchanged, and the group has a member.
 
         Args:
             counts: number of partitions by subscribed topic id.
@@ -109,7 +111,7 @@ class UniformTarget:
         )
 
     def update(self) -> None:
-        """Update the target assignment for the members that have joined or left since the last update.
+        """Update the target assignment for the members that were added or removed since the last update.
 
         Call this method only if ``is_for`` returns True. The work grows with the number of members that joined or left,
         and with the number of partitions that move.

@@ -10,7 +10,11 @@ class TransactionLogKey:
 
 @data(versions="0-1", flexible="1+")
 class TransactionLogValue:
-    """The state of a transactional id. v1 is flexible and adds the previous and next producer id (KIP-890)."""
+    """The state of a transactional id.
+
+    v1 is flexible, and adds the previous and the next producer id, the next producer epoch, and the transaction version
+    of the client (KIP-890).
+    """
 
     @struct
     class Partitions:

@@ -46,10 +46,15 @@ def paused_garbage_collection() -> Iterator[None]:
 class Conversations:
     """The connections of a capture that have not ended yet, by their endpoints.
 
+    If all connections together buffer more than MAX_ALL_HELD bytes, those with the most buffered bytes are ended.
+
     Args:
         make: function that creates a Conversation from its key and its first segment.
         most: maximum number of connections. Above it, the connection that has been inactive longest is ended.
         idle_us: microseconds without a packet after which a connection is ended; 0 for no limit.
+
+    Attributes:
+        open: connections that have not ended yet, by key; the connection that has been inactive longest is first.
     """
 
     def __init__(self, make: Callable[[Key, Row], Conversation], most: int = MAX_CONNECTIONS, idle_us: int = 0) -> None:
@@ -61,7 +66,8 @@ class Conversations:
     def add_segments(self, segments: Segments) -> list[Call | Connection]:
         """Process segments.
 
-        Returns: the calls that the segments complete, in order of time, and the connections that the segments end.
+        Returns: the calls that were completed, in order of time, and the connections that ended because of these
+        segments or of a limit.
         """
         calls: list[Call] = []
         ended: list[Connection] = []
@@ -162,6 +168,10 @@ class Reading:
     For the arguments, see ``read``. Here, ``paths`` must be an iterable of paths, not one path.
 
     Attributes:
+        files: paths of the files, in reading order; only the name of the interface if a network interface is read.
+        problems: damaged positions in the files that have been read.
+        skipped: packets that were skipped, truncated or lost so far, with their numbers.
+        remarks: numbers of connections that were not decoded completely so far, by reason.
         topic_names: topic names by topic id, as captured so far. ``name_of`` searches the whole capture.
     """
 

@@ -75,13 +75,14 @@ def in_order(
     """Yield frames in order of time. Each frame is a pair of a call and a bool: True for the response, False for the
     request.
 
-    Frames are sorted in a buffer of ``waiting`` frames. A connection is yielded when it ends; damage and skipped
-    packets are yielded at their position in the file.
+    Frames and ended connections are sorted in a buffer. Damage and skipped packets are yielded at their position in the
+    file, after all buffered frames.
 
     Args:
         items: calls, connections and problems of the capture.
         every_connection: True to yield also connections that were decoded completely.
-        waiting: number of frames in the buffer; 0 to yield each call as soon as it is complete.
+        waiting: maximum number of frames in the buffer, whose size is also limited to WAITING_BYTES. 0 to yield each
+            call as soon as it is complete.
     """
     buffered: list[tuple[int, int, Call | Connection, bool]] = []
 

@@ -77,8 +77,8 @@ def command(
     stderr has a line, and the exit code is 1. Packets that were truncated by a snap length or lost at an interface are
     reported in the same way; their row has the number of these packets ("packets").
 
-    A row with "reason" and "note", but without a direction, reports one of three things: packets that cannot be Kafka
-    traffic, connections that are not Kafka (such as TLS without secrets), or connections with missing bytes.
+    A row with "reason" and "note", but without a direction, reports one of three things: skipped packets, a connection
+    that is not Kafka (such as TLS without secrets), or a connection that was not decoded completely.
     """
     if form == "parquet" and output is None:
         raise click.UsageError("--format parquet requires -o OUT")

@@ -113,9 +113,10 @@ def _number(value: float | None) -> str:
 
 
 def _change(each: Difference) -> str:
-    """Return the text of the change of a measure, such as ``x 2.1 per hour`` or ``new``.
+    """Return the text of the change of a measure, such as ``x 2.10 per hour``.
 
-    The text is "" if the value did not change or is missing in one of the captures.
+    The text is ``new`` if the first value is 0, and ``gone`` if the second value is 0. It is "" if the value did not
+    change or is missing in one of the captures.
     """
     is_rate = each.rate_before is not None and each.rate_after is not None
     first, second = (each.rate_before, each.rate_after) if is_rate else (each.before, each.after)

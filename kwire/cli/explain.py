@@ -338,7 +338,8 @@ def cut(text: str, width: int) -> str:
 def value_text(piece: Piece) -> tuple[str, str]:
     """Return the value of a ``Piece`` as text, and the meaning of the value ("" if it has none).
 
-    Strings are in quotes. For a bytes field, the text is the size, and the content if it is printable UTF-8.
+    Strings are in quotes. For a bytes field without a meaning, the text is the size, and the content if it is printable
+    UTF-8.
     """
     note = one_line(piece.note)
     if piece.type in WITHOUT_VALUE:

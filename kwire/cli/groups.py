@@ -217,7 +217,8 @@ def _print(part: Part, capture_id: str, options: _Output) -> bool:
 def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of text about findings.
 
-    Each finding has two lines: severity, detector, time and sentence; then the first reference to its evidence.
+    The first line is the number of findings. Then each finding has two lines: severity, detector, time and sentence;
+    then the first reference to its evidence. Without findings, nothing is yielded.
 
     Args:
         rows: rows of the table ``findings``, the worst first.
@@ -280,7 +281,7 @@ def _what_if(group: dict[str, Any], assignor: str, names: dict[str, str]) -> Ite
     """Yield the lines about the results of the assignor of ``--what-if``.
 
     Totals are first. Then follow the generations in which the assignment by this assignor differs from the captured
-    assignment.
+    assignment. If no generation was replayed, one line gives the reason.
 
     Args:
         group: history of the group, from ``by_group.groups``.

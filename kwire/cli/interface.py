@@ -33,8 +33,8 @@ def opened_ring(paths: Collection[str], interface: str | None) -> Iterator[Packe
         paths: paths on the command line.
         interface: value of ``--interface``; None without the option.
 
-    Raises: click.UsageError for arguments that cannot be combined, or an unknown interface; click.ClickException if the
-    interface cannot be read.
+    Raises: click.UsageError for missing arguments, arguments that cannot be combined, or an unknown interface;
+    click.ClickException if the interface cannot be read.
     """
     if interface is None:
         if not paths:

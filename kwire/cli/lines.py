@@ -74,7 +74,8 @@ def expect_input(context: click.Context) -> None:
     if context.get_parameter_source("source") is ParameterSource.DEFAULT and sys.stdin.isatty():
         metavar = next(each.metavar for each in context.command.params if each.name == "source")
         raise click.UsageError(
-            f"expected {metavar}, or input on stdin: --help has examples; - reads from this terminal", context
+            f"expected {metavar}, or input on stdin: --help has examples; use - to type the input in this terminal",
+            context,
         )
 
 

@@ -125,8 +125,9 @@ def frame(state: LiveState) -> Iterator[str]:
 
 
 def content(state: LiveState, name: str) -> dict[str, Any]:
-    """Return the JSON object of a group that ``kwire top --json`` prints: members, lags, rebalances and rejected
-    commits.
+    """Return the JSON object of a group, as ``kwire top --json`` prints it.
+
+    It contains protocol, generation, number and time of rebalances, rejected commits, members, and offsets with lag.
 
     Args:
         state: live state of all groups.

@@ -84,7 +84,9 @@ class WriterOptions:
 
 
 def run(source: str, names: Names) -> dict[str, Any]:
-    """Execute Python source, and return the global variables that the source defines, such as functions, by name.
+    """Execute Python source, and return its global variables by name.
+
+    The result has the variables that the source defines, such as functions, and the variables that are passed in.
 
     Args:
         source: Python source.

@@ -102,7 +102,7 @@ class _ReadFunction:
         return self.base
 
     def total(self) -> str:
-        """Return the name of the variable that contains the length of the data in bytes."""
+        """Return the name of the variable with the length of the data in bytes; define it if necessary."""
         first = "    total = len(buf)"
         if self.out.lines[1:2] != [first]:
             self.out.lines.insert(1, first)

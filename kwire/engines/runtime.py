@@ -98,6 +98,8 @@ def repeated(code: str, length: int) -> str:
 def uvarint(buf: bytes, pos: int, first: int) -> tuple[int, int]:
     """Decode an unsigned varint of several bytes; return the value and the offset after the varint.
 
+    Raises: Refused if the varint has more than five bytes or its value is above MAX_VARINT.
+
     Args:
         buf: bytes that contain the varint.
         pos: offset of the second byte of the varint.
@@ -122,6 +124,8 @@ SECOND = tuple(byte << 7 if byte < 128 else 0 for byte in range(256))
 def long_slice(buf: bytes, pos: int, first: int, most: int, null: bool) -> tuple[bytes | None, int]:
     """Return the content of a bytes or string field, and the offset after it. The compact length takes several bytes.
 
+    Raises: Refused if the length is not valid.
+
     Args:
         buf: bytes that contain the message.
         pos: offset of the second byte of the length.
@@ -144,7 +148,7 @@ def long_slice_in_steps(
     """Read the content like ``long_slice``, but yield while a long content is copied, so that the caller can do other
     work.
 
-    The generator finally returns the result of ``long_slice``. The arguments are the same.
+    The generator finally returns the result of ``long_slice``. The arguments and errors are those of ``long_slice``.
     """
     number, at = uvarint(buf, pos, first)
     end = at + number - 1
@@ -225,6 +229,8 @@ def read_tags(
 ) -> tuple[dict[int, Any], dict[int, bytes] | None, int, int]:
     """Decode the tagged section of a struct that has at least one tagged field.
 
+    Raises: Refused if a size is not valid, or if the message exceeds its memory.
+
     Args:
         buf: bytes that contain the message.
         pos: offset of the byte after the first byte of the count.
@@ -265,7 +271,7 @@ def read_tags(
 
 
 def write_tags(known: Mapping[int, bytes], unknown: Any, every_known: Collection[int]) -> bytes:
-    """Return the encoded tagged section of a struct.
+    """Return the encoded tagged section of a struct. Raises: Refused for a tag or value that is not valid.
 
     Args:
         known: encoded values of the declared fields that differ from their default, by tag.

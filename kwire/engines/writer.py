@@ -183,7 +183,7 @@ class _WriteFunction:
         self.out.add(f"if {name}.__class__ is not {cls}:", f"    {name} = {convert}({name})")
 
     def count(self, node: Text | Blob | List, length: str) -> str:
-        """Return a Python expression for an encoded length or count.
+        """Return a Python expression for an encoded length or count; add the statements that the expression needs.
 
         In the compact encoding, the value of the expression is bytes; otherwise it is an integer that ``pack`` writes.
         ``length``: expression of the number.

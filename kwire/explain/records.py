@@ -369,8 +369,10 @@ class Reader:
         raise LimitError(f"a varint is longer than the limit of {MAX_VARINT} bytes", offset=self.at)
 
     def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
-        """Add a leaf for the remaining bytes, which are compressed. The leaf contains an explanation of the
-        decompressed content.
+        """Add a leaf for the remaining bytes, which are compressed; add nothing if no bytes remain.
+
+        The leaf contains an explanation of the decompressed content. If the bytes cannot be decompressed, it contains
+        the error.
 
         Args:
             path: path of the compressed array of records, or of the compressed value of a message.
@@ -426,7 +428,7 @@ def _attributes(bits: int) -> str:
 
 
 def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: str, right: bool) -> str:
-    """Return a one-line summary of a batch, such as its number of records, size and codec.
+    """Return a one-line summary of a batch: records, offsets, attributes, size, producer, and whether the CRC is wrong.
 
     Args:
         fields: decoded fields of the batch header, by name.

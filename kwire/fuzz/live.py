@@ -358,7 +358,10 @@ class Fuzzer:
         return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
 
     def _prepare(self, names: Names) -> Names:
-        """Create the topic of the run. Return ``names`` with the topic id that the broker has assigned."""
+        """Create the topic of the run. Return ``names`` with the topic id that the broker has assigned.
+
+        Raises: BrokerError if the topic is not created in time, or if the broker does not support a required API.
+        """
         with Client(self._address, self.offered) as client:
             topic = CreateTopicsRequest.Topic(name=names.topic, num_partitions=PARTITIONS, replication_factor=1)
             client.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 19)

@@ -343,7 +343,7 @@ def _section_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _tagged_field_edits(data: bytes, entry: Entry) -> Iterator[_Edit]:
-    """Yield edits of one tagged field: wrong sizes, and other tag numbers.
+    """Yield edits of one tagged field: wrong sizes, different tag numbers, and an empty value.
 
     Args:
         data: frame or encoded message.

@@ -367,8 +367,8 @@ def shared(offered: Mapping[int, range]) -> dict[int, Sequence[int]]:
 def due(data: bytes, offered: Mapping[int, range]) -> float:
     """Return the maximum time, in seconds, that a broker may take to respond to bytes or to close the connection.
 
-    The result is infinite if the bytes are an incomplete request or a request without a response, or if the broker may
-    wait longer than LONGEST_WAIT.
+    The result is infinite if the bytes are an incomplete request or a request without a response, if the broker
+    but not kwire knows the API, or if the broker may wait longer than LONGEST_WAIT.
 
     Args:
         data: bytes that were sent to the broker.

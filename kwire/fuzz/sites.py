@@ -130,6 +130,9 @@ class _Walk:
     Args:
         data: encoded message, or frame.
         size: number of mutation points after which the decoder yields; 0 to never yield.
+
+    Attributes:
+        sites: mutation points so far.
     """
 
     def __init__(self, data: bytes, size: int = 0) -> None:

@@ -49,6 +49,8 @@ def messages(message: type[M], version: int, *, nan: bool = True) -> st.SearchSt
 def frames(draw: st.DrawFn, api: Api, version: int, direction: Direction, *, nan: bool = True) -> bytes:
     """Draw frames of one API, version and direction: header and body, without the length prefix.
 
+    Raises: ValueError for an unknown direction.
+
     Args:
         draw: function that Hypothesis passes.
         api: API of the frames.

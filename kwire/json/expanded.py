@@ -124,7 +124,9 @@ class _FormFunctions(StructFunctions):
         return name
 
     def add_decoded(self, lines: Lines, struct: str, name: str, node: Node) -> None:
-        """Add the statements that decode a bytes field and store the result under a key that begins with an underscore.
+        """Add the statements for the key with an underscore that belongs to a field: a topic name, or decoded content.
+
+        Nothing is added for a field without such a key.
 
         Args:
             lines: lines of the generated function.

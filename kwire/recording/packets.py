@@ -93,7 +93,7 @@ class TcpConnection:
         return [self._packet(to_broker, ACK | PUSH, part) for part in parts]
 
     def offloaded(self, to_broker: bool, size: int) -> bytes:
-        """Return the IP and TCP headers of a packet that carries bytes in one direction.
+        """Return the IP and TCP headers of a packet that carries bytes in one direction; advance the sequence number.
 
         The checksum in the TCP header is incomplete: it includes the addresses and the length, but not the payload.
         Packets that are captured on the sending host are the same if the network card computes checksums (offloading).

@@ -215,7 +215,7 @@ class Message:
         """Return the number of inner messages of this wrapper, and the encoded offsets of the first and the last of
         them.
 
-        ``body``: decompressed message set of the wrapper.
+        ``body``: decompressed message set of the wrapper. Raises: DecodeError if it is not valid or has no messages.
         """
         count = first = last = 0
         try:
@@ -237,7 +237,8 @@ class Message:
     def _shift(self, last: int) -> int:
         """Return the difference between the absolute and the encoded offset of the inner messages of this wrapper.
 
-        ``last``: encoded offset of the last inner message.
+        ``last``: encoded offset of the last inner message. Raises: DecodeError if it is above the offset of the
+        wrapper.
         """
         if self.magic == 0 or self.offset == 0:  # some producers leave the offset of the wrapper at 0
             return 0

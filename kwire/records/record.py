@@ -147,6 +147,9 @@ def _read_some(
 ) -> int:
     """Decode up to ``most`` records on the fast path, and append them to ``some``.
 
+    ``_read_carefully`` decodes unusual records, and raises DecodeError for an invalid record. The function returns
+    early after an unusual record with more than FEW_HEADERS headers.
+
     This function is long and not divided into helpers, because decoding spends most of its time here. A byte below 128
     is a complete varint. The values of varints of two bytes are in a table; the lookup raises an exception for a
     negative length and for a longer varint. Timestamps and offsets may take more bytes.

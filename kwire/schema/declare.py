@@ -27,7 +27,7 @@ def struct(cls: type[T]) -> type[T]:
 
 @dataclass_transform(kw_only_default=True)
 def request(api: Api) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that declares a class as the request of ``api``.
+    """Return a decorator that declares a class as the request of ``api``, and sets ``api.request`` to this class.
 
     Raises: SchemaError if a field breaks a rule.
     """
@@ -41,7 +41,7 @@ def request(api: Api) -> Callable[[type[T]], type[T]]:
 
 @dataclass_transform(kw_only_default=True)
 def response(api: Api) -> Callable[[type[T]], type[T]]:
-    """Return a decorator that declares a class as the response of ``api``.
+    """Return a decorator that declares a class as the response of ``api``, and sets ``api.response`` to this class.
 
     Raises: SchemaError if a field breaks a rule.
     """

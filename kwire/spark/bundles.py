@@ -159,7 +159,7 @@ def bucket_of(about: str) -> int:
 
 
 def bucket_mark(bucket: int) -> str:
-    """Return the part of a file name, such as ``k07``, that is common to all files of a bucket."""
+    """Return the text, such as ``k07``, that the names of all files of a bucket contain."""
     return f"k{bucket:02}"
 
 
@@ -218,8 +218,8 @@ def bundles_of(record_batch: pa.RecordBatch) -> Iterator[Bundle]:
 class Bundler:
     """A collector that combines the rows of one Spark task into bundles.
 
-    Each topic name is in the bundles once, although many responses may contain the name. Each pair of a consumer group
-    and a partition for which the group commits offsets is in the bundles once, too.
+    Data that many calls repeat are in the bundles only once: topic names, partitions and transactional ids in offset
+    commits of a consumer group, and topics to which a replayed group subscribes.
 
     Args:
         slice_size: bytes of the events in one slice of a large consumer group. The collector uses the size to decide
@@ -325,11 +325,11 @@ def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
 
 
 def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
-    """Encode commits and aborts of transactions as a bundle of the kind ``endings``.
+    """Encode ends of transactions as a bundle of the kind ``endings``.
 
     Args:
         about: key by which Spark groups the bundles.
-        endings: ends of transactions.
+        endings: calls that ended, or may have ended, a transaction.
     """
     return bundle("endings", about, list(map(_ending_values, endings)))
 
@@ -350,6 +350,10 @@ class Counts:
 
     Args:
         name: name of the count table.
+
+    Attributes:
+        sums: names of the columns that are summed.
+        keys: names of the columns that identify a row.
     """
 
     def __init__(self, name: str) -> None:

@@ -291,7 +291,7 @@ class ReplayFollower(ConnectionFollower):
     (kind ``sizes``), and pairs of a group and a subscribed topic (kind ``wanted``).
 
     Attributes:
-        fresh: filter of the partitions of topics that are the same as in the previous Metadata response.
+        fresh: filter that removes the partitions of a topic if the previous Metadata response has the same partitions.
     """
 
     fresh: evidence.Fresh = field(default_factory=evidence.Fresh)

@@ -8,8 +8,8 @@ that later events may still need, of a count the sums so far. A micro-batch adds
 
 Some findings need all events of a group, or all calls of a client or producer. These findings are derived again when
 the bucket is rebuilt from all its rows. A bucket is rebuilt when it has grown by a quarter since it was last rebuilt,
-when a row arrives that is older than the final rows, and when a name or cluster changes. This module does not depend
-on Spark.
+when a row arrives that is older than the final rows, when a cluster changes, in the cases of
+``stream.buckets_to_rebuild``, and at the end of the stream. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -83,7 +83,8 @@ class KeyState:
     """The state of one key of a bucket.
 
     Attributes:
-        rows: rows by kind: high watermarks and ends of transactions of a group, sums of a count.
+        rows: rows by kind: high watermarks and ends of transactions of a group, latencies of a minute, sums of counts
+            and errors.
         groups: states of the groups with this key, by group id.
         findings: findings of a client or transactional id, when the bucket was last rebuilt.
     """
@@ -186,7 +187,8 @@ class Increments:
         """Return the rows of a bucket after a micro-batch, and its new state.
 
         Args:
-            state: state before the micro-batch. None to rebuild the bucket: then ``fresh`` has all rows so far.
+            state: state before the micro-batch, which is updated. None to rebuild the bucket: then ``fresh`` has all
+                rows so far.
             fresh: rows that are new and do not change, by key and kind.
             pending: rows of open connections, which later micro-batches replace, by key and kind.
 
@@ -226,6 +228,8 @@ class Increments:
             more: rows of open connections by kind.
             outcome: result of the bucket.
             is_rebuilt: True if ``new`` has all rows so far.
+
+        Raises: LateRowError if a new row is older than the final rows of its group.
         """
         met: dict[str, Rows] = {}  # events by group id: new ones, and those of open connections
         for which, rows in (("new", new), ("more", more)):
@@ -303,7 +307,9 @@ class Increments:
     def _needed_marks(
         self, marks: Iterable[tuple[Any, ...]], until: int, groups: Iterable[GroupState]
     ) -> list[tuple[Any, ...]]:
-        """Return the high watermarks that commits need: the last one before each earlier commit, and all later ones.
+        """Return the high watermarks that commits need.
+
+        These are the last one up to each kept commit, the last one up to ``until``, and all later ones.
 
         Args:
             marks: high watermarks as values.
@@ -334,7 +340,12 @@ class Increments:
     # --- counts ---
 
     def _settled_minute(self, state: BucketState, fresh: Mapping[str, Rows]) -> int:
-        """Return the start of the latest minute of which all latencies are final, in microseconds since 1970."""
+        """Return the start of the latest minute whose latencies are final, in microseconds since 1970.
+
+        The result is negative if no such minute exists.
+
+        Raises: LateRowError if a new latency is in a minute whose latencies are final.
+        """
         minutes = [wait[0] for rows in fresh.values() for wait in rows.get("waits", ())]
         if any(minute <= state.minute for minute in minutes):
             raise LateRowError
@@ -366,7 +377,7 @@ class Increments:
         outcome.current.append(("findings", own.findings))
 
     def _counts(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome) -> None:
-        """Add the sums of count tables to ``outcome``, and update them."""
+        """Add the sums of count tables and of errors to ``outcome``, and update the stored sums."""
         for name in COUNTED:
             if any(rows.get(name) for rows in (own.rows, new, more)):
                 counts = Counts(name)
@@ -382,7 +393,7 @@ class Increments:
             outcome.current.append(("errors", usage.errors(every, self.names, self.clusters)))
 
     def _added_errors(self, rows: Iterable[Row]) -> list[Row]:
-        """Return rows of ``Usage.refused``, of which those about the same error in the same cluster are added."""
+        """Sum rows of ``Usage.refused``: return one row for each error in each cluster."""
         sums: dict[tuple[Any, ...], Row] = {}
         for row in rows:
             cluster = self.clusters.of(row["conn_id"], row["broker"], row["first_ts"])
@@ -402,7 +413,7 @@ _SUMMED = ("count", "first_ts", "last_ts", "conn_id", "broker")
 
 
 def final_mark(bucket: int, number: int) -> str:
-    """Return the file mark of the final rows of a bucket in a micro-batch, such as ``s07.000012``.
+    """Return the file mark, such as ``s07.000012``, of the final rows of a bucket in a micro-batch.
 
     The part before the point is the file mark of all final rows of the bucket.
     """
@@ -410,7 +421,7 @@ def final_mark(bucket: int, number: int) -> str:
 
 
 def final_marks(bucket: int) -> str:
-    """Return the part of a file mark, such as ``s07``, that is common to all final rows of a bucket."""
+    """Return the text, such as ``s07``, with which the file marks of all final rows of a bucket begin."""
     return f"s{bucket:02}"
 
 

@@ -68,13 +68,15 @@ class Output:
     ) -> None:
         """Replace the files of a capture in the output folder with newly written files.
 
+        Without ``stale``, also delete the capture's files of additional tables that are not in ``more``.
+
         Args:
             spark: session that converts the files if ``form`` is not Parquet.
             staging: folder with the written files.
             capture_id: name of the capture.
             written: paths of the files, relative to ``staging``.
-            stale: file marks, which are texts in file names, such as ``k07``: only old files with one of these marks
-                are deleted. None to delete all old files.
+            stale: file marks (texts in file names, such as ``k07``) of the old files to delete, as in ``parts.put``.
+                None to delete all old files.
             kept: folder in which the Parquet files stay if ``form`` is not Parquet. All files of this folder are
                 converted again, so the folder is required with ``stale``. None for a temporary folder.
         """

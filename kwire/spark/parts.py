@@ -96,6 +96,9 @@ class Parts:
 
     Args:
         folder: folder of the files: a path, or an address such as ``s3://...``.
+
+    Attributes:
+        written: paths of the files so far, relative to the folder.
     """
 
     def __init__(self, folder: str) -> None:
@@ -166,8 +169,9 @@ def put(
         folder: output folder.
         capture_id: name of the capture.
         written: paths of the files, relative to ``staging``.
-        stale: file marks, which are texts in file names, such as ``k07``: only old files with one of these marks are
-            deleted. None to delete all old files.
+        stale: file marks (texts in file names, such as ``k07``) of the old files to delete. Files without rows are
+            deleted, too, and so are files with marks such as ``s07.000012`` if ``s07`` is one of them. None to delete
+            all old files.
         names: names of the tables. A table that has no file afterwards gets a file with columns and no rows.
     """
     files, begin = file_system(staging)

@@ -63,7 +63,7 @@ BY_NAME = {kind.__name__: kind for kind in STANDARD}
 
 
 class PlainError(ValueError):
-    """The error for a value whose type cannot be encoded, or for bytes that are not a result of ``dumps``."""
+    """The error for a value whose type cannot be encoded, and for bytes that this release of kwire cannot decode."""
 
 
 def dumps(value: object) -> bytes:
@@ -77,7 +77,10 @@ def dumps(value: object) -> bytes:
 
 
 def loads(data: bytes) -> Any:
-    """Decode bytes that ``dumps`` returned. Raises: PlainError for bytes that are not a result of ``dumps``."""
+    """Decode bytes that ``dumps`` returned.
+
+    Raises: PlainError for bytes that are not a result of ``dumps``, or that contain a class which this release lacks.
+    """
     try:
         return _Reader(io.BytesIO(data)).load()
     except DAMAGE as error:

@@ -695,8 +695,8 @@ def _by_slice(
 ) -> Iterator[tuple[str, list[Watermark]]]:
     """Yield pairs of a key and end offsets.
 
-    The first pair has the key of the consumer group and all end offsets. For a large group, a pair follows for each
-    slice: the key of the slice, and the end offsets of the partitions in the slice.
+    The first pair has the key of the consumer group and all end offsets. For a large group, more pairs follow: the key
+    of a slice, and the end offsets of the partitions in the slice. A slice without end offsets has no pair.
 
     Args:
         about: key of the group, from ``about_group``.

@@ -7,7 +7,7 @@ finished connections are final.
 
 The tables of groups and counts are divided into buckets by a hash of the group or count. ``increments`` adds the rows
 of a micro-batch to the stored state of each bucket. A bucket is rebuilt from all its rows only if earlier rows may
-change, or if it has grown by a quarter.
+change, if it has grown by a quarter, or at the end of the stream.
 """
 
 from __future__ import annotations
@@ -271,6 +271,8 @@ class Stream:
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
         """Start the streaming query, and return the query. The query continues where an earlier run stopped.
 
+        The method also deletes incomplete tables of an earlier run, and sets two options of the Spark session.
+
         Args:
             spark: session that runs the query.
             once: True if the query ends after the files that are complete now; False if it runs until it is stopped.
@@ -391,7 +393,7 @@ class Stream:
     def finish(self, spark: SparkSession) -> None:
         """Rebuild the buckets that have changed since they were last rebuilt. The stream must not run.
 
-        Afterwards all tables are those of one process: also the findings that are derived only when a bucket is
+        Afterwards all tables are those of a batch job, including the findings that are derived only when a bucket is
         rebuilt. Nothing is rebuilt if the last micro-batch was interrupted, because Spark repeats it at the next start.
 
         Args:
@@ -578,7 +580,7 @@ def _with_mark(rows: DataFrame, mark: str) -> DataFrame:
 
 
 def _mark(letter: str, number: int) -> str:
-    """Return the file mark of the final rows of a micro-batch, such as ``f000012``.
+    """Return the file mark, such as ``f000012``, of the final rows of a micro-batch.
 
     A file mark is a text in the names of the files to which the rows are written.
 

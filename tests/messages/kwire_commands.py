@@ -219,7 +219,7 @@ ROWS = [
     Row("output that is the input", run("kwire capture x.pcap -o x.pcap", files={"x.pcap": b""}), "Error: 'x.pcap' is also an input file and would be overwritten: use another output file"),
     Row("folder of the output", run("kwire capture x.pcap -o none/rows", files={"x.pcap": b""}), "Error: cannot write 'none/rows': folder $FOLDER/none does not exist"),
     Row("output that cannot be opened", capture(b"", "-o", "/proc/rows"), "Error: cannot write '/proc/rows': No such file or directory"),
-    Row("no input on a terminal", without_input, "Error: expected [FILE|-], or input on stdin: --help has examples; - reads from this terminal"),
+    Row("no input on a terminal", without_input, "Error: expected [FILE|-], or input on stdin: --help has examples; use - to type the input in this terminal"),
     Row("shell without completion", run("kwire --install-completion", environment={"SHELL": "/bin/tcsh"}), "Error: --install-completion: the shell 'tcsh' in the variable SHELL is not one of bash, zsh, fish: add the shell after the option"),
     Row("completion that cannot be written", run("kwire --install-completion fish", environment={"XDG_CONFIG_HOME": "/proc"}), "Error: --install-completion: cannot write /proc/fish: No such file or directory"),
     Row("folder without captures", run("kwire capture empty", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),

@@ -476,7 +476,7 @@ _TRANSACTIONAL = {
 def _identity(call: Call) -> tuple[str | None, int, int]:
     """Return the transactional id, producer id and producer epoch of a request.
 
-    The id and the epoch are -1 for a Produce request, because only its record batches contain them.
+    For a Produce request, producer id and producer epoch are -1, because only its record batches contain them.
     """
     if call.api_key == ApiKey.PRODUCE:
         return call.request.transactional_id, -1, -1

@@ -186,7 +186,7 @@ class _Generations:
         member id, and moves the partitions of the old member id to the new member id.
 
         Args:
-            phase: the generation.
+            phase: the generation; the new member ids are added to its members.
             following: the next generation; None for the last one.
             owners: owner of each partition, which is updated.
             stops: stops of the members, by member id. The stops of the returned members are added.
@@ -224,8 +224,9 @@ class _Generations:
     def _became_empty(self, phase: Phase, following: Phase | None) -> tuple[Trigger, Phase] | None:
         """Return the trigger and the empty generation that followed a generation because all members left or expired.
 
-        The result is None if members remained, or if a member joined before all members had left. Memberships of
-        members that expired are ended, and an inferred event ``member_silent`` is added for each of these members.
+        The result is None if members remained, if a member joined before all members had left, or if the id of the next
+        captured generation leaves no room for an empty generation. Memberships of members that expired are ended, and
+        an inferred event ``member_silent`` is added for each of these members.
 
         Args:
             phase: the generation with members.

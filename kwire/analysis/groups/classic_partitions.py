@@ -87,7 +87,8 @@ class Partitions:
     def resume(self, shares: dict[str, list[str]], phase: Phase, stops: dict[str, Stop]) -> None:
         """Extend the stops of members that received partitions without a reader. A stop is explained in ``stop_of``.
 
-        The time without reading of such a member begins when the first of these partitions lost its reader.
+        The time without reading of such a member begins when the first of these partitions lost its reader. The
+        partitions are removed from ``free_since``. After a complete eager rebalance, all partitions are removed.
 
         Args:
             shares: partitions in this generation, by member id.

@@ -154,7 +154,7 @@ class Triggers:
         return named[-1] if named else None
 
     def _trigger_of_join(self, join: Join, before: Phase | None, low: int) -> Trigger | None:
-        """Return the trigger of a rebalance that a JoinGroup shows, such as a new member.
+        """Return the trigger of a rebalance (such as a new member) that a JoinGroup shows.
 
         The result is None if the member sent JoinGroup only because of REBALANCE_IN_PROGRESS, or if it may have joined
         before the capture began.

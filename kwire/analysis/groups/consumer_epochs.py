@@ -1,7 +1,7 @@
 """Epochs of a group with server-side assignment.
 
-Each epoch is a rebalance. The rebalance begins when the first member receives the epoch, and ends when the last member
-receives the epoch.
+Each epoch is a rebalance. The rebalance begins when the first member receives the epoch. It ends when the last member
+has received the epoch or an assignment in it.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class Epochs:
     def close(self) -> None:
         """Add rows for the rebalance and the assignments of the current epoch, and record the stops of its members.
 
-        Do nothing before the first epoch.
+        The method also updates ``owners``, and clears ``members.departed``. It does nothing before the first epoch.
         """
         epoch = self.current
         if epoch is None:
@@ -204,6 +204,7 @@ class Epochs:
         """Record that a member received partitions, which ends the time in which these partitions had no reader.
 
         If a member receives partitions several times in an epoch, the longest such time is recorded as its stop.
+        Nothing is recorded before the first epoch, or if ``Epoch.keeps_stop`` is True.
 
         Args:
             event: response with the assignment.

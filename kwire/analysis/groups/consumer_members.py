@@ -124,8 +124,9 @@ class Members:
         """End the membership of members that have expired.
 
         The session timeout is not in the capture. A member counts as expired if no event of the member follows, and its
-        last event is more than SILENT heartbeat intervals before ``ts``. For each such member, the method also adds an
-        inferred event ``member_silent`` and a possible trigger of the next epoch.
+        last event is more than SILENT heartbeat intervals before ``ts``. The partitions of such a member lose their
+        reader. The method also adds an inferred event ``member_silent`` and a possible trigger of the next epoch for
+        the member.
 
         ``ts``: current time, in microseconds since 1970.
         """

@@ -247,7 +247,8 @@ class Outcome:
         - ``members``: from the beginning of the period of the member's first rebalance to the end of the first
           rebalance after the member left, or to the end of the life.
         - ``assignment_changes``: up to the change, from the member's previous change or from the beginning of the
-          period of the rebalance with this generation, whichever is earlier.
+          period of the rebalance with this generation, whichever is earlier. For the member's first change, the period
+          has no beginning.
 
         ``until``: end of the life, in microseconds since 1970; None for the last life.
         """

@@ -138,7 +138,7 @@ def settle(
 
 
 def _difference(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """Return the rows that are not in ``others``; a row that occurs several times is removed as often as there."""
+    """Return the rows that are not in ``others``. Each row in ``others`` removes only one of several equal rows."""
     known = Counter(map(_text, others))
     found = []
     for row in rows:

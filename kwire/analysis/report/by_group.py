@@ -95,7 +95,7 @@ def apart(tables: Tables) -> dict[Name, dict[str, list[Row]]]:
     """Divide tables by group: return the rows of each group, by group and table name.
 
     The key of a group is its id and its cluster. Groups in different clusters are different groups, even if their ids
-    are equal.
+    are equal. If the id of a group occurs in one cluster only, the group gets all errors with this id.
     """
     by_group = {name: _by_group(tables[name]) for name in (*OF_GROUPS, *ON_REQUEST) if name in tables}
     groups = sorted(by_group["group_events"], key=lambda name: (name[0], name[1] or ""))

@@ -1,5 +1,5 @@
-"""The tables of a capture as one HTML page: findings, groups (the most severe problems first), swim lanes, errors,
-clients, latency.
+"""The tables of a capture as one HTML page: findings, groups with swim lanes (the most severe problems first), errors,
+clients, versions, latency, and traffic that was not decoded.
 
 The page is one file that loads nothing. All numbers are in tables, which need no script; a script draws the lanes,
 sorts and searches.

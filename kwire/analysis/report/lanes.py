@@ -141,7 +141,9 @@ def _ends(rows: Sequence[Row], end: int) -> list[int]:
 
 
 def _stops_reading(row: Row) -> int | None:
-    """Return the time at which a member revoked its previous assignment, in microseconds since 1970; None if unknown.
+    """Return the time at which a member revoked its previous assignment, in microseconds since 1970.
+
+    If the row has no ``stopped_ts``, the result is ``resumed_ts``, which may be None.
 
     This may be later than ``stopped_ts`` of the row: ``stopped_ts`` also counts the time in which partitions that the
     member received had no reader. ``row``: row of ``members``.

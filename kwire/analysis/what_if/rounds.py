@@ -48,7 +48,8 @@ class Round:
         gone: time at which a former member stopped reading, by member id.
         measured: time without an owner in microseconds, by generation and partition.
         late: member ids of static members that returned during the generation, in order of their return.
-        too_large: name of a topic with more than MOST_PARTITIONS partitions; None if no topic has so many.
+        too_large: name of a topic with more than MOST_PARTITIONS partitions that no Metadata response contains; None if
+            no topic has so many.
         follow_up: True for the second rebalance of a cooperative assignor, in which revoked partitions are assigned.
     """
 
@@ -272,10 +273,11 @@ class _Life:
             yield from (name for name in self.seen if fits(name))
 
     def _set_topic_partitions(self, one_round: Round) -> None:
-        """Set the partitions of each subscribed topic of a generation, and the source of this information.
+        """Set ``topics``, ``sized_by`` and ``too_large`` of a generation: the partitions of each subscribed topic.
 
         The source is the last Metadata response before the assignment. Partitions that only captured assignments up to
-        this generation contain are added. The subscriptions of the generation must be set.
+        this generation contain are added. If these are more than MOST_PARTITIONS, the topic is stored in ``too_large``
+        instead. The subscriptions of the generation must be set.
         """
         row, by = one_round.row, set()
         first = one_round.member_rows.get(row["leader"] or "")

@@ -112,6 +112,9 @@ class BodyReader:
     def read_request(self, call: Call, form: Form | None, frame: bytes, at: int) -> None:
         """Decode the body of a request, and store it in the call.
 
+        The frame is stored undecoded if decoding is deferred. The body is not decoded if its API is not in ``wanted``.
+        An unknown version or an invalid body sets ``reason`` of the call.
+
         Args:
             call: call to complete.
             form: header format and classes of the version; None for an unknown version.
@@ -147,6 +150,10 @@ class BodyReader:
 
     def read_response(self, call: Call, frame: bytes) -> None:
         """Decode a response, and store its body and version in the call.
+
+        The frame is stored undecoded if the decoding of the request is deferred. The body is not decoded if its API is
+        not in ``wanted``, or if the API version is unknown. An invalid response sets ``reason`` and ``error`` of the
+        call.
 
         Args:
             call: call to complete.

@@ -392,7 +392,7 @@ class Conversation:
         return None if low == high else low
 
     def _choose(self, broker: bool | None) -> None:
-        """Set which endpoint is the broker.
+        """Set which endpoint is the broker, here and in ``connection``.
 
         ``broker``: True for the first endpoint of the key, False for the second, None if unknown. If unknown, the
         endpoint with the lower port is named as the broker in ``connection``.

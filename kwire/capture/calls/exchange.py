@@ -68,7 +68,8 @@ class Exchange:
 
     Attributes:
         connection: the connection, with its counters so far.
-        calls: completed calls; after ``finish`` also calls without a response.
+        calls: completed calls, and calls without a response: Produce with acks=0, the oldest call if too many are
+            pending, and after ``finish`` all pending calls.
         framers: framers of both directions; the key is True for requests.
         good: number of decoded frames, by direction; the key is True for requests.
         number: number of calls so far.
@@ -113,7 +114,11 @@ class Exchange:
         self._bodies.deferred = True
 
     def finish(self) -> None:
-        """End the connection. Requests that still wait for a response become calls without a response."""
+        """End the connection. Pending requests become calls without a response.
+
+        If no frame has proven that the connection is a Kafka connection, the pending requests are dropped, and
+        ``connection.status`` may become NOT_KAFKA.
+        """
         if not self.good[True]:  # the connection was not shown to speak Kafka
             self._pending.clear()
         for call in [*self._pending, *self._tokens.pop_all()]:
@@ -145,10 +150,12 @@ class Exchange:
             self._note(f"{file} at byte {position}: not a Kafka {'request' if to_broker else 'response'}")
 
     def request(self, frame: bytes, framer: Framer) -> bool:
-        """Process a request; return False if the bytes cannot be a request.
+        """Process a frame of the client; return False if the bytes are not a valid frame.
+
+        A frame of the client is a request, a SASL token, or the beginning of TLS.
 
         Args:
-            frame: the request, with its length prefix.
+            frame: the frame, with its length prefix.
             framer: framer of the requests, which knows the time and file position of the frame.
         """
         if not self.good[True] and is_tls(frame):
@@ -172,7 +179,7 @@ class Exchange:
         return True
 
     def response(self, frame: bytes, framer: Framer) -> bool:
-        """Process a response; return False if the bytes cannot be a response.
+        """Process a frame of the broker, a response or a SASL token; return False if it is too short for a response.
 
         Args:
             frame: the response, with its length prefix.
@@ -269,6 +276,9 @@ class Exchange:
     def _call_of(self, header: Header, framer: Framer, size: int) -> Call:
         """Return a new call with the API, version, correlation id and client id of a request header.
 
+        The method also records a new client id. It counts the request in ``good`` if the connection is a Kafka
+        connection.
+
         Args:
             header: the decoded header.
             framer: framer of the requests, which has the time and file position of the frame.
@@ -354,6 +364,8 @@ class Exchange:
     def _broker_token(self, frame: bytes, framer: Framer) -> None:
         """Process a SASL token of the broker as the response to the client's oldest pending token.
 
+        If no token is pending, a call without a request is added.
+
         Args:
             frame: the token, with its length prefix.
             framer: framer of the responses, which has the time and file position of the frame.
@@ -396,6 +408,8 @@ class Exchange:
 
     def searched(self, is_request: bool, size: int) -> None:
         """Record that a search for the next frame found no frame in ``size`` bytes.
+
+        If no frame has proven that the connection is a Kafka connection, its status may become TLS or NOT_KAFKA.
 
         ``is_request``: True for bytes of the client, False for bytes of the broker.
         """

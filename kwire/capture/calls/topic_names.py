@@ -34,7 +34,7 @@ class TopicNames(dict[UUID, str]):
     """
 
     def learn(self, call: Call) -> None:
-        """Add the topic names that the response of a call contains."""
+        """Add the topic names that the response of a call contains, up to MAX_TOPICS names. Zero ids are ignored."""
         if call.response is None:
             return
         for topic_id, name in topics_in(call.api_key or 0, decoded(call, is_response=True)):

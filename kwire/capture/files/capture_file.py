@@ -232,7 +232,7 @@ class CaptureFile:
         return whole(self.path, head, self.is_packed)
 
     def _records(self, source: Any, split: Split) -> Iterator[Block]:
-        """Yield the blocks of records in a part of the file.
+        """Yield the blocks of records in a part of the file. At the end of the part, set ``reached``.
 
         Args:
             source: the opened file or stream, positioned at ``split.start``.

@@ -132,7 +132,10 @@ class PacketRing:
         self.close()
 
     def _wait(self) -> bool:
-        """Wait until the next block is readable. Return False if the stream was stopped."""
+        """Wait until the next block is readable. Return False if the stream was stopped.
+
+        Raises: OSError if the interface reports an error.
+        """
         poll = select.poll()
         poll.register(self._socket, select.POLLIN | select.POLLERR)
         while not self._stopped:

@@ -49,6 +49,10 @@ class Pcap:
 
     Args:
         split: the part of the file to read.
+
+    Attributes:
+        lost: position and reason of the current damage; None without damage.
+        done: True once the end of the part is reached; always False for a part without ``stop``.
     """
 
     def __init__(self, split: Split) -> None:

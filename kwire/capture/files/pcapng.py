@@ -26,6 +26,10 @@ class Pcapng:
     Args:
         split: part of the file to read.
         add_secrets: function that is called with the content of each TLS key log in the file.
+
+    Attributes:
+        lost: position and reason of the current damage; None without damage.
+        done: True once the end of the part is reached; always False for a part without ``stop``.
     """
 
     def __init__(self, split: Split, add_secrets: Callable[[bytes], object]) -> None:

@@ -155,6 +155,8 @@ class Fragments:
     def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
         """Return the packet to which a fragment belongs. A second fragment with offset 0 begins a new packet.
 
+        A new packet is added. If there are already MAX_FRAGMENTED packets, the oldest one is dropped.
+
         Args:
             part: the fragment.
             path: path of the file.

@@ -145,7 +145,10 @@ class PacketHeaders:
         self.rows = parts[0] if len(parts) == 1 else join_rows(parts)
 
     def _linked(self, rows: Ints) -> Iterator[tuple[Ints, Ints, int]]:
-        """Yield, for each link type and IP version: the rows, the offsets of their IP headers, and the version."""
+        """Yield, for each link type and IP version: the rows, the offsets of their IP headers, and the version.
+
+        Packets with an unknown link type, and packets that are not IP, are counted as skipped.
+        """
         links = self.block.links
         kinds = (
             [int(links[0])] if len(links) and (links == links[0]).all() else [int(kind) for kind in np.unique(links)]

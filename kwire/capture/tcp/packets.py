@@ -39,7 +39,7 @@ class SegmentReader:
     unknown: set[int] = field(default_factory=set)
 
     def segments(self, block: Block) -> Segments:
-        """Return the segments of one block."""
+        """Return the segments of one block. Update ``fragments`` and ``unknown``."""
         parse = PacketHeaders(block)
         rows = parse.rows
         spare: dict[int, bytes] = {}

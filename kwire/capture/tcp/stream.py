@@ -105,7 +105,8 @@ class Stream:
     def _uncovered(self, piece: Piece) -> list[Piece]:
         """Return the parts of a segment's bytes that are not buffered yet.
 
-        Count a retransmission for each buffered segment that overlaps with the bytes.
+        Count a retransmission for each buffered segment that overlaps with the bytes, and a conflict if the bytes
+        differ.
         """
         parts, begin = [], piece.seq
         n = max(0, bisect_left(self.held, piece.seq, key=lambda held: held.seq) - 1)

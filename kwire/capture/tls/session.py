@@ -61,6 +61,8 @@ class _Direction:
     def decrypt(self, header: bytes, body: bytes) -> tuple[int, bytes] | None:
         """Return the content type and the plaintext of a record; None if no keys and no sequence number fit.
 
+        The method updates the keys and the sequence number for the next record, and the counters of failures.
+
         Args:
             header: header of the record.
             body: body of the record.
