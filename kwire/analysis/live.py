@@ -62,7 +62,7 @@ class LiveGroup:
         rebalanced_us: time of the latest rebalance in microseconds since 1970; None before the first.
         members: members by member id.
         commits: committed offset, and time in microseconds since 1970, by topic and partition. The partition with the
-            latest commit is last.
+            latest commit is last. Commits in transactions are not included.
         refused: number of commits with an error.
         seen_us: time of the latest event of the group, in microseconds since 1970.
     """

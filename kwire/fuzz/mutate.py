@@ -205,7 +205,7 @@ def _of_fixed(site: Site, wire: str) -> Iterator[_Edit]:
 
 
 def _length_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits that make a length or count wrong and leave the content unchanged.
+    """Yield edits that change a length or count, or only its encoding, and leave the content unchanged.
 
     Args:
         data: frame or encoded message.
@@ -265,7 +265,7 @@ def _content_edits(site: Site, contents: tuple[bytes, ...]) -> Iterator[_Edit]:
 
 
 def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits that remove or repeat array elements and correct the count.
+    """Yield edits that make an array null, or remove or repeat elements and correct the count.
 
     Args:
         data: frame or encoded message.
@@ -284,9 +284,11 @@ def _element_edits(data: bytes, site: Site) -> Iterator[_Edit]:
 
 
 def _batch_edits(data: bytes, site: Site) -> Iterator[_Edit]:
-    """Yield edits of the first record batch in a field.
+    """Yield edits of the record batches in a field.
 
-    For each batch field that the checksum covers, two edits are yielded: one keeps the old checksum, one corrects it.
+    Most edits set a field of the first batch to an edge value. If the checksum covers the field, two edits are yielded
+    for each value: one keeps the old checksum, one corrects it. The last two edits duplicate all batches and remove the
+    last byte.
 
     Args:
         data: frame or encoded message.

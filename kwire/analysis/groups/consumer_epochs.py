@@ -80,6 +80,8 @@ class Epochs:
     def reach(self, event: GroupEvent, member: Member, asked: int) -> None:
         """Record that a member received an epoch. If the epoch is new, close the current epoch and begin the new one.
 
+        The epoch of the member, and its stop in the rebalance, are updated.
+
         Args:
             event: response to the member, with the epoch.
             member: the member.
@@ -113,6 +115,8 @@ class Epochs:
 
     def advance(self, event: GroupEvent) -> None:
         """Close the current epoch and begin the epoch of a response. Do nothing if this epoch has already begun.
+
+        Before the current epoch is closed, ``Members.notice_silent`` ends the membership of expired members.
 
         ``event``: response with the epoch.
         """

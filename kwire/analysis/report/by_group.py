@@ -79,8 +79,10 @@ def names(rows: Iterable[Row]) -> dict[str, str]:
 
 
 def groups(tables: Tables) -> Iterator[dict[str, Any]]:
-    """Yield each group as a JSON object: members, rebalances with assignments before and after, restarts, commits,
-    shared records, errors, findings and violations.
+    """Yield each group as a JSON object.
+
+    The object contains group id, cluster, protocols, generations, members, rebalances with the assignments before and
+    after, restarts, commits, shared records, errors, findings and violations.
 
     With the tables of a replay (``--what-if``), the object also has the key ``what_if``.
 
