@@ -181,7 +181,8 @@ class _Group:
     def _taker(self, partition: TopicPartition) -> int | None:
         """Return the index of the member that a partition should move to; None to leave it with its owner.
 
-        The candidate is the earlier owner of the partition, else the least loaded subscriber.
+        The result is the earlier owner of the partition, else the least loaded subscriber. It must have at least two
+        partitions fewer than the owner.
         """
         load = len(self.shares[self.owners[partition]])
         had = self._earlier.get(partition)

@@ -184,7 +184,7 @@ def _error_of(response: Any, version: int) -> int | None:
 def remark_row(item: Connection | Problem | Skipped) -> Row | None:
     """Return a row about traffic that could not be decoded; None for a connection that was decoded completely.
 
-    A row about damage has the key ``error``; a row about a connection or skipped packets has ``reason`` and ``note``.
+    A row about damage has a text in ``error``. A row about a connection or skipped packets has ``reason`` and ``note``.
     """
     row: Row = dict.fromkeys(COLUMNS)
     match item:

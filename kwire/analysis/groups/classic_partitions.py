@@ -71,7 +71,8 @@ class Partitions:
     def _stopped_reading_at(self, owner: str, phase: Phase) -> int:
         """Return the time at which a former member stopped reading, in microseconds since 1970.
 
-        This is the time of its LeaveGroup, or of its last request if it sent no LeaveGroup.
+        This is the time of its LeaveGroup, or of its last request if it sent no LeaveGroup. If the member was active
+        after the end of its membership, the result is this end.
 
         Args:
             owner: member id.

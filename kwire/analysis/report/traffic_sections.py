@@ -16,7 +16,7 @@ NO_FAMILY = "unknown"  # client without ApiVersions v3
 
 
 def families(clients: Iterable[Row]) -> dict[str | None, str]:
-    """Return the name of the client library of each client id, from the rows of ``clients``."""
+    """Return the name of the client library of each client id, if it is known. ``clients``: rows of ``clients``."""
     made: dict[str | None, str] = {}
     for row in clients:
         if row["software_name"]:

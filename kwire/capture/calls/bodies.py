@@ -113,7 +113,8 @@ class BodyReader:
         """Decode the body of a request, and store it in the call.
 
         The frame is stored undecoded if decoding is deferred. The body is not decoded if its API is not in ``wanted``.
-        An unknown version or an invalid body sets ``reason`` of the call.
+        An unknown version or an invalid body sets ``reason`` of the call. An ApiVersions request sets the client
+        software of the connection.
 
         Args:
             call: call to complete.

@@ -406,8 +406,9 @@ class Conversation:
     def _infer_broker(self, row: Row, payload: bytes) -> None:
         """Decide which endpoint is the broker, if neither a port nor a SYN shows it.
 
-        The sender of a TLS ClientHello or of a valid request is the client. After too many bytes without either, the
-        endpoint with the lower port counts as the broker.
+        The sender of a TLS ClientHello or of a valid request is the client. The sender of a TLS ServerHello is the
+        broker. After a different TLS record, or after too many bytes, the endpoint with the lower port counts as the
+        broker.
 
         Args:
             row: TCP segment, decoded from its packet.

@@ -184,8 +184,9 @@ class PacketHeaders:
         self.skip(NOT_IP, int(np.count_nonzero((version != 4) & (version != 6))))
 
     def _typed(self, rows: Ints, at: Ints, kind: Ints) -> tuple[Ints, Ints]:
-        """Return the rows that have an IP header, and the offsets of these headers. VLAN tags and MPLS labels before
-        them are skipped.
+        """Return the rows that have an IP header, and the offsets of these headers; count all other rows as skipped.
+
+        VLAN tags and MPLS labels before an IP header are skipped.
 
         Args:
             rows: indices of the records.
