@@ -86,7 +86,10 @@ GroupAssignment = dict[str, list[TopicPartition]]  # partitions by member id, wi
 
 
 class Assignor(ABC):
-    """The base class of client-side assignors. To write your own, derive from this class and implement ``assign``.
+    """The base class of client-side assignors.
+
+    To write your own, derive from this class, set ``name`` and implement ``assign``. An assignor with user data or with
+    state between generations also overrides ``user_data`` and ``on_assignment``.
 
     Attributes:
         name: protocol name in JoinGroup.
@@ -99,7 +102,7 @@ class Assignor(ABC):
     def user_data(self, topics: Collection[str]) -> bytes | None:  # noqa: ARG002 - for subclasses
         """Return the user data for the next subscription of this member; None for no user data.
 
-        ``topics``: topics of the subscription.
+        ``topics``: topics of the subscription. The method of this class returns None.
         """
         return None
 
@@ -115,6 +118,8 @@ class Assignor(ABC):
     def on_assignment(self, assignment: Assignment, generation: int) -> None:  # noqa: B027 - optional for subclasses
         """Process the new assignment of this member. Every member calls this method after SyncGroup.
 
+        The method of this class does nothing.
+
         Args:
             assignment: partitions and user data that the leader assigned.
             generation: generation of the group.
@@ -124,8 +129,9 @@ class Assignor(ABC):
 class PlainAssignor(Assignor):
     """The base class of custom assignors that need only partition counts and subscribed topics.
 
-    To use user data, racks or owned partitions, derive from ``Assignor``. Source: AbstractPartitionAssignor of
-    kafka-clients 0.9. (In later releases, the Java class also supports user data, racks and owned partitions.)
+    Subclasses set ``name`` and implement ``share``. To use user data, racks or owned partitions, derive from
+    ``Assignor``. Source: AbstractPartitionAssignor of kafka-clients 0.9. (In later releases, the Java class also
+    supports user data, racks and owned partitions.)
     """
 
     @abstractmethod

@@ -147,7 +147,10 @@ class CaptureFile:
             return False  # reading it as a capture reports the reason
 
     def frames(self) -> Iterator[LoggedFrame]:
-        """Yield the frames of a frame log; invalid lines are skipped and reported."""
+        """Yield the frames of a frame log.
+
+        Invalid lines are skipped and reported in ``problems``. A read error is reported, too, and ends the iteration.
+        """
         with open_at(self.path) as raw:
             at = 0
             try:
@@ -182,7 +185,7 @@ class CaptureFile:
     def blocks(self, split: Split | None = None) -> Iterator[Block]:
         """Yield the records of the file in blocks; with ``split``, only the records that begin in this part.
 
-        Invalid bytes are skipped and reported in ``problems``.
+        Invalid bytes are skipped and reported in ``problems``. A read error is reported, too, and ends the iteration.
         """
         try:
             if self.stream is not None:

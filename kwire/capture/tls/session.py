@@ -136,6 +136,8 @@ class TlsSession:
     def lost(self, from_client: bool, size: int) -> None:
         """Handle bytes of a direction that were not captured: search for the next record.
 
+        If the keys are not known yet, ``refused`` is set, because bytes of the handshake are missing.
+
         Args:
             from_client: True for bytes of the client, False for bytes of the broker.
             size: number of missing bytes.
