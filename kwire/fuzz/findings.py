@@ -166,7 +166,10 @@ def shrink(steps: Sequence[Step], holds: Callable[[Sequence[Step]], bool], tries
 
 
 def _smaller_variants(steps: list[Step]) -> Iterator[list[Step]]:
-    """Yield smaller variants of a sequence of requests. The variant with the largest reduction is first."""
+    """Yield smaller variants of a sequence of requests.
+
+    The first variants lack one request. In the following variants the last request is shorter, at first by half.
+    """
     if len(steps) > 1:
         yield from (steps[:at] + steps[at + 1 :] for at in range(len(steps)))
     if steps:

@@ -364,6 +364,19 @@ def build_batch(
         return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc32c(body, 0, crc32c(tail))) + tail + body
     except struct.error as error:
         write_records(records, deltas, base_timestamp)  # the error of a record comes first
+        fields = {
+            "base_offset": (base_offset, 64),
+            "leader_epoch": (leader_epoch, 32),
+            "last offset delta": (last_offset - base_offset, 32),
+            "base timestamp": (base_timestamp, 64),
+            "max timestamp": (most, 64),
+            "producer_id": (producer_id, 64),
+            "producer_epoch": (producer_epoch, 16),
+            "base_sequence": (base_sequence, 32),
+        }
+        for name, (value, bits) in fields.items():
+            if isinstance(value, int) and not -(1 << bits - 1) <= value < 1 << bits - 1:
+                raise EncodeError(f"{name} {value} does not fit into {bits} bits", message=MESSAGE) from error
         raise EncodeError(
             f"a value does not fit into its field of the batch header: {error}", message=MESSAGE
         ) from error

@@ -98,7 +98,8 @@ ROWS = [
     Row("checksum of a batch", read_all(BATCH[:-2] + b"x" + BATCH[-1:]), "CrcError: RecordBatch at byte 17: the CRC 0x9e41f0b2 in the batch header does not match the data"),
     Row("count of a batch", read_all(batch(b"", 5)), "LimitError: RecordBatch at byte 57, count: 5 records of at least 7 bytes do not fit into 0 bytes"),
     Row("batch without records", lambda: build_batch([]), "ValueError: a batch needs at least one record"),
-    Row("producer id out of range", lambda: build_batch([Record()], producer_id=2**70), "EncodeError: RecordBatch: a value does not fit into its field of the batch header: $REASON"),
+    Row("producer id as text", lambda: build_batch([Record()], producer_id="7"), "EncodeError: RecordBatch: a value does not fit into its field of the batch header: $REASON"),  # type: ignore[arg-type]
+    Row("producer id out of range", lambda: build_batch([Record()], producer_id=2**70), "EncodeError: RecordBatch: producer_id 1180591620717411303424 does not fit into 64 bits"),
     Row("offset below the first", lambda: build_batch([Record(offset=2**40)], base_offset=0, keep_offsets=True), "EncodeError: RecordBatch: an offset delta of +1099511627776 is out of range (-2147483647 to 2147483647)"),
     Row("header key with a lone surrogate", lambda: build_batch([Record(headers=[("\ud800", b"")])]), "EncodeError: RecordBatch: header key '\\ud800' cannot be encoded as UTF-8: surrogates not allowed"),
     # records

@@ -282,7 +282,12 @@ class _Group:
 
 
 def _unowned_time(one: Round) -> int:
-    """Return the captured time without an owner in a generation, summed over all partitions, in microseconds."""
+    """Return how long partitions had no owner in the captured rebalance to a generation, in microseconds.
+
+    The times of all assigned partitions are added up. Partitions that had no owner before the rebalance do not count.
+
+    ``one``: the generation.
+    """
     total = 0
     for member, share in one.shares.items():
         for partition in share:

@@ -43,9 +43,10 @@ def whole(path: str, head: bytes, packed: bool) -> Split:
 class Pcap:
     """A reader of pcap records.
 
-    A record is returned when a plausible record or the end of the file follows it. If a header is implausible, its
-    length may be wrong; the reader then keeps the record until it has read the next header. After damage, the attribute
-    ``lost`` is set; the caller then calls ``again`` instead of ``block`` until ``lost`` is None.
+    A record is returned when a plausible record or the end of the file follows it. If a header is implausible, the
+    record size in it may be wrong. Until the next header is read, the reader then returns neither this record nor the
+    one before it. After damage, the attribute ``lost`` is set; the caller then calls ``again`` instead of ``block``
+    until ``lost`` is None.
 
     Args:
         split: the part of the file to read.

@@ -35,12 +35,13 @@ def call_coordinator(
         components: the components of the consumer.
         key: API key.
         build: function that returns the request; its argument is the API version.
-        first_static_version: lowest version that supports instance ids.
+        first_static_version: lowest version to use if the consumer has a group instance id.
         timeout: seconds until the request times out; None for ``request_timeout``.
 
-    Returns: the request; None if the connection was lost or the request timed out. The coordinator is then unknown.
+    Returns: the call, with the response in its attribute ``response``; None if the connection was lost or the request
+        timed out. The coordinator is then marked as unknown.
 
-    Raises: UnsupportedVersion if the broker and the client have no common version of the API.
+    Raises: UnsupportedVersion if the broker supports none of the versions that can be used.
     """
     versions = (0 if components.settings.group_instance_id is None else first_static_version), None
     while (call := components.coordinator.send_request(key, build, timeout=timeout, versions=versions)) is None:

@@ -97,7 +97,7 @@ def test_the_first_kept_offset_is_that_of_the_batch() -> None:
     [{"base_offset": 2**63}, {"producer_epoch": 2**15}, {"log_append_time": -(2**63) - 1}, {"last_offset": 2**31}],
 )
 def test_values_that_a_batch_header_cannot_hold(wrong: dict[str, int]) -> None:
-    with pytest.raises(EncodeError, match="RecordBatch: a value does not fit into its field of the batch header"):
+    with pytest.raises(EncodeError, match=r"RecordBatch: [a-z_ ]+ -?\d+ does not fit into (16|32|64) bits"):
         build_batch([Record()], **wrong)  # type: ignore[arg-type]
 
 
@@ -323,7 +323,7 @@ def test_error_of_a_record_comes_before_that_of_the_header() -> None:
     with pytest.raises(EncodeError) as alone:
         build_batch([record])
     assert str(raised.value) == str(alone.value)
-    with pytest.raises(EncodeError, match="does not fit into its field of the batch header"):
+    with pytest.raises(EncodeError, match="producer_epoch 1048576 does not fit into 16 bits"):
         build_batch([Record()], producer_epoch=2**20)
 
 

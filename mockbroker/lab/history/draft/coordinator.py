@@ -312,8 +312,8 @@ class Coordinator:
         """Start a rebalance, and return the actions.
 
         If a rebalance has started and waits for members, only record the cause. If JoinGroup responses are being sent
-        (state REBALANCING), do nothing. From the start of the rebalance on, heartbeats are answered with
-        IllegalGeneration.
+        (state REBALANCING), do nothing. While the rebalance waits for members (state PREPARING), heartbeats are
+        answered with IllegalGeneration; ``_heartbeat_of_a_rebalance`` describes the exception.
 
         ``cause``: cause of the rebalance.
         """
