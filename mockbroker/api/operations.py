@@ -379,7 +379,7 @@ class ClusterOperations(Handle):
             count: The exact number of requests; None to check ``at_least`` instead.
             where: Only the requests whose body matches this expression, in the language of ``kwire capture --where``,
                 such as ``body.group_id == "billing"``.
-            at_least: The lowest number of requests; None for 1 if ``count`` is None.
+            at_least: The minimum number of requests; 1 if neither ``at_least`` nor ``count`` is set.
 
         Raises:
             AssertionError: The number is different. The message shows the requests of the API, and the events.

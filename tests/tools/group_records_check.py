@@ -39,9 +39,7 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
         for group in groups:
             memory |= image_of(broker.groups.types.of(group).records(group, wall)) | offsets_of(group, wall)
             classic = broker.groups.get_as(group.group_id, ClassicGroup)
-            if classic is not None and not classic_records.is_persisted_state(
-                classic
-            ):  # a rebalance changes nothing yet
+            if classic is not None and not classic.is_persisted_state:  # a rebalance changes nothing yet
                 key = classic_records.encode_key(group.group_id)
                 memory |= {key: live[key]} if key in live else {}
             for producer_id, held in group.offsets.pending_transactional.items():

@@ -9,16 +9,20 @@ the member was not silent in it, although the remaining events do not show this.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 
 from kwire.analysis.columns import Row
 from kwire.analysis.events import SHARE_RECORDS, GroupEvent
 from kwire.lazy_dataclass import dataclass
 
 Pauses = Mapping[str, Sequence[tuple[int, int]]]
-"""Begin and end of the periods without the routine events of a member, by member id; in microseconds since 1970."""
+"""Begin and end of the periods without the routine events of a member, by member id; in microseconds since 1970.
+
+The periods of a member are in order of time, and do not overlap.
+"""
 
 
 def is_routine(event: GroupEvent) -> bool:
@@ -76,7 +80,9 @@ def is_pause(pauses: Pauses, member: str, begin: int, end: int) -> bool:
         begin: time of the earlier event, in microseconds since 1970.
         end: time of the later event, in microseconds since 1970.
     """
-    return any(since <= begin and end <= until for since, until in pauses.get(member, ()))
+    periods = pauses.get(member, ())
+    place = bisect_right(periods, (begin, inf))
+    return place > 0 and end <= periods[place - 1][1]
 
 
 def _joined(periods: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

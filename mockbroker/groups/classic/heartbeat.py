@@ -44,7 +44,7 @@ def renew_valid_session(group: ClassicGroup, request: HeartbeatRequest, now: flo
         return None
     if instance_id is not None and group.static_members.get(instance_id) != member_id:
         return None
-    group.timers.set(("session", member_id), now + member.session_timeout)
+    membership.renew_session(group, member, now)
     return rules.HEARTBEAT_ERRORS[group.state]
 
 

@@ -20,11 +20,6 @@ from mockbroker.groups.records.wall_time import WallClock
 VERSION = 3
 
 
-def is_persisted_state(group: ClassicGroup) -> bool:
-    """Return whether the record of the group is written in its current state."""
-    return group.state in (STABLE, EMPTY)
-
-
 def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
     """Yield the GroupMetadata record of the group if the group may have changed.
 
@@ -58,7 +53,7 @@ def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey
         group: the group.
         wall: the clock of the timestamps in records.
     """
-    if not is_persisted_state(group) or not (group.protocol_type or group.generation or group.has_record):
+    if not group.is_persisted_state or not (group.protocol_type or group.generation or group.has_record):
         return None
     return _stable_record(group, wall)
 

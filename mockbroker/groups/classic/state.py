@@ -240,6 +240,11 @@ class ClassicGroup(CoordinatedGroup):
         return self.state is EMPTY
 
     @property
+    def is_persisted_state(self) -> bool:
+        """Whether the record of the group is written in its current state."""
+        return self.state is STABLE or self.state is EMPTY
+
+    @property
     def has_unwritten_changes(self) -> bool:
         """Whether the group's record or offsets must be written.
 
@@ -247,8 +252,9 @@ class ClassicGroup(CoordinatedGroup):
         the rebalance ends.
         """
         changes, offsets = self.changes, self.offsets
-        persisted = self.state is STABLE or self.state is EMPTY or "has_record" in changes
-        return bool((changes and persisted) or offsets.unwritten or offsets.unwritten_transactional)
+        if changes and (self.is_persisted_state or "has_record" in changes):
+            return True
+        return bool(offsets.unwritten or offsets.unwritten_transactional)
 
     @property
     def pending_member_count(self) -> int:

@@ -78,11 +78,8 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
     """
     found = {operation.offset for operation in operations if not operation.write}
     # A commit that may have had no effect, and whose offset no lookup has returned, explains no result.
-    everything, operations = (
-        operations,
-        [each for each in operations if not each.write or each.offset in found or _interval(each)[1] < inf],
-    )
-    intervals = list(map(_interval, operations))
+    relevant = [each for each in operations if not each.write or each.offset in found or _interval(each)[1] < inf]
+    intervals = list(map(_interval, relevant))
     events = [(start, 0, number) for number, (start, _) in enumerate(intervals)]
     events += [(end, 1, number) for number, (_, end) in enumerate(intervals) if end < inf]
     pending: set[int] = set()
@@ -91,14 +88,14 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
         if not is_end:
             pending.add(number)
             continue
-        reached = _reach(states, pending, operations)
+        reached = _reach(states, pending, relevant)
         if reached is None:
             return None
         bit = 1 << number
-        if not _is_optional(operations[number], everything):
+        if not _is_optional(relevant[number], operations):
             reached = {state for state in reached if state[1] & bit}
         if not reached:
-            return operations[number]
+            return relevant[number]
         pending.discard(number)
         states = {(offset, taken & ~bit) for offset, taken in reached}
     return None
@@ -114,7 +111,7 @@ def _reach(states: set[State], pending: set[int], operations: list[OffsetOperati
     Args:
         states: possible states before, as (committed offset, mask of the operations that took effect).
         pending: numbers of the operations in flight, as indexes of ``operations``.
-        operations: all operations on one group and partition.
+        operations: the operations on one group and partition that may explain a result.
     """
     commits: list[tuple[int, int]] = []  # bit and offset
     lookups: dict[int, int] = {}  # offset to the bits of the lookups with this result

@@ -31,7 +31,7 @@ class FetchWaits(Watcher):
 
     name = "I46"
 
-    def __init__(self, early: float, late: float = LATE) -> None:
+    def __init__(self, early: float, late: float) -> None:
         self._early = early
         self._late = late
         self._pending: dict[Ticket, tuple[Call[Any], float, float]] = {}  # call, start, and time of stalls
