@@ -119,10 +119,12 @@ class Plan:
         """
         clock.restart(stopped=self.clock == MANUAL)
         users = Users(self.users, self.scram)
-        wall_at_zero = time.time() - clock.read()
+        now = clock.read()
         brokers = list(nodes)
         cluster = None if data_dir is None else data_dir.open(brokers, uuid4)
-        broker = Broker(brokers, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster)
+        broker = Broker(
+            brokers, self.settings, uuid4, RELEASES[self.as_version], time.time() - now, users, cluster, started=now
+        )
         set_levels({})
         broker.loggers.set_levels = set_levels
         for name, partitions in self.topics.items():

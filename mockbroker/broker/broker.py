@@ -17,6 +17,7 @@ from mockbroker.base.broker_loggers import BrokerLoggers
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Client
 from mockbroker.base.live_settings import BrokerSettings
+from mockbroker.base.regular import RegularChecks
 from mockbroker.base.release import ELIGIBLE_REPLICAS, KAFKA_4_2, Release
 from mockbroker.base.response_limit import Room
 from mockbroker.base.settings import RACK_AWARE, SHARE_GROUPS_ENABLED, Settings
@@ -83,6 +84,8 @@ class Broker:
         cluster: existing topics and logs; None for a new cluster. If it is not None, the caller must call
             ``failover.recover`` afterwards, which loads groups and transactions from the logs.
         types: all group types of the coordinator.
+        started: the time of the broker's clock at the start of the cluster, from which regular checks, such as those of
+            retention, are counted.
 
     Attributes:
         cluster: the topics with their logs, the brokers, and all stored configurations.
@@ -132,6 +135,7 @@ class Broker:
         users: Users | None = None,
         cluster: ClusterState | None = None,
         types: GroupTypes = GROUP_TYPES,
+        started: float = 0.0,
     ) -> None:
         self.users = users or Users()
         self.release = release
@@ -150,6 +154,7 @@ class Broker:
         self.identity: Callable[[int], Identity] = lambda _: UNKNOWN
         self.authorizer = StandardAuthorizer.configured(settings, self.cluster.acls)
         self.deadlines: Deadlines[Due] = Deadlines()
+        self._checks = checks = RegularChecks(started)
         self.client_deadlines: Deadlines[Due] = Deadlines()
         self.to_client_time: Callable[[float], float] = _identity
         self.appended_partitions: list[Partition] = []
@@ -177,7 +182,7 @@ class Broker:
         )
         self.log_dirs = LogDirs.of_setting(settings.others.get("log.dirs") or settings.others.get("log.dir") or "")
         self.set_clock_stopped(False)
-        self.logs = LogManager(self.cluster, self.settings_of, release, self.deadlines, self.wall_ms)
+        self.logs = LogManager(self.cluster, self.settings_of, release, self.deadlines, checks, self.wall_ms)
         self.fetch_purgatory: Purgatory[TopicPartition, DelayedFetch] = Purgatory()
         self._fetch_sessions: dict[int, FetchSessionCache] = {}  # by broker id
         self.metadata_responses = ResponseCache()
@@ -189,6 +194,7 @@ class Broker:
             self.groups,
             settings,
             self.deadlines,
+            checks,
             self.new_producer_id,
             self.wall_ms,
             self._write_transaction,
@@ -317,7 +323,7 @@ class Broker:
         """
         if len(self.cluster.tokens) and TOKEN_SWEEP not in self.deadlines:
             interval = self.settings.delegation_token_expiry_check_interval_ms / 1000
-            self.deadlines.set(TOKEN_SWEEP, (now // interval + 1) * interval)
+            self.deadlines.set(TOKEN_SWEEP, self._checks.next(now, now, interval))
 
     def delete_expired_tokens(self, now: float) -> None:
         """Delete the expired delegation tokens, and schedule the next check. ``now``: the broker's time in seconds."""

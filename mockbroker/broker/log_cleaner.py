@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 
 from kwire import WireError
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.base.regular import next_check
+from mockbroker.base.regular import RegularChecks
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import CompactionDue, Due
 from mockbroker.topics.cleanable import CleanableLog, cleanable_log
@@ -28,14 +28,20 @@ class LogCleaner:
     Args:
         settings: Function that returns the settings of a broker, given the broker id.
         deadlines: The deadlines in the broker's time.
+        checks: The times of regular checks.
         wall_ms: Function that converts a time of the broker's clock to milliseconds since 1970.
     """
 
     def __init__(
-        self, settings: Callable[[int], Settings], deadlines: Deadlines[Due], wall_ms: Callable[[float], int]
+        self,
+        settings: Callable[[int], Settings],
+        deadlines: Deadlines[Due],
+        checks: RegularChecks,
+        wall_ms: Callable[[float], int],
     ) -> None:
         self._settings = settings
         self._deadlines = deadlines
+        self._checks = checks
         self._wall_ms = wall_ms
         self._running: dict[CompactionDue, Generator[int, None, None]] = {}
 
@@ -62,7 +68,7 @@ class LogCleaner:
             return
         every = max(self._settings(partition.leader).log_cleaner_backoff_ms, 1) / 1000
         wanted = now + max(at_ms - self._wall_ms(now), 0) / 1000
-        at, scheduled = next_check(wanted, now, every), self._deadlines.at(due)
+        at, scheduled = self._checks.next(wanted, now, every), self._deadlines.at(due)
         if postpone or scheduled is None or at < scheduled:
             self._deadlines.set(due, at)
 

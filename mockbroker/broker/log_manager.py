@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable
 
 from mockbroker.base.deadlines import Deadlines
-from mockbroker.base.regular import next_check
+from mockbroker.base.regular import RegularChecks
 from mockbroker.base.release import Release
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import CompactionDue, Due, ProducersDue, RetentionDue
@@ -28,6 +28,7 @@ class LogManager:
         settings: Function that returns the settings of a broker, given the broker id.
         release: The emulated Kafka release.
         deadlines: The deadlines in the broker's time.
+        checks: The times of regular checks.
         wall_ms: Function that converts a time of the broker's clock to milliseconds since 1970.
     """
 
@@ -37,14 +38,16 @@ class LogManager:
         settings: Callable[[int], Settings],
         release: Release,
         deadlines: Deadlines[Due],
+        checks: RegularChecks,
         wall_ms: Callable[[float], int],
     ) -> None:
         self._cluster = cluster
         self._settings = settings
         self._release = release
         self._deadlines = deadlines
+        self._checks = checks
         self._wall_ms = wall_ms
-        self._cleaner = LogCleaner(settings, deadlines, wall_ms)
+        self._cleaner = LogCleaner(settings, deadlines, checks, wall_ms)
 
     def config(self, topic: Topic, partition: Partition) -> LogConfig:
         """Return the effective configurations of the log of a partition.
@@ -223,6 +226,6 @@ class LogManager:
             self._deadlines.forget(due)
             return
         wanted = now + max(at_ms - self._wall_ms(now), 0) / 1000
-        at, scheduled = next_check(wanted, now, every_ms / 1000), self._deadlines.at(due)
+        at, scheduled = self._checks.next(wanted, now, every_ms / 1000), self._deadlines.at(due)
         if postpone or scheduled is None or at < scheduled:
             self._deadlines.set(due, at)

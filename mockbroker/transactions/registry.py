@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from math import ceil
 from typing import NamedTuple
 
 from kwire import ErrorCode
 from mockbroker.base.deadlines import Deadlines
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.base.regular import next_check
+from mockbroker.base.regular import RegularChecks
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import TRANSACTIONAL_IDS, Due, TransactionDue
 from mockbroker.groups.coordinated import CoordinatedGroup
@@ -63,6 +62,7 @@ class Transactions(dict[str, Transaction]):
         groups: Groups,
         settings: Settings,
         deadlines: Deadlines[Due],
+        checks: RegularChecks,
         new_id: Callable[[], int],
         wall: Callable[[float], int],
         persist: Callable[[Transaction, float], None],
@@ -74,6 +74,7 @@ class Transactions(dict[str, Transaction]):
         self._groups = groups
         self._settings = settings
         self._deadlines = deadlines
+        self._checks = checks
         self._new_id = new_id
         self._wall = wall
         self._persist = persist
@@ -328,7 +329,7 @@ class Transactions(dict[str, Transaction]):
             return
         interval = self._settings.transaction_remove_expired_transaction_cleanup_interval_ms / 1000
         due = min(txn.updated for txn in self.values()) + self._settings.transactional_id_expiration_ms / 1000
-        self._deadlines.set(TRANSACTIONAL_IDS, next_check(due, now, interval))
+        self._deadlines.set(TRANSACTIONAL_IDS, self._checks.next(due, now, interval))
 
     def _write(self, txn: Transaction, now: float) -> None:
         """Write a changed transactional id to the transaction log. ``now``: broker time, seconds."""
@@ -361,7 +362,7 @@ class Transactions(dict[str, Transaction]):
         Times are broker times in seconds.
         """
         interval = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
-        return ceil(due / interval) * interval
+        return self._checks.first(due, interval)
 
     def _prepare(self, txn: Transaction, *, committed: bool, now: float) -> Ended:
         rules.prepare(txn, committed=committed, now=now)

@@ -134,6 +134,16 @@ async def test_retention_and_compaction_on_demand(autojump_clock: trio.testing.M
         assert [record.value for record in cluster.records("orders")] == [b"new"]
 
 
+async def test_first_retention_check_is_an_interval_after_the_start(autojump_clock: trio.testing.MockClock) -> None:
+    autojump_clock.jump(290)  # ten seconds before a multiple of the interval
+    async with open_cluster(topics={"t": 1}) as cluster:
+        cluster.produce("t", ["of 1970"], timestamp=1_000)
+        await trio.sleep(299)
+        assert await earliest(cluster) == 0
+        await trio.sleep(2)
+        assert await earliest(cluster) == 1
+
+
 async def test_compaction_on_demand_serves_other_requests(autojump_clock: trio.testing.MockClock) -> None:
     async with open_cluster() as cluster:
         cluster.create_topic("t", config={"cleanup.policy": "compact"})
