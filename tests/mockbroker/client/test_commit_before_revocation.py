@@ -6,6 +6,7 @@ import struct
 
 import pytest
 import trio
+from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import open_cluster
 from mockbroker.consumer import Consumer, open_consumer
@@ -48,11 +49,11 @@ class HeldStream(trio.abc.Stream):
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-async def test_no_record_is_returned_after_the_last_commit(protocol: str) -> None:
+async def test_no_record_is_returned_after_the_last_commit(autojump_clock, protocol: str) -> None:
     links: list[HeldStream] = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
-        links.append(HeldStream(await trio.open_tcp_stream(host, port)))
+        links.append(HeldStream(await InProcessNetwork(cluster).connect(host, port)))
         return links[-1]
 
     settings = {
@@ -75,7 +76,7 @@ async def test_no_record_is_returned_after_the_last_commit(protocol: str) -> Non
         both = {"group": "billing", "topics": ["orders"], **settings}
         async with (
             open_consumer(cluster.bootstrap_servers, connect=connect, **both) as first,
-            open_consumer(cluster.bootstrap_servers, **both) as second,
+            open_consumer(cluster.bootstrap_servers, connect=InProcessNetwork(cluster).connect, **both) as second,
             trio.open_nursery() as nursery,
         ):
             await poll_places(first, 5.0)
@@ -87,7 +88,7 @@ async def test_no_record_is_returned_after_the_last_commit(protocol: str) -> Non
             first.pause(*first.assignment)
             nursery.start_soon(poll_second)
             while not any(link.committed.is_set() for link in links):
-                await poll_places(first, 0.0)
+                await poll_places(first, 0.01)
             first.resume(("orders", 1))  # which both protocols revoke
             meanwhile = [place for _ in range(5) for place in await poll_places(first, 0.05)]
             assert meanwhile == []

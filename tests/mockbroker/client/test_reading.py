@@ -1,4 +1,4 @@
-"""Reading with a whole consumer: poll, iteration, and positions during both."""
+"""Reading with a whole consumer, in virtual time: poll, iteration, and positions during both."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 import trio
 import trio.testing
 from tools.fake_cluster import BOOTSTRAP_PORT
+from tools.in_process_streams import InProcessNetwork
 
 from kwire.envelope import decode_request
 from kwire.frames import FrameBuffer
@@ -22,7 +23,6 @@ from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 from mockbroker import Cluster, open_cluster
-from mockbroker.client.driver import connect_tcp
 from mockbroker.consumer import Consumer, CorruptRecord, IllegalUse, NoOffset, OffsetAndMetadata, open_consumer
 
 T0, T1 = ("t", 0), ("t", 1)
@@ -45,7 +45,8 @@ async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1) 
 
 @asynccontextmanager
 async def reader(cluster: Cluster, *partitions: Any, **options: Any) -> AsyncIterator[Any]:
-    options = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait": 0.05} | options
+    usual = {"auto_offset_reset": "earliest", "enable_auto_commit": False, "fetch_max_wait": 0.05}
+    options = usual | {"connect": InProcessNetwork(cluster).connect} | options
     async with open_consumer(cluster.bootstrap_servers, partitions=partitions, **options) as consumer:
         yield consumer
 
@@ -83,7 +84,7 @@ async def test_poll_without_records_returns_after_its_timeout(autojump_clock):
         assert trio.current_time() == before + 5.0
 
 
-async def test_poll_returns_as_soon_as_records_arrive():
+async def test_poll_returns_as_soon_as_records_arrive(autojump_clock):
     async with (
         cluster_with({T0: 0, T1: 0}) as cluster,
         reader(cluster, T0, T1, fetch_max_wait=60.0) as consumer,
@@ -95,7 +96,7 @@ async def test_poll_returns_as_soon_as_records_arrive():
             places.extend(await read(consumer, 1))
 
         nursery.start_soon(poll)
-        await trio.testing.wait_all_tasks_blocked(0.05)
+        await trio.sleep(1)
         assert places == []
         cluster.produce("t", [b"x"], partition=1)
         while not places:
@@ -127,12 +128,12 @@ class FetchRecordingStream(trio.abc.Stream):
         await self._stream.aclose()
 
 
-async def test_next_fetch_is_sent_before_poll_returns():
+async def test_next_fetch_is_sent_before_poll_returns(autojump_clock):
     """The broker works on it even if the user never waits after the poll."""
     fetches: list[list[int]] = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
-        return FetchRecordingStream(await connect_tcp(host, port), fetches)
+        return FetchRecordingStream(await InProcessNetwork(cluster).connect(host, port), fetches)
 
     async with cluster_with({T0: 0}) as cluster, reader(cluster, T0, connect=connect) as consumer:
         for number in range(40):
@@ -142,7 +143,7 @@ async def test_next_fetch_is_sent_before_poll_returns():
             assert fetches[-1] == [number + 1]
 
 
-async def test_poll_returns_at_most_max_poll_records():
+async def test_poll_returns_at_most_max_poll_records(autojump_clock):
     async with cluster_with({T0: 1200}) as cluster, reader(cluster, T0) as consumer:
         polls = [await consumer.poll() for _ in range(3)]
         assert [len(some) for some in polls] == [500, 500, 200]
@@ -150,7 +151,7 @@ async def test_poll_returns_at_most_max_poll_records():
         assert [consumer.position(T0), consumer.lag(T0)] == [1200, 0]
 
 
-async def test_buffered_records_are_returned_without_waiting():
+async def test_buffered_records_are_returned_without_waiting(autojump_clock):
     """The broker is gone and the timeout is 0."""
     async with cluster_with({T0: 1200}) as cluster, reader(cluster, T0) as consumer:
         assert len(await consumer.poll()) == 500
@@ -158,7 +159,7 @@ async def test_buffered_records_are_returned_without_waiting():
         assert [len(await consumer.poll(0.0)) for _ in range(3)] == [500, 200, 0]
 
 
-async def test_ten_partitions_on_three_brokers():
+async def test_ten_partitions_on_three_brokers(autojump_clock):
     counts = {("t", n): 20 for n in range(10)}
     async with cluster_with(counts, brokers=3) as cluster, reader(cluster, *counts) as consumer:
         places = await read(consumer, 200)
@@ -167,7 +168,7 @@ async def test_ten_partitions_on_three_brokers():
             assert [offset for p, offset in places if p == number] == list(range(20))
 
 
-async def test_cancelled_poll_loses_no_records():
+async def test_cancelled_poll_loses_no_records(autojump_clock):
     """Before it began or while it waited: the next poll returns the records."""
     async with cluster_with({T0: 30}) as cluster, reader(cluster, T0, max_poll_records=5) as consumer:
         places = await read(consumer, 5)
@@ -191,7 +192,7 @@ class CountingInterceptor:
         return [record for record in records if record.offset % 2]
 
 
-async def test_interceptors_see_records_first():
+async def test_interceptors_see_records_first(autojump_clock):
     counting, second = CountingInterceptor(), CountingInterceptor()
     async with (
         cluster_with({T0: 10}) as cluster,
@@ -206,7 +207,7 @@ class FailingInterceptor:
         raise RuntimeError(f"not today: {len(records)}")
 
 
-async def test_records_of_a_failed_interceptor_are_read_again():
+async def test_records_of_a_failed_interceptor_are_read_again(autojump_clock):
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, interceptors=[FailingInterceptor()]) as consumer:
         for _ in range(2):
             with pytest.raises(RuntimeError, match="not today"):
@@ -221,7 +222,7 @@ async def test_records_of_a_failed_interceptor_are_read_again():
 # Iteration
 
 
-async def test_position_commit_and_lag_inside_an_iteration():
+async def test_position_commit_and_lag_inside_an_iteration(autojump_clock):
     """Records that were not returned yet are after the position, not committed, and count as lag."""
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g") as consumer:
         async for record in consumer:
@@ -235,7 +236,7 @@ async def test_position_commit_and_lag_inside_an_iteration():
         assert cluster.committed("g") == {T0: 10}
 
 
-async def test_records_that_an_iteration_left_are_read_again():
+async def test_records_that_an_iteration_left_are_read_again(autojump_clock):
     """After a break, poll continues where the loop stopped, and closing commits no later offset."""
     async with cluster_with({T0: 10, T1: 10}) as cluster:
         async with reader(cluster, T0, T1, group="g", enable_auto_commit=True) as consumer:
@@ -254,7 +255,7 @@ async def test_records_that_an_iteration_left_are_read_again():
             assert (consumer.position(T0), consumer.position(T1)) == (10, 10)
 
 
-async def test_seek_inside_an_iteration():
+async def test_seek_inside_an_iteration(autojump_clock):
     """One partition is read again; the other is not affected."""
     async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
         seen: dict[int, list[int]] = {0: [], 1: []}
@@ -267,7 +268,7 @@ async def test_seek_inside_an_iteration():
         assert seen == {0: [0, 1, 2, 3, 4, *range(2, 10)], 1: list(range(10))}
 
 
-async def test_pause_inside_an_iteration():
+async def test_pause_inside_an_iteration(autojump_clock):
     """The remaining records of that partition wait and are returned once."""
     async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
         seen: list[tuple[int, int]] = []
@@ -287,7 +288,7 @@ async def test_pause_inside_an_iteration():
         assert seen[13:] == [(first, n) for n in range(3, 10)]
 
 
-async def test_seek_to_beginning_and_end_inside_an_iteration():
+async def test_seek_to_beginning_and_end_inside_an_iteration(autojump_clock):
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0) as consumer:
         seen = []
         async for record in consumer:
@@ -307,7 +308,7 @@ async def test_seek_to_beginning_and_end_inside_an_iteration():
 # Positions
 
 
-async def test_seek_forward_back_and_by_time():
+async def test_seek_forward_back_and_by_time(autojump_clock):
     """Skip old records, read again from the beginning, and from a time."""
     async with cluster_with({T0: 0}) as cluster:
         for number in range(10):
@@ -333,11 +334,13 @@ async def test_seek_forward_back_and_by_time():
             assert first[T0].offset == 0
 
 
-async def test_failed_processing_resumes_at_the_last_good_record():
+async def test_failed_processing_resumes_at_the_last_good_record(autojump_clock):
     """A seek of one partition causes no rebalance and does not affect the other partition."""
     async with cluster_with({T0: 10, T1: 10}) as cluster:
+        network = InProcessNetwork(cluster)
+        options: dict[str, Any] = {"group": "g", "topics": ["t"], "connect": network.connect}
         async with open_consumer(
-            cluster.bootstrap_servers, group="g", topics=["t"], auto_offset_reset="earliest", enable_auto_commit=False
+            cluster.bootstrap_servers, auto_offset_reset="earliest", enable_auto_commit=False, **options
         ) as consumer:
             done: list[tuple[int, int]] = []
             failed = False
@@ -355,7 +358,7 @@ async def test_failed_processing_resumes_at_the_last_good_record():
         assert [event.event for event in cluster.events() if event.event == "join"] == ["join"]
 
 
-async def test_paused_partition_waits_while_the_other_is_read():
+async def test_paused_partition_waits_while_the_other_is_read(autojump_clock):
     """A paused partition returns no records and loses none; priorities are built on this."""
     async with cluster_with({T0: 40, T1: 40}) as cluster, reader(cluster, T0, T1, max_poll_records=7) as consumer:
         consumer.seek(T0, 30)
@@ -373,7 +376,7 @@ async def test_paused_partition_waits_while_the_other_is_read():
 # Offsets of the group
 
 
-async def test_restarted_consumer_resumes_at_committed_offsets():
+async def test_restarted_consumer_resumes_at_committed_offsets(autojump_clock):
     """The next owner of the partitions fetches the group's offsets."""
     async with cluster_with({T0: 10, T1: 10}) as cluster:
         async with reader(cluster, T0, T1, group="g", max_poll_records=4) as consumer:
@@ -388,7 +391,7 @@ async def test_restarted_consumer_resumes_at_committed_offsets():
 
 
 @pytest.mark.parametrize(("policy", "first"), [("earliest", 0), ("latest", 10)])
-async def test_auto_offset_reset_of_a_new_group(policy, first):
+async def test_auto_offset_reset_of_a_new_group(autojump_clock, policy, first):
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", auto_offset_reset=policy) as consumer:
         if policy == "latest":
             assert await final_position(consumer, T0) == 10
@@ -396,7 +399,7 @@ async def test_auto_offset_reset_of_a_new_group(policy, first):
         assert await read(consumer, 11 - first) == [(0, n) for n in range(first, 11)]
 
 
-async def test_auto_offset_reset_none_raises():
+async def test_auto_offset_reset_none_raises(autojump_clock):
     """Without a committed offset, and with a position out of range."""
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", auto_offset_reset="none") as consumer:
         with pytest.raises(NoOffset, match="no committed offset"):
@@ -408,7 +411,7 @@ async def test_auto_offset_reset_none_raises():
         assert await read(consumer, 2) == [(0, 8), (0, 9)]
 
 
-async def test_synchronous_and_asynchronous_commits():
+async def test_synchronous_and_asynchronous_commits(autojump_clock):
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", max_poll_records=2) as consumer:
         called: list[int] = []
         for _ in range(3):
@@ -420,7 +423,7 @@ async def test_synchronous_and_asynchronous_commits():
         assert called == [(2, None), (4, None), (6, None)]
 
 
-async def test_assign_and_subscribe_exclude_each_other():
+async def test_assign_and_subscribe_exclude_each_other(autojump_clock):
     async with cluster_with({T0: 1}) as cluster, reader(cluster, group="g") as consumer:
         await consumer.assign([T0])
         with pytest.raises(IllegalUse):
@@ -431,7 +434,7 @@ async def test_assign_and_subscribe_exclude_each_other():
             await consumer.assign([T0])
 
 
-async def test_read_up_to_the_end_offsets_then_close():
+async def test_read_up_to_the_end_offsets_then_close(autojump_clock):
     """Up to the end offsets at the start, and no further."""
     async with cluster_with({T0: 25, T1: 5}) as cluster:
         async with reader(cluster, T0, T1, group="g", enable_auto_commit=True, max_poll_records=3) as consumer:
@@ -469,7 +472,7 @@ async def transaction(cluster: Cluster, count: int, *, committed: bool | None) -
         assert (await line.ask(EndTxnRequest(**producer, committed=committed), 3)).error_code == 0
 
 
-async def test_read_committed_stops_at_open_transactions():
+async def test_read_committed_stops_at_open_transactions(autojump_clock):
     """read_committed skips aborted records, and the position stops before an open transaction."""
     async with cluster_with({T0: 2}) as cluster:
         await transaction(cluster, 3, committed=False)
@@ -494,7 +497,7 @@ async def limited(consumer: Consumer, count: int) -> AsyncIterator[Any]:
         count -= 1
 
 
-async def test_seek_skips_a_corrupt_batch():
+async def test_seek_skips_a_corrupt_batch(autojump_clock):
     """Each poll raises the error and keeps the position; the batches around it are read."""
     async with cluster_with({T0: 3}) as cluster:
         cluster.produce("t", [b"3", b"4"], partition=0)
@@ -526,7 +529,7 @@ def corrupt_batch(consumer: Consumer, base: int) -> None:
     fetcher._response_partitions = lines
 
 
-async def test_order_within_a_partition():
+async def test_order_within_a_partition(autojump_clock):
     """Offsets only grow, for any number of records, responses and polls."""
     async with cluster_with({T0: 3000, T1: 3000}, brokers=2) as cluster:
         async with reader(cluster, T0, T1, max_poll_records=137, max_partition_fetch_bytes=9_000) as consumer:

@@ -1,4 +1,4 @@
-"""Share consumers of a cluster in the same process."""
+"""Share consumers of a cluster in the same process, in virtual time."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import Cluster, open_cluster
 from mockbroker.consumer import (
@@ -37,11 +38,16 @@ async def cluster() -> AsyncIterator[Cluster]:
             yield cluster
 
 
+def share_consumer_of(cluster: Cluster, **options: Any) -> AbstractAsyncContextManager[ShareConsumer]:
+    connect = InProcessNetwork(cluster).connect
+    return open_share_consumer(cluster.bootstrap_servers, group="g", connect=connect, **options)
+
+
 @asynccontextmanager
 async def joined(cluster: Cluster, *, topic: str = "orders", **options: Any) -> AsyncIterator[ShareConsumer]:
     """A consumer that has its partitions; they begin at the end of the logs when a leader has loaded them."""
     loaded = cluster._router.broker.share_partitions.loaded
-    async with open_share_consumer(cluster.bootstrap_servers, group="g", topics=[topic], **options) as consumer:
+    async with share_consumer_of(cluster, topics=[topic], **options) as consumer:
         while not consumer.assignment or len(loaded) < len(consumer.assignment):
             await consumer.poll(0.02)
         yield consumer
@@ -49,7 +55,7 @@ async def joined(cluster: Cluster, *, topic: str = "orders", **options: Any) -> 
 
 def rejoined(cluster: Cluster) -> AbstractAsyncContextManager[ShareConsumer]:
     """A consumer of a group that has read before."""
-    return open_share_consumer(cluster.bootstrap_servers, group="g", topics=["orders"])
+    return share_consumer_of(cluster, topics=["orders"])
 
 
 async def records(consumer: ShareConsumer, count: int) -> list[ShareRecord]:
@@ -64,7 +70,7 @@ def brief(found: list[ShareRecord]) -> list[tuple[bytes | None, int]]:
     return sorted((record.value, record.delivery_count) for record in found)
 
 
-async def test_polled_records_are_accepted_by_the_next_poll(cluster: Cluster) -> None:
+async def test_polled_records_are_accepted_by_the_next_poll(autojump_clock, cluster: Cluster) -> None:
     results = []
     async with joined(cluster, on_acknowledged=lambda *result: results.append(result)) as consumer:
         assert consumer.subscription == {"orders"}
@@ -77,13 +83,13 @@ async def test_polled_records_are_accepted_by_the_next_poll(cluster: Cluster) ->
 
 
 @pytest.mark.parametrize("rack", ["", "r1"])
-async def test_rack_of_a_member(cluster: Cluster, rack: str) -> None:
+async def test_rack_of_a_member(autojump_clock, cluster: Cluster, rack: str) -> None:
     async with joined(cluster, client_rack=rack):
         (member,) = cluster._router.broker.groups["g"].members.values()
         assert member.rack_id == (rack or None)
 
 
-async def test_records_of_a_failed_block_are_released(cluster: Cluster) -> None:
+async def test_records_of_a_failed_block_are_released(autojump_clock, cluster: Cluster) -> None:
     async def fail() -> None:
         async with joined(cluster) as consumer:
             cluster.produce("orders", ["a"])
@@ -96,7 +102,7 @@ async def test_records_of_a_failed_block_are_released(cluster: Cluster) -> None:
         assert brief(await records(consumer, 1)) == [(b"a", 2)]
 
 
-async def test_iteration_releases_records_that_it_has_not_returned(cluster: Cluster) -> None:
+async def test_iteration_releases_records_that_it_has_not_returned(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.produce("orders", ["a", "b", "c"], partition=0)
         async for record in consumer:
@@ -106,7 +112,7 @@ async def test_iteration_releases_records_that_it_has_not_returned(cluster: Clus
         assert brief(await records(consumer, 2)) == [(b"b", 2), (b"c", 2)]
 
 
-async def test_each_type_of_acknowledgement(cluster: Cluster) -> None:
+async def test_each_type_of_acknowledgement(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster, share_acknowledgement_mode="explicit") as consumer:
         cluster.produce("orders", ["accept", "release", "reject", "renew"], partition=0)
         batch = await records(consumer, 4)
@@ -124,7 +130,7 @@ async def test_each_type_of_acknowledgement(cluster: Cluster) -> None:
         assert await consumer.commit() == {("orders", 0): None}
 
 
-async def test_two_members_share_the_records(cluster: Cluster) -> None:
+async def test_two_members_share_the_records(autojump_clock, cluster: Cluster) -> None:
     options: dict[str, Any] = {"topic": "one", "max_poll_records": 1}
     async with joined(cluster, **options) as first, joined(cluster, **options) as second:
         assert first.assignment == second.assignment
@@ -138,7 +144,7 @@ async def test_two_members_share_the_records(cluster: Cluster) -> None:
         assert await first.poll(0.05) == await second.poll(0.05) == []
 
 
-async def test_record_limit_divides_a_batch(cluster: Cluster) -> None:
+async def test_record_limit_divides_a_batch(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster, share_acquire_mode="record_limit", max_poll_records=2) as consumer:
         cluster.produce("orders", ["a", "b", "c"], partition=0)
         sizes = []
@@ -147,7 +153,7 @@ async def test_record_limit_divides_a_batch(cluster: Cluster) -> None:
         assert sizes == [2, 1]
 
 
-async def test_leader_may_move(cluster: Cluster) -> None:
+async def test_leader_may_move(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.produce("orders", ["a"], partition=0)
         await records(consumer, 1)
@@ -159,7 +165,7 @@ async def test_leader_may_move(cluster: Cluster) -> None:
             await consumer.commit()
 
 
-async def test_coordinator_may_move(cluster: Cluster) -> None:
+async def test_coordinator_may_move(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.move_coordinator("g", 1 - cluster.coordinator("g"))
         await consumer.poll(0.3)
@@ -167,7 +173,7 @@ async def test_coordinator_may_move(cluster: Cluster) -> None:
         assert brief(await records(consumer, 1)) == [(b"a", 1)]
 
 
-async def test_session_that_is_lost_begins_again(cluster: Cluster) -> None:
+async def test_session_that_is_lost_begins_again(autojump_clock, cluster: Cluster) -> None:
     results: list[Any] = []
     async with joined(cluster, on_acknowledged=lambda *result: results.append(result)) as consumer:
         cluster.produce("orders", ["a"], partition=0)
@@ -182,7 +188,7 @@ async def test_session_that_is_lost_begins_again(cluster: Cluster) -> None:
         assert (b"b", 1) in brief(await records(consumer, 1))
 
 
-async def test_evicted_member_joins_again(cluster: Cluster) -> None:
+async def test_evicted_member_joins_again(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.faults.add(api="ShareGroupHeartbeat", error="UNKNOWN_MEMBER_ID")
         await consumer.poll(0.2)
@@ -190,14 +196,14 @@ async def test_evicted_member_joins_again(cluster: Cluster) -> None:
         assert (b"a", 1) in brief(await records(consumer, 1))
 
 
-async def test_refused_heartbeat_raises(cluster: Cluster) -> None:
+async def test_refused_heartbeat_raises(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.faults.add(api="ShareGroupHeartbeat", error="GROUP_AUTHORIZATION_FAILED")
         with pytest.raises(BrokerError, match="ShareGroupHeartbeat of g"):
             await consumer.poll(5)
 
 
-async def test_commit_calls_back_before_it_returns(cluster: Cluster) -> None:
+async def test_commit_calls_back_before_it_returns(autojump_clock, cluster: Cluster) -> None:
     results: list[tuple[tuple[str, int], tuple[int, ...]]] = []
 
     def store(partition: tuple[str, int], offsets: tuple[int, ...], error: Exception | None) -> None:
@@ -211,7 +217,7 @@ async def test_commit_calls_back_before_it_returns(cluster: Cluster) -> None:
         assert results == [(("orders", 0), (0,))]
 
 
-async def test_commit_that_gets_no_response_times_out(cluster: Cluster) -> None:
+async def test_commit_that_gets_no_response_times_out(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.produce("orders", ["a"], partition=0)
         await records(consumer, 1)
@@ -221,14 +227,14 @@ async def test_commit_that_gets_no_response_times_out(cluster: Cluster) -> None:
         cluster.faults.remove(fault.name)
 
 
-async def test_wakeup_ends_a_poll(cluster: Cluster) -> None:
+async def test_wakeup_ends_a_poll(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         consumer.wakeup()
         with pytest.raises(Wakeup):
             await consumer.poll()
 
 
-async def test_misuse_is_refused(cluster: Cluster) -> None:
+async def test_misuse_is_refused(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.produce("orders", ["a"])
         (record,) = await records(consumer, 1)
@@ -241,7 +247,7 @@ async def test_misuse_is_refused(cluster: Cluster) -> None:
                 await consumer.poll()
     with pytest.raises(IllegalUse, match="the consumer is closed"):
         await consumer.poll()
-    async with open_share_consumer(cluster.bootstrap_servers, group="g") as idle:
+    async with share_consumer_of(cluster) as idle:
         with pytest.raises(IllegalUse, match="nothing to poll"):
             await idle.poll()
         with pytest.raises(TypeError, match="topics must be a list of names"):
