@@ -186,7 +186,7 @@ COUNT ?= 300
 
 mutants: .venv/.dev  ## changes of the code that tests have to notice: make mutants FOLDER=groups COUNT=40 SEED=a
 	@$(BIN)/python fuzzing/mutants.py $(FOLDER) --count $(COUNT) $(if $(SEED),--seed $(SEED)) $(if $(COMMITS),--commits $(COMMITS)) \
-		$(if $(LIMIT),--minutes $(LIMIT)) $(if $(KEEP),--json fuzzing/results/mutants.json)
+		$(if $(LIMIT),--minutes $(LIMIT)) $(if $(AT_ONCE),--at-once $(AT_ONCE)) $(if $(KEEP),--json fuzzing/results/mutants.json)
 
 planted: .venv/.dev  ## bugs that break a rule of Kafka, planted one by one, and what notices each
 	$(BIN)/python fuzzing/planted_bugs.py

@@ -1,10 +1,13 @@
 """The server of mutants: a plugin of pytest that collects the tests of one target once, then forks for each mutant.
 
-A child replaces the code of one function in all places that refer to it, and runs the tests that call this function,
-one after the other until one fails: first those of the module, then the others, the fast ones first. Which tests call
-which function comes from a run without a mutant. A mutant of code that runs on import needs a new import of the
-package: its child imports the package and the tests of the module again. A mutant that no test notices meets the
-conversations and the seeds of the simulator that call its function.
+A child replaces the code of one function in all places that refer to it, and runs the tests that execute the mutated
+statement, one after the other until one fails: the fast ones first, and those of the module before the others. The run
+without a mutant determines which tests execute which statement. A mutant of code that runs on import needs a new import
+of the package: its child imports the package and the tests of the module again. A mutant that no test detects meets the
+conversations and the seeds of the simulator that execute its statement.
+
+A test that fails runs a second time with the mutant, in another child, and must fail again. Several mutants run side by
+side, because many tests wait.
 """
 
 from __future__ import annotations
@@ -17,13 +20,15 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import json
+import mmap
 import os
 import resource
 import select
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -38,9 +43,11 @@ import trio
 from mutant_targets import ROOT, Target
 from mutation import NOTE, Key, codes, instrumented
 
-LEAST_SECONDS = 5.0  # of CPU for each test and each child
-SLOWER = 5  # times the CPU that a test needs without a mutant
-WAITING = 4  # seconds of waiting for each second of CPU: the machine has other work
+LEAST_SECONDS = 2.0  # of CPU for each test and each child
+SLOWER = 5  # times the CPU time that a test needs without a mutant
+LEAST_WAIT = 20.0  # seconds for each test: the machine has other work
+LONGER = 10  # times the time that a test needs without a mutant
+OWN_FIRST = 10  # how many times longer a test of the module may take to run before another test
 MEMORY = 2**30  # bytes more than the server has
 MOST_SECONDS = 20.0  # of CPU, without a mutant: the tests of one mutant
 EVENTS = 400  # of each seed
@@ -61,6 +68,8 @@ class Change(Protocol):
     def function(self) -> str: ...
     @property
     def first_line(self) -> int: ...
+    @property
+    def statement(self) -> int: ...
     def tree(self, source: str) -> ast.Module: ...
 
 
@@ -71,9 +80,11 @@ class Verdict:
     Attributes:
         mutant: the mutant.
         by: tests of the module, other tests, conversations, simulator, time limit, or survived.
-        first: the first test or seed that noticed it.
-        tried: number of tests that could notice it.
-        seconds: time of its child.
+        first: the first test or seed that detected it.
+        tried: number of tests that could detect it.
+        seconds: time of its children.
+        cpu: CPU time of its children, in seconds.
+        unstable: tests that failed once, and then passed with the same mutant; they do not count.
     """
 
     mutant: Change
@@ -81,34 +92,50 @@ class Verdict:
     first: str
     tried: int
     seconds: float
+    cpu: float
+    unstable: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """A run without a mutant: tests that pass, in the order of their time, and what each calls.
+    """A run without a mutant: the tests that pass, and the lines that each executes.
 
     Attributes:
         seconds: CPU time of each test, by its id.
-        callers: ids of the tests that call a function, by its file and first line.
-        conversations: names of the conversations that call a function.
-        seeds: schemes and seeds of the simulator that call a function.
+        waits: time of each test, by its id.
+        callers: ids of the tests that execute a statement, by its file and first line.
+        conversations: names of the conversations that execute a statement.
+        seeds: schemes and seeds of the simulator that execute a statement.
     """
 
     seconds: dict[str, float]
+    waits: dict[str, float]
     callers: dict[tuple[str, int], list[str]]
     conversations: dict[tuple[str, int], list[str]]
     seeds: dict[tuple[str, int], list[tuple[str, int]]]
 
 
 class MutantServer:
-    """Collect with pytest, then run the mutants instead of the tests, in the given order, until ``seconds`` have
-    passed.
+    """Collect with pytest, then run the mutants instead of the tests, in the given order.
+
+    Args:
+        target: the part of the code.
+        mutants: the mutants.
+        report: function that is called with each verdict, in the order in which the mutants end.
+        seconds: after this time, no mutant is begun.
+        at_once: number of mutants that run side by side.
     """
 
     def __init__(
-        self, target: Target, mutants: Sequence[Change], report: Callable[[Verdict], None], seconds: float = inf
+        self,
+        target: Target,
+        mutants: Sequence[Change],
+        report: Callable[[Verdict], None],
+        seconds: float = inf,
+        at_once: int = 1,
     ) -> None:
         self._target, self._mutants, self._report, self._seconds = target, mutants, report, seconds
+        self._at_once = at_once
         self._failed: list[str] = []
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -133,29 +160,33 @@ class MutantServer:
             {(file, line): callers for file, line, callers in baseline[kind]}
             for kind in ("callers", "conversations", "seeds")
         )
-        self._baseline = Baseline(baseline["seconds"], tests, conversations, seeds)
+        names = list(baseline["seconds"])
+        tests = {line: [names[number] for number in numbers] for line, numbers in tests.items()}
+        self._baseline = Baseline(baseline["seconds"], baseline["waits"], tests, conversations, seeds)
         if baseline["failed"]:
             sys.stderr.write(f"not used, fail without a mutant: {', '.join(baseline['failed'])}\n")
         until = time.monotonic() + self._seconds
-        for mutant in self._mutants:
-            if time.monotonic() > until:
-                break
-            self._report(self._judge(mutant))
+        works = (partial(self._judge, mutant) for mutant in self._mutants if time.monotonic() < until)
+        for verdict in side_by_side(works, self._at_once):
+            self._report(Verdict(self._mutants[verdict.pop("number")], **verdict))
         return True
 
     def _measure(self) -> dict[str, Any]:
         """Run all tests without a mutant, noting the functions of the target that each calls."""
         called = self._alive.instrument(mutant_targets.sources(self._target))
         seconds: dict[str, float] = {}
-        callers: dict[tuple[str, int], list[str]] = {}
+        waits: dict[str, float] = {}
+        callers: dict[tuple[str, int], list[int]] = {}  # numbers of the tests in ``seconds``
         items = list(self._items.values())
         for item, following in zip(items, [*items[1:], None], strict=True):
+            self._alive.clear_caches()
             called.clear()
-            begun = time.process_time()
+            begun, begun_at = time.process_time(), time.monotonic()
             if self._passes(item, following):
+                for line in called:
+                    callers.setdefault(line, []).append(len(seconds))
                 seconds[item.nodeid] = time.process_time() - begun
-                for function in called:
-                    callers.setdefault(function, []).append(item.nodeid)
+                waits[item.nodeid] = time.monotonic() - begun_at
         seeds: dict[tuple[str, int], list[tuple[str, int]]] = {}
         for scheme, count in self._target.simulated.items() if self.stages else ():
             for seed in range(count):
@@ -172,6 +203,7 @@ class MutantServer:
         }
         return {
             "seconds": seconds,
+            "waits": waits,
             "failed": self._failed,
             **{kind: [(*function, names) for function, names in found.items()] for kind, found in kinds.items()},
         }
@@ -202,26 +234,63 @@ class MutantServer:
         item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
         return len(self._failed) == before
 
-    def _judge(self, mutant: Change) -> Verdict:
-        own, others = self.tests(mutant)
-        expected = sum(self._baseline.seconds[name] for name in (*own, *others))
-        if not mutant.function:
-            expected += MOST_SECONDS
+    def _judge(self, mutant: Change) -> dict[str, Any]:
+        """Run one mutant; return the fields of its verdict, with its number among the mutants."""
         begun = time.monotonic()
-        limit = LEAST_SECONDS + SLOWER * expected
-        work = partial(self._run, mutant, own, others)
-        outcome = in_child(work, limit, limit * WAITING) or [LIMIT, ""]
-        for stage in self.stages:
-            if outcome[0] == SURVIVED and mutant.function:
-                outcome = in_child(partial(stage, self, mutant), MOST_SECONDS * SLOWER, 300) or [LIMIT, ""]
-        return Verdict(mutant, outcome[0], outcome[1], len(own) + len(others), time.monotonic() - begun)
+        own, others = self.tests(mutant)
+        by, first, unstable = self._first_failure(mutant, own, others)
+        for stage in self.stages if by == SURVIVED and mutant.function else ():
+            work = partial(stage, self, mutant)
+            outcomes = [in_child(work, MOST_SECONDS * SLOWER, 300) or [LIMIT, ""]]
+            if outcomes[0][0] != SURVIVED:
+                outcomes.append(in_child(work, MOST_SECONDS * SLOWER, 300) or [LIMIT, ""])
+            by, first = outcomes[-1]
+            if len(outcomes) == 2 and by == SURVIVED:
+                unstable.append(outcomes[0][1])
+            if by != SURVIVED:
+                break
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return {
+            "number": next(number for number, each in enumerate(self._mutants) if each is mutant),
+            "by": by,
+            "first": first,
+            "tried": len(own) + len(others),
+            "seconds": time.monotonic() - begun,
+            "cpu": used.ru_utime + used.ru_stime,
+            "unstable": unstable,
+        }
+
+    def _first_failure(self, mutant: Change, own: list[str], others: list[str]) -> tuple[str, str, list[str]]:
+        """Return the stage and the first test that fails twice with a mutant, and the tests that failed once."""
+        unstable: list[str] = []
+        if not mutant.function or not self._alive.can_plant(mutant):
+            work = partial(self._run_again, mutant, own)
+            limit = LEAST_SECONDS + SLOWER * (MOST_SECONDS + sum(self._baseline.seconds[name] for name in own))
+            outcome = in_child(work, limit, LONGER * limit) or [LIMIT, ""]
+            if outcome[0] != SURVIVED:
+                first, outcome = outcome, in_child(work, limit, LONGER * limit) or [LIMIT, ""]
+                unstable += [first[1]] if outcome[0] == SURVIVED else []
+            return outcome[0], outcome[1], unstable
+        cost, of_module = self._baseline.seconds, set(own)
+        names = sorted([*own, *others], key=lambda name: cost[name] * (1 if name in of_module else OWN_FIRST))
+        while names:
+            failed, _ = self._run(mutant, names)
+            if failed is None:
+                break
+            again, is_limit = self._run(mutant, [names[failed]])
+            if again is not None:
+                by = LIMIT if is_limit else OWN if names[failed] in of_module else OTHER
+                return by, names[failed], unstable
+            unstable.append(names[failed])
+            names = names[failed + 1 :]
+        return SURVIVED, "", unstable
 
     def tests(self, mutant: Change) -> tuple[list[str], list[str]]:
-        """Return the ids of the tests of the module, and of others, that call the mutated function."""
+        """Return the ids of the tests of the module, and of others, that execute the mutated statement."""
         files = mutant_targets.tests_of(mutant.path)
         names = list(self._baseline.seconds)
         if mutant.function:
-            names = self._baseline.callers.get((mutant.path, mutant.first_line), [])
+            names = self._baseline.callers.get((mutant.path, mutant.statement or mutant.first_line), [])
         names = sorted(names, key=lambda name: self._baseline.seconds[name])
         own = [name for name in names if name.startswith(files)] if files else []
         others = [name for name in names if name not in set(own)] if mutant.function else []
@@ -232,16 +301,29 @@ class MutantServer:
                 chosen.add(name)
         return [name for name in own if name in chosen], [name for name in others if name in chosen]
 
-    def _run(self, mutant: Change, own: list[str], others: list[str]) -> list[str]:
-        if not mutant.function or not self._alive.plant(mutant):
-            return self._run_again(mutant, own)
-        names = [*own, *others]
-        items = [self._items[name] for name in names]
-        for number, (item, following) in enumerate(zip(items, [*items[1:], None], strict=False)):
-            end_after(LEAST_SECONDS + SLOWER * self._baseline.seconds[names[number]])
-            if not self._passes(item, following):
-                return [OWN if number < len(own) else OTHER, names[number]]
-        return [SURVIVED, ""]
+    def _run(self, mutant: Change, names: Sequence[str]) -> tuple[int | None, bool]:
+        """Run tests with a mutant in a child; return the index of the first that fails or meets a limit (None without
+        one), and True if it met a limit.
+        """
+        seconds, waits = self._baseline.seconds, self._baseline.waits
+        current = mmap.mmap(-1, 4)  # index of the running test, which the child writes
+
+        def work() -> int:
+            self._alive.plant(mutant)
+            items = [self._items[name] for name in names]
+            for number, (item, following) in enumerate(zip(items, [*items[1:], None], strict=True)):
+                current[:] = number.to_bytes(4, "big")
+                cpu, wait = seconds[item.nodeid], waits[item.nodeid]
+                end_after(LEAST_SECONDS + SLOWER * cpu, LEAST_WAIT + LONGER * wait)
+                if not self._passes(item, following):
+                    return number
+            return -1
+
+        limit = LEAST_SECONDS * 2 + SLOWER * sum(seconds[name] for name in names)
+        failed = in_child(work, limit, 2 * LEAST_WAIT + LONGER * sum(waits[name] for name in names))
+        if failed is None:
+            return int.from_bytes(current[:], "big"), True
+        return (None if failed == -1 else failed), False
 
     def _run_again(self, mutant: Change, own: list[str]) -> list[str]:
         """Import the package with the mutant, and run the files of its module's tests, then others, the fast ones."""
@@ -314,10 +396,12 @@ OPTIONS = (
 )
 
 
-def serve(target: Target, mutants: Sequence[Change], results: Path, seconds: float = inf) -> int:
-    """Run the mutants of one target for so many seconds; write a line of JSON for each. Returns the exit code of
-    pytest.
+def serve(target: Target, mutants: Sequence[Change], results: Path, seconds: float = inf, at_once: int = 1) -> int:
+    """Run the mutants of one target for so many seconds, some of them side by side; write a line of JSON for each.
+
+    Returns: the exit code of pytest.
     """
+    tame_hypothesis()
     tests = [path for path in target.tests if (ROOT / path).exists()]
     folders = tuple(tests)
     own = {test for mutant in mutants for test in mutant_targets.tests_of(mutant.path)}
@@ -328,9 +412,18 @@ def serve(target: Target, mutants: Sequence[Change], results: Path, seconds: flo
             file.write(json.dumps(asdict(verdict)) + "\n")
             file.flush()
 
-        server = MutantServer(target, mutants, report, seconds)
+        server = MutantServer(target, mutants, report, seconds, at_once)
         basetemp = results.with_suffix(".tmp")
         return int(pytest.main([*OPTIONS, f"--basetemp={basetemp}", *tests], plugins=[server]))
+
+
+def tame_hypothesis() -> None:
+    """Keep no failing examples, which would fail tests of other mutants, and do not shrink them."""
+    from hypothesis.database import DirectoryBasedExampleDatabase
+    from hypothesis.internal.conjecture import engine
+
+    DirectoryBasedExampleDatabase.save = lambda *_: None  # type: ignore[method-assign]
+    engine.MAX_SHRINKS = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +447,7 @@ class Alive:
         return cls([each for each in functions if each.__code__.co_filename.startswith(prefixes)], caches)
 
     def instrument(self, paths: Sequence[str]) -> set[tuple[str, int]]:
-        """Let every function of some files note that it is called: file and first line, in the returned set."""
+        """Let every function of some files note the statements that it executes: file and line, in the returned set."""
         called: set[tuple[str, int]] = set()
         for path in paths:
             module = importlib.import_module(module_name(path))
@@ -377,17 +470,33 @@ class Alive:
                 return False
             function.__code__ = new[key]
             replaced = True
+        self.clear_caches()
+        return replaced
+
+    def clear_caches(self) -> None:
+        """Forget the results of all functions that keep them."""
         for cached in self.caches:
             cached.cache_clear()
-        return replaced
 
     def plant(self, mutant: Change) -> bool:
         """Change the functions of a mutant; False if none of them can be changed."""
+        return self.replace(str(ROOT / mutant.path), self._new_codes(mutant))
+
+    def can_plant(self, mutant: Change) -> bool:
+        """Return True if the functions of a mutant exist, and can have its code."""
+        new, file = self._new_codes(mutant), str(ROOT / mutant.path)
+        codes_of = [each.__code__ for each in self.functions if each.__code__.co_filename == file]
+        keys = {(code.co_qualname, code.co_firstlineno): code for code in codes_of}
+        same = [keys[key].co_freevars == code.co_freevars for key, code in new.items() if key in keys]
+        return bool(same) and all(same)
+
+    @staticmethod
+    def _new_codes(mutant: Change) -> dict[Key, CodeType]:
         file = str(ROOT / mutant.path)
         tree = mutant.tree((ROOT / mutant.path).read_text("utf-8"))
         new = dict(codes(compile(tree, file, "exec", dont_inherit=True)))
         outermost = (mutant.function, mutant.first_line)
-        return self.replace(file, {outermost: new[outermost], **dict(codes(new[outermost]))})
+        return {outermost: new[outermost], **dict(codes(new[outermost]))}
 
 
 def _note(called: Called, path: str, line: int) -> None:
@@ -464,10 +573,53 @@ def in_child(work: Callable[[], Any], cpu: float, wait: float) -> Any:
     return json.loads(text) if text else None
 
 
-def end_after(cpu: float) -> None:
-    """End this process after so many seconds of CPU from now, or WAITING times as many seconds."""
+def side_by_side(works: Iterable[Callable[[], Any]], at_once: int) -> Iterator[Any]:
+    """Run each work in a copy of this process, so many at a time; yield their results as they end.
+
+    Raises: RuntimeError if a copy ends without a result.
+    """
+    running: dict[int, tuple[int, bytes]] = {}  # by pipe: process, what it has written
+    waiting = iter(works)
+    while True:
+        while len(running) < at_once and (work := next(waiting, None)):
+            readable, child = _begin(work)
+            running[readable] = child, b""
+        if not running:
+            return
+        for readable in select.select(list(running), [], [])[0]:
+            child, text = running[readable]
+            if part := os.read(readable, 2**16):
+                running[readable] = child, text + part
+                continue
+            del running[readable]
+            os.close(readable)
+            os.waitpid(child, 0)
+            if not text:
+                raise RuntimeError(f"process {child}, which runs a mutant, has ended without a result")
+            yield json.loads(text)
+
+
+def _begin(work: Callable[[], Any]) -> tuple[int, int]:
+    """Start work in a copy of this process; return the pipe of its result, and the process."""
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child:
+        os.close(writable)
+        return readable, child
+    try:
+        os.close(readable)
+        result = json.dumps(work()).encode()
+        while result:
+            result = result[os.write(writable, result) :]
+    except BaseException:
+        traceback.print_exc()
+    os._exit(0)
+
+
+def end_after(cpu: float, wait: float) -> None:
+    """End this process after so many seconds of CPU time from now, or so many seconds."""
     signal.setitimer(signal.ITIMER_PROF, cpu)
-    signal.setitimer(signal.ITIMER_REAL, cpu * WAITING)
+    signal.setitimer(signal.ITIMER_REAL, wait)
 
 
 def _be_child(work: Callable[[], Any], writable: int, cpu: float) -> None:

@@ -28,6 +28,7 @@ from mutant_targets import ROOT, TARGETS
 from mutation import Mutant
 
 EQUIVALENT = Path(__file__).parent / "equivalent_mutants.tsv"
+CONTROLLED = 20  # mutants for each control
 KILLERS = ("tests of the module", "other tests", "conversations", "simulator", "time limit")
 Result = Mapping[str, Any]
 
@@ -71,13 +72,23 @@ def equivalent() -> dict[str, str]:
     return {row[0]: row[1] for row in rows}
 
 
-def run(folder: str, mutants: Sequence[Mutant], minutes: float) -> list[Result]:
-    """Run the mutants of one part of the code in a process of its own; no more are begun after ``minutes``."""
+def with_controls(mutants: Sequence[Mutant]) -> list[Mutant]:
+    """Add a control after every CONTROLLED-th mutant: the same function without a change, which no test may detect."""
+    result: list[Mutant] = []
+    for number, mutant in enumerate(mutants, 1):
+        result += [mutant] if number % CONTROLLED else [mutant, mutant.control]
+    return result
+
+
+def run(folder: str, mutants: Sequence[Mutant], minutes: float, at_once: int) -> list[Result]:
+    """Run the mutants of one part of the code in a process of its own, so many side by side; no more are begun after
+    ``minutes``.
+    """
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         given, results = Path(scratch) / "mutants.json", Path(scratch) / "results.jsonl"
         given.write_text(json.dumps([asdict(mutant) for mutant in mutants]), encoding="utf-8")
         command = [sys.executable, __file__, "--serve", str(given), "--results", str(results), folder]
-        command += ["--minutes", str(minutes)]
+        command += ["--minutes", str(minutes), "--at-once", str(at_once)]
         environment = {**os.environ, "HYPOTHESIS_STORAGE_DIRECTORY": f"{scratch}/hypothesis"}
         done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
         lines = results.read_text("utf-8").splitlines() if results.exists() else []
@@ -86,19 +97,32 @@ def run(folder: str, mutants: Sequence[Mutant], minutes: float) -> list[Result]:
         return [json.loads(line) for line in lines]
 
 
-def serve(folder: str, given: str, results: str, minutes: float) -> int:
+def serve(folder: str, given: str, results: str, minutes: float, at_once: int) -> int:
     """Run as the server of one part of the code: the process that collects the tests."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     import mutant_server
 
     mutants = [Mutant(**each) for each in json.loads(Path(given).read_text("utf-8"))]
-    return mutant_server.serve(TARGETS[folder], mutants, Path(results), 60 * minutes)
+    return mutant_server.serve(TARGETS[folder], mutants, Path(results), 60 * minutes, at_once)
+
+
+def check_controls(folder: str, results: Sequence[Result]) -> None:
+    """Print the number of controls, and the tests that failed once only. Raises: SystemExit if a control was killed."""
+    controls = [each for each in results if Mutant(**each["mutant"]).is_control]
+    if killed := [each for each in controls if each["by"] != "survived"]:
+        text = "\n".join(f"{Mutant(**each['mutant'])}: {each['by']}, {each['first']}" for each in killed)
+        sys.exit(f"{folder}: tests fail without a change, so that the results mean nothing:\n{text}")
+    unstable = sorted({name for each in results for name in each["unstable"]})
+    sys.stdout.write(f"{folder}: {len(controls)} controls survived; {len(unstable)} tests failed once only\n")
+    sys.stdout.writelines(f"  unstable: {name}\n" for name in unstable)
 
 
 def counted(results: Iterable[Result], known: Mapping[str, str]) -> dict[str, int]:
-    """Count the verdicts; equivalent mutants that survived are counted apart."""
+    """Count the verdicts; equivalent mutants that survived are counted apart, and controls are not counted."""
     counts: Counter[str] = Counter()
     for result in results:
+        if Mutant(**result["mutant"]).is_control:
+            continue
         listed = result["by"] == "survived" and Mutant(**result["mutant"]).identity in known
         counts["equivalent" if listed else result["by"]] += 1
     return dict(counts)
@@ -145,10 +169,12 @@ def summary(folders: Mapping[str, Sequence[Result]], known: Mapping[str, str], s
     """Return the counts of each part and file, the survivors, and the time of a mutant."""
     results = [each for results in folders.values() for each in results]
     survivors = [Mutant(**each["mutant"]) for each in results if each["by"] == "survived"]
+    survivors = [mutant for mutant in survivors if not mutant.is_control]
     return {
         "commit": commit(),
         "seed": seed,
         "seconds": round(sum(each["seconds"] for each in results) / max(1, len(results)), 2),
+        "controls": sum(Mutant(**each["mutant"]).is_control for each in results),
         "parts": {folder: counted(each, known) for folder, each in folders.items()},
         "files": {folder: by_file(each, known) for folder, each in folders.items()},
         "survivors": [str(mutant) for mutant in survivors if mutant.identity not in known],
@@ -175,6 +201,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--seed", default="", help="the hash of the commit if none is given")
     parser.add_argument("--commits", default="", help="only lines that a commit, or a range A..B, has changed")
     parser.add_argument("--minutes", type=float, default=inf, help="time of each part; what is not run is not counted")
+    parser.add_argument("--at-once", type=int, default=os.cpu_count() or 1, help="mutants that run side by side")
+    parser.add_argument("--log", type=Path, help="file of all verdicts: a line of JSON for each")
     parser.add_argument("--json", type=Path, help="file of the results")
     parser.add_argument("--table", type=Path, help="file of the table")
     parser.add_argument("--list", action="store_true", help="print the drawn mutants and run none")
@@ -203,7 +231,7 @@ def commit() -> str:
 def main() -> int:
     given = arguments()
     if given.serve:
-        return serve(given.folders[0], given.serve, given.results, given.minutes)
+        return serve(given.folders[0], given.serve, given.results, given.minutes, given.at_once)
     known, seed = equivalent(), given.seed or commit()
     folders: dict[str, list[Result]] = {}
     for folder in given.folders or TARGETS:
@@ -212,11 +240,15 @@ def main() -> int:
             in_order = sorted(mutants, key=lambda each: (each.path, each.number))
             sys.stdout.writelines(f"{mutant}\n" for mutant in in_order)
         elif mutants:
-            folders[folder] = run(folder, mutants, given.minutes)
-            survivors = [each for each in folders[folder] if each["by"] == "survived"]
-            for each in (Mutant(**survivor["mutant"]) for survivor in survivors):
-                if each.identity not in known:
-                    sys.stdout.write(f"survived: {each}\n")
+            folders[folder] = results = run(folder, with_controls(mutants), given.minutes, given.at_once)
+            if given.log:
+                with given.log.open("a", encoding="utf-8") as file:
+                    file.writelines(json.dumps(each) + "\n" for each in results)
+            check_controls(folder, results)
+            survivors = [Mutant(**each["mutant"]) for each in results if each["by"] == "survived"]
+            for mutant in survivors:
+                if not mutant.is_control and mutant.identity not in known:
+                    sys.stdout.write(f"survived: {mutant}\n")
             sys.stdout.flush()
     text = table(folders, known) if folders else ""
     sys.stdout.write(text)

@@ -12,7 +12,7 @@ import ast
 import builtins
 import copy
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import CodeType
 
 COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
@@ -44,6 +44,8 @@ LOGS = {"log", "warnings"}
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 SKIPPED_FIELDS = {"annotation", "returns", "decorator_list", "type_params", "format_spec", "exc", "cause"}
 
+UNCHANGED = -1  # number of a control
+
 Apply = Callable[[], None]  # changes the tree that a site is in
 Key = tuple[str, int]  # qualified name and first line of a function, as of its code object
 
@@ -60,6 +62,8 @@ class Mutant:
         first_line: first line of that function (of its decorators, if it has any); 0 without a function.
         before: the text that is changed, in one line.
         after: the text in its place; "" if it is removed.
+        statement: first line of the innermost statement or lambda around it, without whose execution the change has no
+            effect; first_line if the change has an effect on every call.
     """
 
     path: str
@@ -69,10 +73,21 @@ class Mutant:
     first_line: int
     before: str
     after: str
+    statement: int = 0
 
     def tree(self, source: str) -> ast.Module:
         """Return the syntax tree of the file with this mutant."""
-        return mutated(source, self.number)
+        return ast.parse(source) if self.is_control else mutated(source, self.number)
+
+    @property
+    def control(self) -> Mutant:
+        """The same function, compiled again without a change: no test may fail with it."""
+        return replace(self, number=UNCHANGED, before="(unchanged)", after="(unchanged)")
+
+    @property
+    def is_control(self) -> bool:
+        """True if nothing is changed."""
+        return self.number == UNCHANGED
 
     def __str__(self) -> str:
         where = f" in {self.function}" if self.function else ""
@@ -86,11 +101,12 @@ class Mutant:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One change that can be made to a tree, and the function that it is in."""
+    """One change that can be made to a tree, and the function and the statement that it is in."""
 
     node: ast.AST
     function: str
     first_line: int
+    statement: int
     before: str
     after: str
     apply: Apply
@@ -99,8 +115,8 @@ class Site:
 def mutants_of(path: str, source: str) -> list[Mutant]:
     """Return all mutants of a file, in the order of its syntax tree."""
     return [
-        Mutant(path, number, site.node.lineno, site.function, site.first_line, site.before, site.after)  # type: ignore[attr-defined]
-        for number, site in enumerate(_sites(ast.parse(source)))
+        Mutant(path, n, site.node.lineno, site.function, site.first_line, site.before, site.after, site.statement)  # type: ignore[attr-defined]
+        for n, site in enumerate(_sites(ast.parse(source)))
     ]
 
 
@@ -138,7 +154,9 @@ NOTE = "__note_call__"  # the name of the function that instrumented code calls
 
 
 def instrumented(source: str) -> ast.Module:
-    """Return the syntax tree of a file in which each function first passes the first line of its outermost function."""
+    """Return the syntax tree of a file in which each function notes the first line of its outermost function when it is
+    called, and the line of each statement before it is executed.
+    """
     tree: ast.Module = _Noting().visit(ast.parse(source))
     return ast.fix_missing_locations(tree)
 
@@ -150,8 +168,8 @@ class _Noting(ast.NodeTransformer):
     def _visit_function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
         outer = self._line
         self._line = outer or min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        node.body = [self.visit(each) for each in node.body]
-        node.body.insert(0, ast.Expr(self._call()))
+        self._visit_blocks(node)
+        node.body.insert(0, ast.Expr(self._call(self._line)))
         self._line = outer
         return node
 
@@ -160,13 +178,31 @@ class _Noting(ast.NodeTransformer):
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
         outer = self._line
         self._line = outer or node.lineno
-        pair = ast.Tuple([self._call(), self.visit(node.body)], ast.Load())
-        node.body = ast.Subscript(pair, ast.Constant(1), ast.Load())
+        pair = ast.Tuple([self._call(self._line), self._call(node.lineno), self.visit(node.body)], ast.Load())
+        node.body = ast.Subscript(pair, ast.Constant(2), ast.Load())
         self._line = outer
         return node
 
-    def _call(self) -> ast.Call:
-        return ast.Call(ast.Name(NOTE, ast.Load()), [ast.Constant(self._line)], [])
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        if not self._line:
+            return super().generic_visit(node)
+        self._visit_blocks(node)
+        return node
+
+    def _visit_blocks(self, node: ast.AST) -> None:
+        """Visit all children; note each statement of a block before it."""
+        for field, value in ast.iter_fields(node):
+            if isinstance(value, ast.AST):
+                setattr(node, field, self.visit(value))
+            elif isinstance(value, list) and value and isinstance(value[0], ast.stmt):
+                pairs = [(ast.Expr(self._call(each.lineno)), self.visit(each)) for each in value]
+                setattr(node, field, [each for pair in pairs for each in pair])
+            elif isinstance(value, list):
+                setattr(node, field, [self.visit(each) if isinstance(each, ast.AST) else each for each in value])
+
+    @staticmethod
+    def _call(line: int) -> ast.Call:
+        return ast.Call(ast.Name(NOTE, ast.Load()), [ast.Constant(line)], [])
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +215,7 @@ class _Place:
     scope: tuple[str, ...]
     function: str
     first_line: int
+    statement: int
 
     def put(self, node: ast.AST) -> None:
         if self.index is None:
@@ -189,25 +226,34 @@ class _Place:
 
 def _sites(tree: ast.Module) -> Iterator[Site]:
     for index, node in enumerate(tree.body):
-        yield from _walk(node, _Place(tree, "body", index, (), "", 0))
+        yield from _walk(node, _Place(tree, "body", index, (), "", 0, 0))
 
 
 def _walk(node: ast.AST, place: _Place) -> Iterator[Site]:
     if _is_skipped(node):
         return
+    if isinstance(node, ast.stmt):
+        place = replace(place, statement=node.lineno)
     for after, apply in _changes(node, place):
-        yield Site(node, place.function, place.first_line, _text(node), after, apply)
+        statement = place.first_line if _makes_a_generator(node) else place.statement
+        yield Site(node, place.function, place.first_line, statement, _text(node), after, apply)
     for field, value in ast.iter_fields(node):
         if field in SKIPPED_FIELDS:
             continue
         inside = field == "body" and isinstance(node, (*FUNCTIONS, ast.ClassDef))
         scope, function, first_line = _inner(node, place) if inside else (place.scope, place.function, place.first_line)
+        statement = node.lineno if inside and isinstance(node, ast.Lambda) else place.statement
         if isinstance(value, ast.AST):
-            yield from _walk(value, _Place(node, field, None, scope, function, first_line))
+            yield from _walk(value, _Place(node, field, None, scope, function, first_line, statement))
         elif isinstance(value, list):
             for index, item in enumerate(value):
                 if isinstance(item, ast.AST):
-                    yield from _walk(item, _Place(node, field, index, scope, function, first_line))
+                    yield from _walk(item, _Place(node, field, index, scope, function, first_line, statement))
+
+
+def _makes_a_generator(node: ast.AST) -> bool:
+    """Return True if the function is no generator, maybe, without this statement."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.YieldFrom)
 
 
 def _inner(node: ast.AST, place: _Place) -> tuple[tuple[str, ...], str, int]:

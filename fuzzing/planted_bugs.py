@@ -36,6 +36,7 @@ class Replacement:
     path: str
     function: str
     first_line: int
+    statement: int = 0  # 0: of all calls of the function
 
     @classmethod
     def of(cls, bug: RuleBug) -> Replacement:

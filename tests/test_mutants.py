@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 
 import mutant_server
@@ -14,6 +17,8 @@ import mutation
 import pytest
 from mutant_targets import TARGETS, Target
 from mutation import Mutant
+
+from mockbroker.groups import expiry
 
 CHANGES = [  # a function's body, all its mutants
     ("return a < b", ["a < b -> a <= b"]),
@@ -69,25 +74,45 @@ def test_function_of_a_mutant(source: str, function: str, first_line: int) -> No
         assert (function, first_line) in dict(mutation.codes(compile(source, "x.py", "exec")))
 
 
+STATEMENTS = [  # body of a function that begins in line 1, the lines of the statements of its mutants
+    ("if a:\n        return b + c\n    return (c or\n        e)", [2, 3, 4, 4, 4]),
+    ("return f(\n        lambda: a + b)", [3]),  # a lambda may be called later, or never
+    ("return f(a,\n        b + c)", [2]),
+    ("def g():\n        return a + b\n    return g", [3]),
+    ("yield from a", [1]),  # without it, the function is no generator
+    ("try:\n        pass\n    except a and b:\n        c += 1", [2, 2, 2, 5, 5]),
+]
+
+
+@pytest.mark.parametrize(("body", "lines"), STATEMENTS)
+def test_statement_of_a_mutant(body: str, lines: list[int]) -> None:
+    source = f"def f(a, b, c, e):\n    {body}\n"
+    assert [each.statement for each in mutation.mutants_of("x.py", source)] == lines
+
+
+@pytest.mark.parametrize(("body", "lines"), STATEMENTS)
+def test_instrumented_code_notes_the_statement_of_each_mutant(body: str, lines: list[int]) -> None:
+    noted = ast.unparse(mutation.instrumented(f"def f(a, b, c, e):\n    {body}\n"))
+    assert all(f"{mutation.NOTE}({line})" in noted for line in lines)
+
+
 def test_instrumented_functions_note_their_calls() -> None:
     source = "def f(a):\n    'text'\n    return [g(x) for x in a]\ng = lambda x: x + 1\ndef h(): return f([1])\n"
     called: list[int] = []
     names: dict[str, object] = {mutation.NOTE: called.append}
     exec(compile(mutation.instrumented(source), "x.py", "exec"), names)
     assert names["h"]() == [2]  # type: ignore[operator]
-    assert called == [5, 1, 4]
+    assert called == [5, 5, 1, 2, 3, 4, 4]
 
 
 EXPIRY = "mockbroker/groups/expiry.py"
+EXPIRY_SOURCE = (mutant_targets.ROOT / EXPIRY).read_text("utf-8")
 
 
 def test_planting_changes_functions_that_others_have_imported(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mockbroker.groups import expiry
-
     imported = expiry.next_expiry
     monkeypatch.setattr(imported, "__code__", imported.__code__)  # undone at the end
-    source = (mutant_targets.ROOT / EXPIRY).read_text("utf-8")
-    change = next(each for each in mutation.mutants_of(EXPIRY, source) if each.before == "start is not None")
+    change = next(each for each in mutation.mutants_of(EXPIRY, EXPIRY_SOURCE) if each.before == "start is not None")
     before = imported.__code__
     alive = mutant_server.Alive([imported], [])
     assert alive.plant(change)
@@ -168,3 +193,67 @@ async def test_a_child_that_does_not_end_is_killed() -> None:
 
     assert mutant_server.in_child(for_ever, 1, 0.2) is None
     assert mutant_server.in_child(lambda: ["x"], 5, 60) == ["x"]
+
+
+def test_mutants_side_by_side() -> None:
+    numbers = mutant_server.side_by_side([partial(int, number) for number in range(5)], 2)
+    assert sorted(numbers) == [0, 1, 2, 3, 4]
+    with pytest.raises(RuntimeError, match="has ended without a result"):
+        list(mutant_server.side_by_side([partial(os._exit, 0)], 2))
+
+
+def mutant_of_expiry() -> Mutant:
+    return mutation.mutants_of(EXPIRY, EXPIRY_SOURCE)[0]
+
+
+def test_controls_change_nothing() -> None:
+    mutant = mutant_of_expiry()
+    trees = [mutant.control.tree(EXPIRY_SOURCE), ast.parse(EXPIRY_SOURCE), mutant.tree(EXPIRY_SOURCE)]
+    control, unchanged, changed = map(ast.unparse, trees)
+    assert control == unchanged != changed
+    controlled = mutants.with_controls([mutant] * 41)
+    assert [number for number, each in enumerate(controlled) if each.is_control] == [20, 41]
+    assert controlled[20].statement == mutant.statement
+
+
+def test_results_with_a_killed_control_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    control = {"mutant": asdict(mutant_of_expiry().control), "first": "test_a", "unstable": []}
+    with pytest.raises(SystemExit, match="tests fail without a change"):
+        mutants.check_controls("groups", [{**control, "by": "other tests"}])
+    survived = {**control, "by": "survived", "unstable": ["test_b"]}
+    mutants.check_controls("groups", [survived])
+    assert capsys.readouterr().out == "groups: 1 controls survived; 1 tests failed once only\n  unstable: test_b\n"
+    assert mutants.counted([survived], {}) == {}
+
+
+class ServerWithOutcomes(mutant_server.MutantServer):
+    """A server whose tests a, b and c cost the same, and whose runs end as given."""
+
+    def __init__(self, outcomes: list[tuple[int | None, bool]]) -> None:
+        super().__init__(TARGETS["groups"], [], lambda _: None)
+        self._baseline = mutant_server.Baseline(dict.fromkeys("abc", 1.0), {}, {}, {}, {})
+        self._alive = mutant_server.Alive([expiry.next_expiry], [])
+        self.outcomes, self.runs = outcomes, []  # type: ignore[var-annotated]
+
+    def _run(self, mutant: mutant_server.Change, names: Sequence[str]) -> tuple[int | None, bool]:
+        self.runs.append("".join(names))
+        return self.outcomes.pop(0)
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "runs", "expected"),
+    [
+        ([(None, False)], ["abc"], ("survived", "", [])),
+        ([(1, False), (0, False)], ["abc", "b"], ("other tests", "b", [])),
+        ([(0, True), (0, True)], ["abc", "a"], ("time limit", "a", [])),
+        ([(0, False), (None, False), (0, False), (0, False)], ["abc", "a", "bc", "b"], ("other tests", "b", ["a"])),
+        ([(2, False), (None, False)], ["abc", "c"], ("survived", "", ["c"])),
+    ],
+)
+def test_a_test_that_fails_once_does_not_count(
+    outcomes: list[tuple[int | None, bool]], runs: list[str], expected: tuple[str, str, list[str]]
+) -> None:
+    server = ServerWithOutcomes(outcomes)
+    mutant = next(each for each in mutation.mutants_of(EXPIRY, EXPIRY_SOURCE) if each.function == "next_expiry")
+    assert server._first_failure(mutant, [], list("abc")) == expected
+    assert server.runs == runs
