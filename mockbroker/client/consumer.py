@@ -551,7 +551,7 @@ class Consumer:
         self._driver.update_clock()
         owned = tuple(engine.positions)
         try:
-            if commit and engine.auto_commits and owned:
+            if commit and engine.auto_commits:
                 stored = engine.committer.commit(engine.positions.to_commit(), CLOSE_TIMEOUT, retried=True)
                 with suppress(TimedOut):  # uncommitted records are read again; closing does not wait longer
                     await self._wait_until(lambda: stored.done, CLOSE_TIMEOUT)

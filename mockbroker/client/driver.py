@@ -111,7 +111,7 @@ class Driver(Generic[E]):
             self._sending[link] = trio.Event()
             self._nursery.start_soon(self._shielded, self._run_connection, link)
         for link, ready in self._sending.items():
-            if link.outgoing or link.state is LinkState.CLOSED:
+            if link.outgoing:
                 ready.set()
         for link, scope in self._connections.items():
             if link.state is LinkState.CLOSED:  # the sending task may wait for a peer that does not read
@@ -215,9 +215,6 @@ class Driver(Generic[E]):
                     scope.cancel()
                     return
                 continue
-            if link.state is LinkState.CLOSED:
-                scope.cancel()
-                return
             self._sending[link] = ready = trio.Event()
             await ready.wait()
 

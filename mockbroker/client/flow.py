@@ -74,7 +74,7 @@ class Flow:
 
         ``polling``: True if the application polls now.
         """
-        if self.done or self.listener_call or (self._waiting_for is POLL and not polling):
+        if self.listener_call or (self._waiting_for is POLL and not polling):
             return
         self._resume(None)
         while self._waiting_for is POLL and polling and not self.done:

@@ -6,7 +6,7 @@ Source: ConsumerCoordinator.onJoinComplete of kafka-clients.
 
 from __future__ import annotations
 
-from kwire.assignors import COOPERATIVE, Assignment
+from kwire.assignors import Assignment
 from mockbroker.client.classic.assignments import decode_assignment
 from mockbroker.client.classic.lead import Leading
 from mockbroker.client.classic.status import ClassicState, MemberStatus
@@ -23,11 +23,10 @@ class Completing:
         components: The components of the consumer.
         status: Status of the member.
         leading: The tasks of the member while it is the leader.
-        protocol: Rebalance protocol, eager or cooperative.
     """
 
-    def __init__(self, components: Components, status: MemberStatus, leading: Leading, protocol: str) -> None:
-        self._components, self._status, self._leading, self._protocol = components, status, leading, protocol
+    def __init__(self, components: Components, status: MemberStatus, leading: Leading) -> None:
+        self._components, self._status, self._leading = components, status, leading
 
     def complete(self) -> Steps:
         """Apply the assignment during the next poll of the user.
@@ -88,7 +87,7 @@ class Completing:
         given = set(assignment.partitions)
         added = tuple(p for p in assignment.partitions if p not in owned)
         revoked = tuple(p for p in before if p not in given)
-        if revoked and self._protocol == COOPERATIVE:
+        if revoked:  # an eager member has revoked all partitions before
             positions.keep_only(given)
             raised = yield ListenerCall("revoked", revoked)
             first = first or raised

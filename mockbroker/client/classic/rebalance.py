@@ -44,7 +44,7 @@ class Rebalance:
         self._revoking = Revoking(components, status, protocol)
         self._joining = Joining(components, status, heartbeat, offered, protocol)
         self._syncing = Syncing(components, status)
-        self._completing = Completing(components, status, self.leading, protocol)
+        self._completing = Completing(components, status, self.leading)
         self.backoff_until = 0.0
 
     def run(self) -> Steps:

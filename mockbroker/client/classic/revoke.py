@@ -53,7 +53,7 @@ class Revoking:
         yield POLL
         status.revoked = True
         owned = tuple(positions)
-        lost = status.generation == NO_GENERATION or not status.member_id
+        lost = status.generation == NO_GENERATION
         revoked = owned
         if self._protocol == COOPERATIVE and not lost:
             revoked = tuple(p for p in owned if p[0] not in self._components.subscription.topics)

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import Cluster, open_cluster
@@ -228,13 +229,13 @@ async def test_wakeup_ends_a_waiting_poll(autojump_clock) -> None:
         async with trio.open_nursery() as nursery:
 
             async def later() -> None:
-                await trio.sleep(30)
+                await trio.sleep(30.25)
                 consumer.wakeup()
 
             nursery.start_soon(later)
             with pytest.raises(Wakeup):
                 await consumer.poll()
-            assert trio.current_time() == pytest.approx(30)
+            assert trio.current_time() == pytest.approx(30.25), "between two responses to fetches"
         cluster.produce("t", ["a"], partition=0)
         assert len(await consumer.poll(5)) == 1, "the consumer continues"
 
@@ -624,3 +625,10 @@ async def test_illegal_use_and_invalid_arguments(autojump_clock) -> None:
         with pytest.raises(ValueError, match="'nowhere': use host:port"):
             async with open_consumer("nowhere"):
                 pass
+
+
+async def test_call_that_is_done_at_once_is_a_checkpoint(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        await consumer.poll(1)
+        with trio.testing.assert_checkpoints():
+            await consumer.commit({})

@@ -12,6 +12,7 @@ from tools.fake_cluster import FakeCluster, topic_id
 
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatResponse
+from mockbroker.client.committing import Identity
 from mockbroker.client.consumer_member import UNRESOLVED, ConsumerState
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, CommitFailed, UnsupportedVersion
 
@@ -494,3 +495,29 @@ def test_rejoin_sends_a_full_heartbeat() -> None:
 
 def test_first_heartbeat_interval_is_the_setting() -> None:
     assert subscribed(heartbeat_interval=2.5).member.interval == 2.5
+
+
+def test_fenced_member_reports_the_same_assignment_again() -> None:
+    cluster = stable_member([T0])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(0, error=E.FENCED_MEMBER_EPOCH)
+    cluster.answer_consumer_heartbeat(2, [T0])
+    assert sent_fields(cluster) == {"epoch": 2, "owned": target(0)}
+
+
+def test_joining_member_has_no_identity() -> None:
+    cluster = subscribed(group_instance_id="one")
+    cluster.poll()
+    assert (cluster.member.state, cluster.member.identity) == (JOINING, Identity(-1, "", None))
+    cluster.answer_consumer_heartbeat(1, [T0])
+    assert cluster.member.identity == Identity(1, "uuid", "one")
+
+
+def test_members_commit_with_offset_commit_v9() -> None:
+    cluster = stable_member(served={"OffsetCommit": (0, 9)})
+    commit = cluster.commit({T0: 8})
+    assert cluster.request("OffsetCommit").version == 9
+    cluster.answer_commit()
+    assert commit.error is None
+    old = stable_member(served={"OffsetCommit": (0, 8)})
+    assert isinstance(old.commit({T0: 8}).error, UnsupportedVersion), "v8 has no member epoch"

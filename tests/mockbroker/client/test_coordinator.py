@@ -193,3 +193,46 @@ def test_lookup_without_coordinator_is_repeated_after_backoff(case: str) -> None
         assert coordinator.node is None
         assert coordinator.next_deadline() == pytest.approx(cluster.now + expected)
     assert len(refreshes) == 2
+
+
+def test_disconnect_without_a_connection_does_nothing() -> None:
+    cluster = subscribed()
+    coordinator = cluster.engine.coordinator
+    coordinator.disconnect()
+    assert coordinator.node is None
+    cluster.make_stable()
+    link = cluster.group_link()
+    coordinator.node.link = None
+    coordinator.disconnect()
+    assert (coordinator.node, link.close_reason) == (None, "")
+
+
+def test_lost_coordinator_is_looked_up_with_a_growing_backoff() -> None:
+    cluster = subscribed()
+    cluster.make_stable()
+    coordinator = cluster.engine.coordinator
+    cluster.hold("FindCoordinator")
+    node = coordinator.node
+    for expected in (0.1, 0.2, 0.4):
+        coordinator.node = node
+        coordinator.handle_disconnect(node)
+        assert coordinator.node is None
+        assert coordinator.next_deadline() == pytest.approx(cluster.now + expected)
+        cluster.engine.clock.now += expected
+
+
+def test_loss_of_another_connection_keeps_the_coordinator() -> None:
+    cluster = subscribed()
+    cluster.make_stable()
+    coordinator = cluster.engine.coordinator
+    coordinator.handle_disconnect(cluster.engine.network.broker(1))
+    assert coordinator.node is not None
+
+
+def test_backoff_after_a_disconnect_never_shortens_another() -> None:
+    cluster = subscribed()
+    cluster.make_stable()
+    coordinator = cluster.engine.coordinator
+    coordinator._retry_at = cluster.now + 9.0
+    coordinator.handle_disconnect(coordinator.node)
+    assert coordinator.next_deadline() == cluster.now + 9.0

@@ -193,3 +193,15 @@ async def test_waiting_poll_raises_a_fatal_error(autojump_clock) -> None:
                 cluster.bootstrap_servers, connect=network.connect, group="g", topics=["t"], session_timeout=99_999.0
             ) as consumer:
                 await consumer.poll(30)
+
+
+async def test_ended_connections_are_forgotten(autojump_clock) -> None:
+    async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
+        network = InProcessNetwork(cluster)
+        async with open_consumer(cluster.bootstrap_servers, connect=network.connect, partitions=[("t", 0)]) as consumer:
+            for _ in range(3):
+                await consumer.poll(5)
+                network.streams[-1][1].hang_up()
+            await consumer.poll(5)
+            driver = consumer._driver
+            assert len(driver._sending) == len(driver._connections) == 1

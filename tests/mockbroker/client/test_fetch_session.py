@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from mockbroker.client.fetch_session import MAX_EPOCH, FetchSession, PartitionRequest
+from mockbroker.client.fetch_session import FetchSession, PartitionRequest
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
 ID, OTHER = UUID(int=1), UUID(int=2)
@@ -90,7 +90,7 @@ def test_new_session_names_the_one_to_close():
 def test_session_epoch_wraps_around_to_1():
     """The largest epoch is followed by 1, since 0 would start a session."""
     session = established(T0)
-    session.epoch = MAX_EPOCH
+    session.epoch = 2_147_483_647
     session.next_request({T0: request()})
     session.handle_response(7)
     assert session.epoch == 1

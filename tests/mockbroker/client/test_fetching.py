@@ -1068,3 +1068,36 @@ def test_backoff_of_a_node_grows_until_it_responds():
     fetcher._back_off_node(0)
     delays.append(round(fetcher.next_deadline() - cluster.now, 3))
     assert delays == [0.1, 0.2, 0.4, 0.1]
+
+
+def test_node_is_not_fetched_at_once_after_a_dropped_response():
+    cluster = fetching()
+    request = only(cluster)
+    cluster.answer(request, FetchResponse(session_id=3))
+    assert (cluster.poll_records(), cluster.fetches, cluster.fetcher.dropped) == ([], [], 1)
+    assert cluster.fetcher.next_deadline() == pytest.approx(cluster.now + 0.1)
+    cluster.wait(0.1)
+    cluster.poll_records()
+    assert only(cluster).body.session_epoch == 0
+
+
+def test_fatal_error_of_a_validation_is_raised_by_each_poll():
+    """No record is fetched, because the new leader may have another log."""
+    cluster = fetching()
+    read_all(cluster)
+    cluster.answer_rightly(only(cluster))
+    cluster.hold("OffsetForLeaderEpoch")
+    move_leader(cluster, 1)
+    for _ in range(2):
+        cluster.poll_records()
+        (request,) = cluster.pending("OffsetForLeaderEpoch")
+        answer = cluster.offset_for_leader_epoch(request)
+        answer.topics[0].partitions[0].error_code = E.TOPIC_AUTHORIZATION_FAILED
+        cluster.answer(request, answer)
+        with pytest.raises(AuthorizationFailed, match="OffsetForLeaderEpoch of t-0 failed"):
+            cluster.poll_records()
+    cluster.poll_records()
+    (request,) = cluster.pending("OffsetForLeaderEpoch")
+    cluster.answer_rightly(request)
+    cluster.poll_records()
+    assert cluster.fetch_offsets(only(cluster)) == {T0: 10}

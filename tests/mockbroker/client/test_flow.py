@@ -66,3 +66,21 @@ def test_closed_flow_is_done() -> None:
     flow.advance(polling=True)
     flow.close()
     assert (flow.done, flow.listener_call) == (True, None)
+
+
+def test_close_ends_the_steps_at_once() -> None:
+    ended = []
+
+    def steps() -> Generator[Any, Exception | None, None]:
+        try:
+            yield WAIT
+        finally:
+            ended.append(True)
+
+    held = steps()
+    flow = Flow(held)
+    flow.advance(polling=False)
+    flow.close()
+    assert ended == [True]
+    flow.advance(polling=True)
+    assert flow.done

@@ -250,3 +250,19 @@ def test_topics_are_created_only_by_requests_without_the_flag(version: int, allo
     cluster = requiring("t", served={"Metadata": (0, version)}, allow_auto_create_topics=False)
     request = cluster.of("Metadata")[-1]
     assert (request.version, request.body.allow_auto_topic_creation) == (version, allowed)
+
+
+def test_partition_that_does_not_exist_has_no_leader() -> None:
+    metadata = requiring("t", topics={"t": 2}).engine.metadata
+    leaders = [metadata.leader(("t", number)) for number in (0, 1, 2, 3)]
+    assert [leader is None for leader in leaders] == [False, False, True, True]
+    assert metadata.leader(("u", 0)) is None
+
+
+def test_request_without_an_available_node_is_retried_after_0_1_s() -> None:
+    cluster = requiring("t")
+    metadata, network = cluster.engine.metadata, cluster.engine.network
+    network.least_loaded = lambda: None  # type: ignore[method-assign]
+    metadata.refresh()
+    metadata.request_if_due()
+    assert metadata.next_deadline() == pytest.approx(cluster.now + 0.1)

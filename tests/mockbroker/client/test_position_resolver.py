@@ -536,3 +536,14 @@ def test_unsupported_offset_fetch_ends_the_lookup():
     call.fail(Failure.UNSUPPORTED, "no version")
     assert lookup.done
     assert isinstance(lookup.error, UnsupportedVersion)
+
+
+def test_revoked_partition_does_not_repeat_the_offset_fetch():
+    """The response still applies to the partitions that stay assigned."""
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8})
+    request = only(cluster, "OffsetFetch")
+    cluster.positions.assign([T0])
+    cluster.settle()
+    assert cluster.pending("OffsetFetch") == [request]
+    cluster.answer_rightly(request)
+    assert cluster.position(T0) == 7

@@ -819,8 +819,11 @@ def test_assigned_topics_that_match_the_pattern_are_kept() -> None:
     cluster.poll()
     cluster.answer_join()
     cluster.topics["t2"] = 1
+    requests = cluster.count("Metadata")
     cluster.answer_sync([("t1", 0), ("t2", 0)])
     assert (cluster.assigned, cluster.count("JoinGroup")) == (["t10", "t20"], 1)
+    assert cluster.engine.subscription.topics == {"t1", "t2"}
+    assert cluster.count("Metadata") == requests + 1, "the leader's metadata is newer"
 
 
 def test_pattern_subscription_refreshes_metadata_before_joins() -> None:

@@ -350,3 +350,12 @@ def test_open_records_must_be_acknowledged() -> None:
     with pytest.raises(ConsumerError, match="3 records of the last poll are not acknowledged"):
         check_acknowledged(deliveries)
     check_acknowledged([])
+
+
+@pytest.mark.parametrize("failure", [Failure.DISCONNECTED, Failure.UNSUPPORTED])
+def test_acknowledgements_without_a_response_fail(established: Harness, failure: Failure) -> None:
+    established.acknowledge(0, T0)
+    established.sent()
+    established.call(0).fail(failure, "the reason")
+    ((partition, error),) = established.results()
+    assert (partition, error) == (T0, "the reason" if failure is Failure.UNSUPPORTED else "broker 0: the reason")

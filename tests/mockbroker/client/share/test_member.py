@@ -222,3 +222,9 @@ def test_member_leaves_once_it_has_joined(harness: Harness) -> None:
     assert harness.member.leaving
     leaving.complete(Response())
     assert not harness.member.leaving
+
+
+def test_first_response_without_an_interval_means_5_s(harness: Harness) -> None:
+    harness.request()
+    harness.answer(heartbeat_interval_ms=0)
+    assert harness.member.next_deadline() == 5.0
