@@ -207,7 +207,7 @@ class Engine:
             self.coordinator.find_if_due()
         if polling:
             self._raise()
-        if self.member and (self.subscription.subscribed or self.member.leaving):
+        if self.member and self.subscription.subscribed:
             self.member.maintain(polling=polling)
             if self._assigned_version != self.positions.version:
                 self._assigned_version = self.positions.version

@@ -105,16 +105,14 @@ class Network:
         """Return the node with the fewest requests in flight, preferably a connected node; None if all nodes are in
         reconnect backoff.
 
-        Bootstrap addresses are used while no broker is known, or every known broker has failed.
+        Bootstrap addresses are used while no broker is known, or all known brokers are in reconnect backoff.
         """
         for nodes in (list(self._brokers.values()), self._bootstrap):
             free = [node for node in nodes if node.link or node.retry_at <= self._clock.now]
-            if self._brokers and nodes is self._bootstrap and any(n.failures == 0 for n in self._brokers.values()):
-                break  # a broker works
             if free:
                 self._turn += 1
                 turned = free[self._turn % len(free) :] + free[: self._turn % len(free)]
-                return min(turned, key=lambda node: (not node.ready, node.in_flight, node.link is None))
+                return min(turned, key=lambda node: (not node.ready, node.in_flight))
         return None
 
     def can_send(self, node: Node) -> bool:

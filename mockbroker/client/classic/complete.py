@@ -41,9 +41,8 @@ class Completing:
         raised too; if there are several, the first exception.
         """
         status = self._status
-        synced = status.identity
         yield POLL
-        if synced != status.identity or status.state is not ClassicState.STABLE:
+        if status.state is not ClassicState.STABLE:
             status.rejoin("the generation ended before the assignment was applied")
             return
         try:

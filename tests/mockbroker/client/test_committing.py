@@ -220,3 +220,35 @@ def test_assignment_restarts_the_auto_commit_interval() -> None:
     cluster.answer_sync([T0])
     began = cluster.now
     assert cluster.wait_for("OffsetCommit").at - began == pytest.approx(5.0)
+
+
+def test_auto_commit_of_assigned_partitions() -> None:
+    cluster = FakeCluster(enable_auto_commit=True)
+    cluster.wait(100.0)
+    cluster.engine.assign([T0])
+    assert cluster.engine.auto_commit_at == 105.0
+    assert cluster.wait_for("OffsetCommit").at == pytest.approx(105.0)
+    cluster.answer_commit()
+    cluster.engine.assign([])
+    assert cluster.engine.auto_commit_at == float("inf"), "nothing to commit"
+    alone = FakeCluster(group=None, enable_auto_commit=True)
+    alone.engine.assign([T0])
+    assert alone.engine.auto_commit_at == float("inf"), "without a group"
+    off = FakeCluster()
+    off.engine.assign([T0])
+    assert off.engine.auto_commit_at == float("inf")
+
+
+def test_unknown_topic_in_a_commit_refreshes_metadata() -> None:
+    cluster = stable()
+    for deleted in (False, True):
+        if deleted:
+            cluster.topics.pop("t")
+            cluster.engine.metadata.refresh()
+            cluster.settle()
+        commit = cluster.commit({T0: 8})
+        requests = cluster.count("Metadata")
+        cluster.answer_commit(E.UNKNOWN_TOPIC_OR_PARTITION, polling=False)
+        assert cluster.count("Metadata") >= requests + (not deleted)
+        assert commit.done is deleted, "a commit for a deleted topic is not retried"
+        cluster.engine.committer.abandon(commit)

@@ -521,3 +521,43 @@ def test_members_commit_with_offset_commit_v9() -> None:
     assert commit.error is None
     old = stable_member(served={"OffsetCommit": (0, 8)})
     assert isinstance(old.commit({T0: 8}).error, UnsupportedVersion), "v8 has no member epoch"
+
+
+def test_member_is_stable_once_its_assignment_is_acknowledged() -> None:
+    cluster = subscribed()
+    assert not cluster.member.stable
+    cluster.poll()
+    assert not cluster.member.stable
+    cluster.answer_consumer_heartbeat(1, [T0])
+    assert not cluster.member.stable
+    cluster.answer_consumer_heartbeat(1)
+    assert cluster.member.stable
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(1, [T1], polling=False)
+    assert not cluster.member.stable
+
+
+def test_member_that_changes_to_a_pattern_sends_heartbeats_meanwhile() -> None:
+    cluster = stable_member(topics={"t": 3, "t2": 1})
+    del cluster.answers["Metadata"]
+    cluster.engine.subscribe(re.compile("t.*"))
+    cluster.wait_for(HEARTBEAT)
+    assert sent_fields(cluster) == {"epoch": 1}
+    cluster.answers["Metadata"] = cluster.metadata
+    cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
+    cluster.answer_consumer_heartbeat(1)
+    assert sent_fields(cluster)["names"] == ["t", "t2"]
+
+
+def test_target_of_unknown_topics_is_requested_every_5_s() -> None:
+    cluster = stable_member()
+    cluster.wait(cluster.member.interval)
+    cluster.answer_consumer_heartbeat(1, [("deleted", 0)], interval=1000)
+    received = cluster.now
+    full = []
+    while cluster.now < received + 11:
+        request = cluster.wait_for(HEARTBEAT)
+        if request.body.rebalance_timeout_ms > 0:
+            full.append(round(request.at - received))
+        cluster.answer_consumer_heartbeat(1, interval=1000)
+    assert full == [5, 10]

@@ -12,7 +12,7 @@ import trio.testing
 from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import open_cluster
-from mockbroker.consumer import ConsumerError, open_consumer
+from mockbroker.consumer import ConsumerError, open_consumer, open_share_consumer
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 
@@ -205,3 +205,115 @@ async def test_ended_connections_are_forgotten(autojump_clock) -> None:
             await consumer.poll(5)
             driver = consumer._driver
             assert len(driver._sending) == len(driver._connections) == 1
+
+
+def checked_engine(consumer: Any, *parts: str) -> list[str]:
+    """Check the clock with each call of the engine; return the list of the calls, which grows."""
+    driver, engine = consumer._driver, consumer._engine
+    calls: list[str] = []
+
+    def checked(owner: Any, name: str) -> None:
+        call = getattr(owner, name)
+
+        def at_the_current_time(*args: Any, **options: Any) -> Any:
+            calls.append(name)
+            assert engine.clock.now == trio.current_time(), f"the clock is late in {name}"
+            return call(*args, **options)
+
+        setattr(owner, name, at_the_current_time)
+
+    for part in parts:
+        owner, _, name = part.rpartition(".")
+        checked(getattr(engine, owner) if owner else engine, name)
+
+    def nothing_is_left() -> None:
+        assert engine.network.to_open == [], "a connection is not opened"
+        assert all(ready.is_set() or not link.outgoing for link, ready in driver._sending.items()), "bytes are not sent"
+
+    consumer.nothing_is_left = nothing_is_left
+    return calls
+
+
+CALLS: dict[str, Any] = {
+    "poll": lambda consumer: consumer.poll(0.3),
+    "commit": lambda consumer: consumer.commit({("t", 0): 1}),
+    "commit_nowait": lambda consumer: consumer.commit_nowait({("t", 0): 1}),
+    "committed": lambda consumer: consumer.committed(("t", 0)),
+    "end_offsets": lambda consumer: consumer.end_offsets(("t", 0)),
+    "partitions_for": lambda consumer: consumer.partitions_for("t"),
+    "unsubscribe": lambda consumer: consumer.unsubscribe(),
+    "close": lambda consumer: consumer.close(),
+}
+
+
+@pytest.mark.parametrize("kind", ["subscribed", "assigned"])
+@pytest.mark.parametrize("call", [*CALLS, "assign"])
+async def test_each_call_runs_the_engine_at_the_current_time(autojump_clock, call: str, kind: str) -> None:
+    """And leaves no bytes behind that are not sent."""
+    how: dict[str, Any] = {"topics": ["t"]} if kind == "subscribed" else {"partitions": [("t", 0)]}
+    async with open_cluster(brokers=2, topics={"t": 2}, config=QUICK) as cluster:
+        connect = InProcessNetwork(cluster).connect
+        async with open_consumer(cluster.bootstrap_servers, connect=connect, group="g", **how) as consumer:
+            await consumer.poll(1)
+            calls = checked_engine(
+                consumer,
+                *("advance", "record_poll", "auto_commit", "assign", "unsubscribe", "listener_returned"),
+                *("look_up_committed", "look_up_log", "look_up_topic", "committer.commit", "fetcher.close"),
+            )
+            if call == "assign":
+                if kind == "subscribed":
+                    await consumer.unsubscribe()
+                await trio.sleep(0.0625)
+                await consumer.assign([("t", 1)])
+                assert "assign" in calls
+            else:
+                await trio.sleep(0.0625)
+                result = CALLS[call](consumer)
+                if result is not None:
+                    await result
+            assert calls
+            consumer.nothing_is_left()
+
+
+SHARE_CALLS: dict[str, Any] = {
+    "poll": lambda consumer: consumer.poll(0.3),
+    "commit": lambda consumer: consumer.commit(),
+    "subscribe": lambda consumer: consumer.subscribe(["t"]),
+    "close": lambda consumer: consumer.close(),
+}
+
+
+@pytest.mark.parametrize("call", SHARE_CALLS)
+async def test_each_share_call_runs_the_engine_at_the_current_time(autojump_clock, call: str) -> None:
+    """And leaves no bytes behind that are not sent."""
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        connect = InProcessNetwork(cluster).connect
+        async with open_share_consumer(cluster.bootstrap_servers, connect=connect, group="g", topics=["t"]) as consumer:
+            await consumer.poll(1)
+            calls = checked_engine(consumer, "advance", "subscribe", "fetcher.close", "member.leave")
+            await trio.sleep(0.0625)
+            await SHARE_CALLS[call](consumer)
+            assert calls
+            consumer.nothing_is_left()
+
+
+@pytest.mark.parametrize("call", ["poll", "commit", "subscribe", "unsubscribe"])
+async def test_calls_are_checkpoints(autojump_clock, call: str) -> None:
+    calls = {
+        "poll": lambda consumer: consumer.poll(0),
+        "commit": lambda consumer: consumer.commit({}),
+        "subscribe": lambda consumer: consumer.subscribe(["t"]),
+        "unsubscribe": lambda consumer: consumer.unsubscribe(),
+    }
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        connect = InProcessNetwork(cluster).connect
+        options: dict[str, Any] = {"connect": connect, "group": "g", "topics": ["t"]}
+        async with open_consumer(cluster.bootstrap_servers, **options) as consumer:
+            await consumer.poll(1)
+            with trio.testing.assert_checkpoints():
+                await calls[call](consumer)
+        if call in SHARE_CALLS:
+            async with open_share_consumer(cluster.bootstrap_servers, **options | {"group": "s"}) as shared:
+                await shared.poll(1)
+                with trio.testing.assert_checkpoints():
+                    await (shared.poll(0) if call == "poll" else SHARE_CALLS[call](shared))

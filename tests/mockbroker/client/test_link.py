@@ -236,3 +236,12 @@ def test_request_is_built_for_the_negotiated_version() -> None:
 
     link.send_request(OutgoingCall(FIND_COORDINATOR.key, build, 30.0), 0.0)
     assert versions_built == [4]
+
+
+def test_open_link_has_no_close_reason() -> None:
+    link = link_of()
+    assert (link.close_reason, link.in_flight) == ("", 0)
+    link.closed()
+    assert link.close_reason == "host:9 closed the connection"
+    link.close("a later reason")
+    assert link.close_reason == "host:9 closed the connection"

@@ -266,3 +266,13 @@ def test_request_without_an_available_node_is_retried_after_0_1_s() -> None:
     metadata.refresh()
     metadata.request_if_due()
     assert metadata.next_deadline() == pytest.approx(cluster.now + 0.1)
+
+
+def test_topic_required_during_a_retry_is_requested_without_a_backoff() -> None:
+    cluster = first_request_pending("t", topics={"t": 1, "u": 1})
+    cluster.answer("Metadata", answer(topic("t", error=E.LEADER_NOT_AVAILABLE)))
+    cluster.wait_for("Metadata")
+    cluster.engine.metadata.require_topics(["t", "u"])
+    cluster.answer("Metadata", answer(topic("t", (1, 0))))
+    assert request(cluster) == ["t", "u"]
+    assert cluster.request("Metadata").at == cluster.now

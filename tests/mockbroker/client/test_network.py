@@ -203,3 +203,23 @@ def test_node_is_ready_after_the_api_versions(state: LinkState) -> None:
     assert node.link is not None
     node.link.state = state
     assert node.ready is (state is LinkState.READY)
+
+
+def test_ready_nodes_are_preferred_to_those_that_connect() -> None:
+    network = network_of(brokers=2)
+    for number, state in ((1, LinkState.CHECKING_API_VERSIONS), (2, LinkState.READY)):
+        for _ in range(number):
+            send_to(network, broker(network, number))
+        link = broker(network, number).link
+        assert link
+        link.state = state
+    assert {least_loaded(network) for _ in range(4)} == {2}, "although it has more requests"
+
+
+def test_connected_broker_is_used_during_the_backoff_of_others() -> None:
+    network = network_of(brokers=2)
+    send_to(network, broker(network, 2))
+    broker(network, 2).failures = 1
+    broker(network, 2).retry_at = 9.0
+    fail_to_connect(network, broker(network, 1))
+    assert {least_loaded(network) for _ in range(4)} == {2}

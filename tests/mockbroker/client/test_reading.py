@@ -536,3 +536,26 @@ async def test_order_within_a_partition(autojump_clock):
             places = await read(consumer, 6000)
         for number in range(2):
             assert all(after == before + 1 for before, after in pairwise(o for p, o in places if p == number))
+
+
+async def test_log_without_timestamps_has_no_offsets(autojump_clock):
+    """Kafka answers UNSUPPORTED_FOR_MESSAGE_FORMAT for records of format v0."""
+    async with cluster_with({T0: 3, T1: 3}) as cluster, reader(cluster, T0) as consumer:
+        cluster.faults.add(api="ListOffsets", error="UNSUPPORTED_FOR_MESSAGE_FORMAT", partition=1, times="always")
+        assert await consumer.beginning_offsets(T0, T1) == {T0: 0}
+        assert await consumer.end_offsets(T0, T1) == {T0: 3}
+        assert (await consumer.offsets_for_times({T0: 0, T1: 0}))[T1] is None
+
+
+async def test_timestamp_0_is_the_earliest(autojump_clock):
+    async with cluster_with({T0: 3}) as cluster, reader(cluster, T0) as consumer:
+        found = (await consumer.offsets_for_times({T0: 0}))[T0]
+        assert found
+        assert found.offset == 0
+        await read(consumer, 3)
+        consumer.seek_to_time(0)
+        assert await read(consumer, 3) == [(0, 0), (0, 1), (0, 2)]
+        with pytest.raises(ValueError, match="timestamp -1 of t-0 is negative"):
+            await consumer.offsets_for_times({T0: -1})
+        with pytest.raises(ValueError, match="timestamp -1 is negative"):
+            consumer.seek_to_time(-1)

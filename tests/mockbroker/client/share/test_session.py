@@ -31,3 +31,10 @@ def test_lost_session_begins_again() -> None:
     session.succeeded({A})
     session.reset()
     assert (session.epoch, session.changes({A})) == (0, ([A], []))
+
+
+def test_session_epoch_wraps_around_to_1() -> None:
+    session = ShareSession()
+    session.epoch = 2_147_483_647
+    session.succeeded()
+    assert session.epoch == 1
