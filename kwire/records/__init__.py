@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol, cast
+from typing import Protocol
 
 from kwire.errors import Truncated
 from kwire.records.batch import MAGIC_AT, NATIVE, Batch, build_batch, read_batch
@@ -71,7 +71,10 @@ def read(data: bytes | bytearray | memoryview | None) -> Iterator[RecordSet]:
     if data is None:
         return iter(())
     content = data if isinstance(data, bytes) else bytes(data)
-    return _read(content, 0) if NATIVE is None else cast("Iterator[RecordSet]", NATIVE.read(content, _read))
+    if NATIVE is None:
+        return _read(content, 0)
+    batches: Iterator[RecordSet] = NATIVE.read(content, _read)
+    return batches
 
 
 def _read(data: bytes, at: int) -> Iterator[RecordSet]:

@@ -17,7 +17,7 @@ from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncat
 from kwire.lazy_dataclass import dataclass
 from kwire.records import compression
 from kwire.records.checksum import crc32c
-from kwire.records.limits import RECORDS_AT_ONCE, SMALLEST_RECORD
+from kwire.records.limits import SMALLEST_RECORD
 from kwire.records.native import batches_of, records_of, written_natively
 from kwire.records.record import MESSAGE, R, Record, read_records, write_records
 
@@ -116,8 +116,8 @@ class Batch:
 
         The error of an invalid record is raised after the records before it were yielded.
         """
-        if NATIVE is not None and verify_crc and copy and limit is None:
-            records: Iterator[Record] | None = NATIVE.records(self)
+        if NATIVE is not None and copy and limit is None:
+            records: Iterator[Record] | None = NATIVE.records(self, verify_crc)
             if records is not None:
                 return records
         return self.records_as(Record, verify_crc=verify_crc, copy=copy, limit=limit)
@@ -158,11 +158,6 @@ class Batch:
                 message=MESSAGE,
                 offset=self.position + COUNT_AT,
             )
-        usual = copy and into is Record and self.count <= RECORDS_AT_ONCE and not self.log_append_time
-        if NATIVE is not None and usual:
-            records: Iterator[R] | None = NATIVE.whole(body, at, self.count, self.base_offset, self.base_timestamp)
-            if records is not None:
-                return records
         return chain.from_iterable(self._some(body if copy else cast("bytes", memoryview(body)), at, into))
 
     def _some(self, body: bytes, at: int, into: type[R]) -> Iterator[list[R]]:
@@ -199,7 +194,7 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
     return Batch(data[at:end], at, *fields)
 
 
-NATIVE = batches_of(Batch, Record, RECORDS_AT_ONCE)  # reader of batches; None if Python reads them
+NATIVE = batches_of(Batch, Record)  # reader of batches; None if Python reads them
 WRITER = records_of(Record)  # writer of batches; None if Python writes them
 
 
@@ -309,10 +304,12 @@ def build_batch(
 
     Raises: EncodeError for a value that does not fit; ValueError if there are no records or the codec is unknown.
     """
-    if codec == compression.NONE and WRITER is not None:
+    if WRITER is not None:
         try:
             whole: bytes | None = WRITER.build(
                 records,
+                codec,
+                compression.compress,
                 base_offset,
                 last_offset,
                 keep_offsets,

@@ -24,6 +24,7 @@ import cramjam
 
 from kwire.errors import DecodeError, LimitError, Truncated
 from kwire.records import limits
+from kwire.records.native import codecs
 
 NONE, GZIP, SNAPPY, LZ4, ZSTD = 0, 1, 2, 3, 4  # codec in the attributes of a batch
 NAMES = {NONE: "none", GZIP: "gzip", SNAPPY: "snappy", LZ4: "lz4", ZSTD: "zstd"}
@@ -49,6 +50,7 @@ ZSTD_LARGEST_WINDOW = 1 << 27  # limit of zstd itself
 LARGE_GUESS = 1 << 20  # buffer up to which records are expected to take 16 times their compressed size; above it, 4
 ZSTD_STEP = 1 << 20  # bytes that are compressed for one piece
 TOO_SMALL = "failed to write whole buffer"  # cramjam's error if the output does not fit
+NATIVE = codecs()  # None if kwire-native is not used
 
 
 def may_be_produced(codec: int, version: int) -> bool:
@@ -72,6 +74,11 @@ def decompress(codec: int, data: bytes, *, limit: int | None = None, old_lz4: bo
     """
     if codec == NONE:
         return data
+    if NATIVE is not None and data.__class__ is bytes and not old_lz4:
+        most = limits.decompressed(len(data)) if limit is None else limit
+        whole: bytes | None = NATIVE.decompress(codec, data, min(most, limits.FREE_DECOMPRESSED)) if most >= 0 else None
+        if whole is not None:
+            return whole
     return b"".join(decompressed_pieces(codec, data, limit=limit, old_lz4=old_lz4))
 
 
@@ -116,6 +123,10 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
     if codec == GZIP:
         return gzip.compress(data, 9 if level is None else level, mtime=0)
     if codec == ZSTD:
+        if NATIVE is not None and level is None and data.__class__ is bytes:
+            frame: bytes | None = NATIVE.zstd_frame(data)
+            if frame is not None:
+                return frame
         return bytes(cramjam.zstd.compress(data) if level is None else cramjam.zstd.compress(data, level))
     return b"".join(compressed_pieces(codec, data, old_lz4=old_lz4))
 

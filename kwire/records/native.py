@@ -1,4 +1,4 @@
-"""The functions of the package ``kwire-native`` that read and write records.
+"""The functions of the package ``kwire-native`` that read, write, compress and decompress records.
 
 They are used if the default engine is the native engine. They process usual records, and leave unusual records (such as
 records with long varints) to Python. kwire-native and Python accept and reject the same records, with the same errors.
@@ -13,6 +13,7 @@ from typing import Any
 
 from kwire.engines.chosen import DEFAULT
 from kwire.engines.native import package
+from kwire.records.limits import FREE_DECOMPRESSED, RECORDS_AT_ONCE
 
 SLOTS = ["offset", "timestamp", "key", "value", "headers"]
 
@@ -34,19 +35,30 @@ def records_of(into: Any, engine: str = DEFAULT) -> Any:
 
 
 @cache
-def batches_of(batch: Any, record: Any, most: int, engine: str = DEFAULT) -> Any:
+def batches_of(batch: Any, record: Any, engine: str = DEFAULT) -> Any:
     """Return the native reader of batches; None if Python reads these batches.
 
     Args:
         batch: class of the batches.
         record: class of the records.
-        most: number of records of the largest batch that is read at once.
         engine: the engine in use; only "native" has such a reader.
     """
     records = records_of(record, engine)
     if records is None:
         return None
-    return package().Batches(batch, [field.name for field in fields(batch)], records, most)
+    names = [field.name for field in fields(batch)]
+    return package().Batches(batch, names, records, RECORDS_AT_ONCE, FREE_DECOMPRESSED)
+
+
+def codecs(engine: str = DEFAULT) -> Any:
+    """Return the object with the native functions for compressed records; None if Python does all of the work.
+
+    - ``decompress(codec, data, limit)`` returns the decompressed bytes. The result is None for data that Python must
+      decompress: data of an unusual form, invalid data, and data whose decompressed size exceeds ``limit`` bytes.
+    - ``zstd_frame(data)`` returns the compressed bytes, which are the same as Python's. The result is None for data
+      that Python must compress.
+    """
+    return package() if engine == "native" else None
 
 
 def written_natively(

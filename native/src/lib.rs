@@ -1,6 +1,8 @@
 //! The native engine of kwire. It knows no message: `Message` walks the table of one version of a message, which
 //! `kwire.engines.native` makes from the layout. Refusals have no field; kwire's reference engine explains them.
 
+mod batches;
+mod codecs;
 mod cursor;
 mod json;
 mod raw;
@@ -117,7 +119,11 @@ impl Message {
 #[pymodule]
 mod kwire_native {
     #[pymodule_export]
-    use super::records::{Batches, Records, crc32c};
+    use super::batches::Batches;
+    #[pymodule_export]
+    use super::codecs::{decompress, zstd_frame};
+    #[pymodule_export]
+    use super::records::{Records, crc32c};
     #[pymodule_export]
     use super::json::{Body, Form, Lines};
     #[pymodule_export]
@@ -125,7 +131,7 @@ mod kwire_native {
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 3;
+    const TABLES: u32 = 4;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

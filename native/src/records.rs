@@ -5,7 +5,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyIterator, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::raw::{self, Class, Pause, View};
 
@@ -16,27 +16,14 @@ const VALUE: usize = 3;
 const HEADERS: usize = 4;
 const SLOTS: usize = 5;
 
-const DATA: usize = 0; // numbers of the slots of a batch; those from the third on are its header, in wire order
-const POSITION: usize = 1;
-const BASE_OFFSET: usize = 2;
-const LENGTH: usize = 3;
-const MAGIC: usize = 5;
-const CRC: usize = 6;
-const ATTRIBUTES: usize = 7;
-const BASE_TIMESTAMP: usize = 9;
-const COUNT: usize = 14;
-const BATCH_SLOTS: usize = 15;
-const HEADER: usize = 61; // bytes
-const MAGIC_AT: usize = 16; // offset of the byte without which the format of a batch is unknown
-const PLAIN: i64 = !0x0F; // bits of the attributes without compression and LogAppendTime
-const LARGE: i64 = 1 << 62; // from this size on, a sum may overflow
-
 const FEW_HEADERS: i32 = 63; // a record with more headers ends a step, which is left to Python
 const SMALLEST_HEADER: usize = 2; // bytes
+pub const SMALLEST_RECORD: usize = 7; // bytes
 const MAX_DELTA: i64 = (1 << 31) - 1; // of an offset
+const LAST_CODEC: i16 = 4; // zstd
 const TAIL: usize = 40; // bytes of the header of a batch that the checksum covers
-const CRC_FROM: usize = 21; // offset of these bytes
-const PREFIX: usize = 12; // base offset and length, which the length does not count
+pub const CRC_FROM: usize = 21; // offset of these bytes
+pub const PREFIX: usize = 12; // base offset and length, which the length does not count
 
 /// Return the CRC-32C of bytes from an offset on; `before` is the CRC of the bytes before them.
 #[pyfunction]
@@ -74,7 +61,8 @@ impl Records {
         base_offset: i64,
         base_timestamp: i64,
     ) -> PyResult<(Bound<'py, PyList>, usize)> {
-        let (found, end) = self.some(data.py(), data.as_bytes(), at, most, base_offset, base_timestamp)?;
+        let frame = Frame { base_offset, base_timestamp, append_time: None };
+        let (found, end) = self.some(data.py(), data.as_bytes(), at, most, &frame)?;
         Ok((PyList::new(data.py(), found)?, end))
     }
 
@@ -100,15 +88,19 @@ impl Records {
         self.written(records, deltas, base_timestamp, tail)
     }
 
-    /// Return a batch without compression; None if it is left to Python. For the arguments, see `build_batch`.
+    /// Return a batch; None if it is left to Python. For the other arguments, see `build_batch`.
+    ///
+    /// `compress`: function `(codec, data)` that compresses the records.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (
-        records, base_offset, last_offset, keep_offsets, leader_epoch, producer_id, producer_epoch, base_sequence,
+        records, codec, compress, base_offset, last_offset, keep_offsets, leader_epoch, producer_id, producer_epoch, base_sequence,
         log_append_time, transactional, control, delete_horizon, max_timestamp, /
     ))]
     fn build<'py>(
         &self,
         records: Bound<'py, PyAny>,
+        codec: i16,
+        compress: &Bound<'py, PyAny>,
         base_offset: Option<i64>,
         last_offset: Option<i64>,
         keep_offsets: bool,
@@ -123,7 +115,7 @@ impl Records {
         max_timestamp: Option<i64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let Ok(records) = records.cast_into_exact::<PyList>() else { return Ok(None) };
-        if records.is_empty() || keep_offsets || last_offset.is_some() {
+        if records.is_empty() || keep_offsets || last_offset.is_some() || !(0..=LAST_CODEC).contains(&codec) {
             return Ok(None);
         }
         let (mut first, mut most) = (None, i64::MIN);
@@ -137,7 +129,7 @@ impl Records {
         let most = max_timestamp.or(log_append_time).unwrap_or(most);
         let Ok(count) = i32::try_from(records.len()) else { return Ok(None) };
         let flags = [(0x08, log_append_time.is_some()), (0x10, transactional), (0x20, control), (0x40, delete_horizon.is_some())];
-        let attributes: i16 = flags.iter().filter(|(_, is_set)| *is_set).map(|(bit, _)| bit).sum();
+        let attributes = codec + flags.iter().filter(|(_, is_set)| *is_set).map(|(bit, _)| bit).sum::<i16>();
         let mut tail = [0; TAIL];
         let mut place = Place { out: &mut tail, at: 0 };
         place.put(&attributes.to_be_bytes());
@@ -148,28 +140,44 @@ impl Records {
         place.put(&producer_epoch.to_be_bytes());
         place.put(&base_sequence.to_be_bytes());
         place.put(&count.to_be_bytes());
-        self.written(&records, None, base_timestamp, Some((base_offset.unwrap_or(0), leader_epoch, &tail)))
+        let base_offset = base_offset.unwrap_or(0);
+        if codec == 0 {
+            return self.written(&records, None, base_timestamp, Some((base_offset, leader_epoch, &tail)));
+        }
+        let Some(plain) = self.written(&records, None, base_timestamp, None)? else { return Ok(None) };
+        let body = compress.call1((codec, plain))?;
+        let Ok(body) = body.cast_exact::<PyBytes>() else { return Ok(None) };
+        batch(body, base_offset, leader_epoch, &tail)
     }
 }
 
+/// What the header of a batch says about all of its records. `append_time`: the timestamp of all records, if the broker
+/// set it.
+pub struct Frame {
+    pub base_offset: i64,
+    pub base_timestamp: i64,
+    pub append_time: Option<i64>,
+}
+
 impl Records {
-    fn some<'py>(
+    /// Read up to `most` records; return them with the offset after the last one. Fewer records: the next one is left to
+    /// Python.
+    pub fn some<'py>(
         &self,
         py: Python<'py>,
         data: &[u8],
         at: usize,
         most: usize,
-        base_offset: i64,
-        base_timestamp: i64,
+        frame: &Frame,
     ) -> PyResult<(Vec<Bound<'py, PyAny>>, usize)> {
-        let (mut found, mut end) = (Vec::with_capacity(most.min(data.len() / 7 + 1)), at);
+        let (mut found, mut end) = (Vec::with_capacity(most.min(data.len() / SMALLEST_RECORD + 1)), at);
         let mut cursor = Cursor { py, data, at, names: Vec::new(), letters: Vec::new() };
         let _pause = Pause::new(py);
         while found.len() < most {
             let Some(fields) = cursor.record()? else { break };
             let record = self.class.create(py)?;
-            let timestamp = base_timestamp.wrapping_add(fields.timestamp);
-            record.set(OFFSET, base_offset.wrapping_add(i64::from(fields.offset)).into_pyobject(py)?.into_any());
+            let timestamp = frame.append_time.unwrap_or_else(|| frame.base_timestamp.wrapping_add(fields.timestamp));
+            record.set(OFFSET, frame.base_offset.wrapping_add(i64::from(fields.offset)).into_pyobject(py)?.into_any());
             record.set(TIMESTAMP, timestamp.into_pyobject(py)?.into_any());
             record.set(KEY, bytes_or_none(py, fields.key));
             record.set(VALUE, bytes_or_none(py, fields.value));
@@ -213,14 +221,8 @@ impl Records {
                 place.record(plan, &headers[from..plan.headers_end]);
                 from = plan.headers_end;
             }
-            if let Some((base_offset, leader_epoch, tail)) = &batch {
-                out[CRC_FROM..begin].copy_from_slice(*tail);
-                let crc = ::crc32c::crc32c(&out[CRC_FROM..]);
-                out[..8].copy_from_slice(&base_offset.to_be_bytes());
-                out[8..12].copy_from_slice(&(length - PREFIX as i32).to_be_bytes());
-                out[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
-                out[16] = 2;
-                out[17..21].copy_from_slice(&crc.to_be_bytes());
+            if let Some((base_offset, leader_epoch, tail)) = batch {
+                put_header(out, length, base_offset, leader_epoch, tail);
             }
             Ok(())
         })?;
@@ -249,156 +251,32 @@ impl Records {
     }
 }
 
-/// The classes of batches and records.
-#[pyclass(frozen, module = "kwire_native")]
-pub struct Batches {
-    batch: Class,
-    records: Py<Records>,
-    most: usize,
+/// Return a batch whose records are already encoded; None if it is too large.
+fn batch<'py>(
+    body: &Bound<'py, PyBytes>,
+    base_offset: i64,
+    leader_epoch: i32,
+    tail: &[u8; TAIL],
+) -> PyResult<Option<Bound<'py, PyBytes>>> {
+    let content = body.as_bytes();
+    let Ok(length) = i32::try_from(CRC_FROM + TAIL + content.len()) else { return Ok(None) };
+    let out = PyBytes::new_with(body.py(), length as usize, |out| {
+        out[CRC_FROM + TAIL..].copy_from_slice(content);
+        put_header(out, length, base_offset, leader_epoch, tail);
+        Ok(())
+    })?;
+    Ok(Some(out))
 }
 
-#[pymethods]
-impl Batches {
-    /// `names`: the slots data and position, and the fields of the header in wire order. `most`: records of the largest
-    /// batch that is read at once.
-    #[new]
-    fn new(batch: &Bound<'_, PyType>, names: Vec<String>, records: Py<Records>, most: usize) -> PyResult<Self> {
-        if names.len() != BATCH_SLOTS {
-            return Err(PyValueError::new_err("a batch has fifteen slots"));
-        }
-        Ok(Batches { batch: Class::probe(batch, &names)?, records, most })
-    }
-
-    /// Return an iterator over the batches in the data.
-    ///
-    /// `others`: function `(data, at)` that yields what is left to Python, from an offset on.
-    #[pyo3(signature = (data, others, /))]
-    fn read<'py>(slf: &Bound<'py, Self>, data: Bound<'py, PyBytes>, others: Bound<'py, PyAny>) -> BatchIterator {
-        let (batches, data) = (slf.clone().unbind(), data.unbind());
-        BatchIterator { batches, data, at: 0, others: others.unbind(), rest: None }
-    }
-
-    /// Return the batch that begins at an offset of the data; None if it is left to Python.
-    #[pyo3(signature = (data, at, /))]
-    fn header<'py>(&self, data: &Bound<'py, PyBytes>, at: usize) -> PyResult<Option<Bound<'py, PyAny>>> {
-        Ok(self.batch_at(data, at)?.map(|(batch, _)| batch))
-    }
-
-    /// Return an iterator over the records of a batch, whose CRC is checked; None if they are left to Python.
-    #[pyo3(signature = (batch, /))]
-    fn records<'py>(&self, batch: Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let Some((data, count, base_offset, base_timestamp)) = self.batch.view(batch).and_then(|it| self.plain(&it)) else {
-            return Ok(None);
-        };
-        self.whole(&data, HEADER, count, base_offset, base_timestamp)
-    }
-
-    /// Return an iterator over records up to the end of the data; None if they are left to Python.
-    #[pyo3(signature = (data, at, count, base_offset, base_timestamp, /))]
-    fn whole<'py>(
-        &self,
-        data: &Bound<'py, PyBytes>,
-        at: usize,
-        count: usize,
-        base_offset: i64,
-        base_timestamp: i64,
-    ) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let (py, records) = (data.py(), self.records.get());
-        if base_offset >= LARGE || !(-LARGE + 1..LARGE).contains(&base_timestamp) || count > self.most {
-            return Ok(None);
-        }
-        let (found, end) = records.some(py, data.as_bytes(), at, count, base_offset, base_timestamp)?;
-        if found.len() < count || end != data.as_bytes().len() {
-            return Ok(None);
-        }
-        Ok(Some(PyList::new(py, found)?.try_iter()?.into_any()))
-    }
-}
-
-impl Batches {
-    /// Return a batch with the offset after it; None if it is left to Python.
-    fn batch_at<'py>(&self, data: &Bound<'py, PyBytes>, at: usize) -> PyResult<Option<(Bound<'py, PyAny>, usize)>> {
-        let py = data.py();
-        let bytes = data.as_bytes();
-        let Some(head) = bytes.get(at..).and_then(|rest| rest.first_chunk::<HEADER>()) else { return Ok(None) };
-        let length = i32::from_be_bytes(part(head, 8));
-        let end = usize::try_from(length).ok().map(|length| at + PREFIX + length);
-        let Some((end, whole)) = end.and_then(|end| Some((end, bytes.get(at..end)?))) else { return Ok(None) };
-        if head[16] != 2 || whole.len() < HEADER {
-            return Ok(None);
-        }
-        let batch = self.batch.create(py)?;
-        let all = if whole.len() == bytes.len() { data.clone() } else { PyBytes::new(py, whole) };
-        batch.set(DATA, all.into_any());
-        batch.set(POSITION, at.into_pyobject(py)?.into_any());
-        batch.set(BASE_OFFSET, i64::from_be_bytes(part(head, 0)).into_pyobject(py)?.into_any());
-        batch.set(LENGTH, length.into_pyobject(py)?.into_any());
-        batch.set(LENGTH + 1, i32::from_be_bytes(part(head, 12)).into_pyobject(py)?.into_any());
-        batch.set(MAGIC, 2_i8.into_pyobject(py)?.into_any());
-        batch.set(CRC, u32::from_be_bytes(part(head, 17)).into_pyobject(py)?.into_any());
-        batch.set(ATTRIBUTES, i16::from_be_bytes(part(head, 21)).into_pyobject(py)?.into_any());
-        batch.set(ATTRIBUTES + 1, i32::from_be_bytes(part(head, 23)).into_pyobject(py)?.into_any());
-        batch.set(BASE_TIMESTAMP, i64::from_be_bytes(part(head, 27)).into_pyobject(py)?.into_any());
-        batch.set(BASE_TIMESTAMP + 1, i64::from_be_bytes(part(head, 35)).into_pyobject(py)?.into_any());
-        batch.set(BASE_TIMESTAMP + 2, i64::from_be_bytes(part(head, 43)).into_pyobject(py)?.into_any());
-        batch.set(COUNT - 2, i16::from_be_bytes(part(head, 51)).into_pyobject(py)?.into_any());
-        batch.set(COUNT - 1, i32::from_be_bytes(part(head, 53)).into_pyobject(py)?.into_any());
-        batch.set(COUNT, i32::from_be_bytes(part(head, 57)).into_pyobject(py)?.into_any());
-        Ok(Some((batch.into_object(), end)))
-    }
-
-    /// Return data, count, base offset and base timestamp of a batch without compression; None for another batch.
-    fn plain<'py>(&self, batch: &View<'_, 'py>) -> Option<(Bound<'py, PyBytes>, usize, i64, i64)> {
-        let number = |slot| batch.get(slot).as_ref().and_then(exact_int);
-        let data = batch.get(DATA)?.cast_into_exact::<PyBytes>().ok()?;
-        if number(ATTRIBUTES)? & !PLAIN != 0 || data.as_bytes().len() < HEADER {
-            return None;
-        }
-        let (count, base_offset, base_timestamp) = (number(COUNT)?, number(BASE_OFFSET)?, number(BASE_TIMESTAMP)?);
-        let count = usize::try_from(count).ok().filter(|count| *count <= self.most)?;
-        let crc = i64::from(::crc32c::crc32c(&data.as_bytes()[CRC_FROM..]));
-        (number(CRC)? == crc).then_some((data, count, base_offset, base_timestamp))
-    }
-}
-
-fn part<const N: usize>(head: &[u8; HEADER], at: usize) -> [u8; N] {
-    std::array::from_fn(|index| head[at + index])
-}
-
-/// An iterator over the batches in a records field. `rest`: the iterator that continues where Python must.
-#[pyclass(module = "kwire_native")]
-pub struct BatchIterator {
-    batches: Py<Batches>,
-    data: Py<PyBytes>,
-    at: usize,
-    others: Py<PyAny>,
-    rest: Option<Py<PyAny>>,
-}
-
-#[pymethods]
-impl BatchIterator {
-    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(mut slf: PyRefMut<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = slf.py();
-        let rest = match &slf.rest {
-            Some(rest) => rest.clone_ref(py),
-            None if slf.data.as_bytes(py).len() - slf.at <= MAGIC_AT => return Ok(None),
-            None => {
-                if let Some((batch, end)) = slf.batches.get().batch_at(slf.data.bind(py), slf.at)? {
-                    slf.at = end;
-                    return Ok(Some(batch));
-                }
-                let rest = slf.others.bind(py).call1((slf.data.bind(py), slf.at))?.unbind();
-                slf.rest = Some(rest.clone_ref(py));
-                rest
-            }
-        };
-        drop(slf);
-        rest.into_bound(py).cast_into::<PyIterator>()?.next().transpose()
-    }
+/// Write the header of a batch before its records. `length`: size of the batch, in bytes.
+fn put_header(out: &mut [u8], length: i32, base_offset: i64, leader_epoch: i32, tail: &[u8; TAIL]) {
+    out[CRC_FROM..CRC_FROM + TAIL].copy_from_slice(tail);
+    let crc = ::crc32c::crc32c(&out[CRC_FROM..]);
+    out[..8].copy_from_slice(&base_offset.to_be_bytes());
+    out[8..12].copy_from_slice(&(length - PREFIX as i32).to_be_bytes());
+    out[12..16].copy_from_slice(&leader_epoch.to_be_bytes());
+    out[16] = 2;
+    out[17..21].copy_from_slice(&crc.to_be_bytes());
 }
 
 /// A record to write: its size without its own length, and its fields.
@@ -411,7 +289,7 @@ struct Plan<'py> {
     headers_end: usize,
 }
 
-fn exact_int(value: &Bound<'_, PyAny>) -> Option<i64> {
+pub fn exact_int(value: &Bound<'_, PyAny>) -> Option<i64> {
     value.cast_exact::<PyInt>().ok()?.extract().ok()
 }
 

@@ -14,7 +14,6 @@ from kwire.records import batch as module
 from kwire.records import compression
 from kwire.records.batch import HEADER, Batch, Record, batches, build_batch, read_batch, rebase, recompress, restamp
 from kwire.records.compression import NAMES
-from kwire.records.limits import RECORDS_AT_ONCE
 
 INT64 = st.integers(-(2**63), 2**63 - 1)
 BYTES = st.none() | st.binary(max_size=10)
@@ -331,36 +330,33 @@ class Own(Record):
     """A subclass of Record, which has a reader of its own."""
 
 
-USUAL = [  # number of records, class, copied, LogAppendTime, whether the native reader may read the whole batch
-    pytest.param(RECORDS_AT_ONCE, Record, True, None, True, id="usual batch"),
-    pytest.param(RECORDS_AT_ONCE + 1, Record, True, None, False, id="large batch"),
-    pytest.param(2, Own, True, None, False, id="subclass"),
-    pytest.param(2, Record, False, None, False, id="memoryviews"),
-    pytest.param(2, Record, True, 5, False, id="LogAppendTime"),
-]
-
-
-@pytest.mark.parametrize(("count", "into", "copy", "append_time", "usual"), USUAL)
-def test_only_usual_batches_are_read_natively_as_a_whole(
-    monkeypatch: pytest.MonkeyPatch, count: int, into: type[Record], copy: bool, append_time: int | None, usual: bool
+@pytest.mark.parametrize(
+    ("verify", "copy", "limit", "native"),
+    [(True, True, None, True), (False, True, None, True), (True, False, None, False), (True, True, 100, False)],
+)
+def test_only_copied_records_without_a_limit_are_read_natively(
+    monkeypatch: pytest.MonkeyPatch, verify: bool, copy: bool, limit: int | None, native: bool
 ) -> None:
-    batch = read_batch(build_batch([Record(value=b"v")] * count, base_offset=7, log_append_time=append_time))
-    native = MagicMock()
-    native.whole.return_value = None  # the native reader leaves the batch to Python
-    monkeypatch.setattr(module, "NATIVE", native)
-    assert [record.offset for record in batch.records_as(into, copy=copy)] == list(range(7, 7 + count))
-    calls = [call.args for call in native.whole.call_args_list]
-    assert calls == ([(batch.data, HEADER.size, count, 7, batch.base_timestamp)] if usual else [])
+    batch = read_batch(build_batch([Record(value=b"v")] * 2, base_offset=7))
+    reader = MagicMock()
+    reader.records.return_value = None  # the native reader leaves the batch to Python
+    monkeypatch.setattr(module, "NATIVE", reader)
+    records = batch.records(verify_crc=verify, copy=copy, limit=limit)
+    assert [record.offset for record in records] == [7, 8]
+    assert [call.args for call in reader.records.call_args_list] == ([(batch, verify)] if native else [])
+    reader.records.return_value = iter((1, 2))
+    assert (list(batch.records(verify_crc=verify, copy=copy, limit=limit)) == [1, 2]) is native
 
 
 @pytest.mark.parametrize("codec", sorted(NAMES))
-def test_only_uncompressed_batches_are_written_natively(monkeypatch: pytest.MonkeyPatch, codec: int) -> None:
+def test_batches_that_cannot_be_written_natively(monkeypatch: pytest.MonkeyPatch, codec: int) -> None:
     records = [Record(value=b"v")]
     expected = build_batch(records, codec=codec)
     writer = MagicMock()
     writer.build.return_value = b"native"
     monkeypatch.setattr(module, "WRITER", writer)
-    assert build_batch(records, codec=codec) == (b"native" if codec == compression.NONE else expected)
+    assert build_batch(records, codec=codec) == b"native"
+    assert writer.build.call_args.args[:3] == (records, codec, compression.compress)
     writer.build.return_value = None
     monkeypatch.setattr(module, "written_natively", lambda *_: b"records")
     assert build_batch(records, codec=codec) == (b"records" if codec == compression.NONE else expected)

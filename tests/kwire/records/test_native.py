@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +11,7 @@ from itertools import chain
 from typing import Any
 from unittest.mock import patch
 
+import cramjam
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -17,12 +20,13 @@ from kwire import records as package
 from kwire.engines.chosen import available
 from kwire.errors import WireError
 from kwire.records import batch as batches
+from kwire.records import compression
 from kwire.records import record as module
 from kwire.records.batch import Batch, build_batch
-from kwire.records.checksum import crc32c_with
+from kwire.records.checksum import crc32c, crc32c_with
 from kwire.records.limits import RECORDS_AT_ONCE
 from kwire.records.message_set import build_message_set
-from kwire.records.native import batches_of, records_of, written_natively
+from kwire.records.native import batches_of, codecs, records_of, written_natively
 from kwire.records.record import Record, read_records, write_records
 
 pytestmark = pytest.mark.skipif("native" not in available(), reason="the native engine is not installed: make native")
@@ -46,9 +50,8 @@ RECORDS = st.lists(
 )
 
 
-READERS = {
-    name: batches_of(Batch, Record, RECORDS_AT_ONCE, name) for name in ("native", "compiled") if name in available()
-}
+READERS = {name: batches_of(Batch, Record, name) for name in ("native", "compiled") if name in available()}
+CODECS = (compression.GZIP, compression.SNAPPY, compression.LZ4, compression.ZSTD)
 
 
 @contextmanager
@@ -65,6 +68,7 @@ def engine(name: str) -> Iterator[None]:
         patch.object(batches, "NATIVE", READERS[name]),
         patch.object(batches, "WRITER", records_of(Record, name)),
         patch.object(package, "NATIVE", READERS[name]),
+        patch.object(compression, "NATIVE", codecs(name)),
         patch("kwire.records.native.DEFAULT", name),
     ):
         yield
@@ -188,6 +192,131 @@ def test_an_iterator_over_batches_stays_at_its_end() -> None:
             assert len([*found]) == (len(data) >= len(batch))
             assert [*found] == []
         assert [len([*package.read(given)]) for given in (None, bytearray(batch), memoryview(batch))] == [0, 1, 1]
+
+
+TEXTS = st.one_of(
+    st.binary(max_size=300),
+    st.lists(st.sampled_from([b"key", b"value", bytes(60), b"x" * 40]), max_size=60).map(b"".join),
+    st.sampled_from([bytes(70_000), bytes(range(256)) * 600, b"ab" * 40_000]),
+)
+
+
+def frames(text: bytes) -> dict[str, bytes]:
+    """Return compressed forms of a text that clients write, by name. The name begins with the name of the codec."""
+    deflater = zlib.compressobj(1, zlib.DEFLATED, 31)
+    writer = cramjam.lz4.Compressor(content_checksum=True, block_linked=False)
+    writer.compress(text)
+    plain = {
+        "gzip": compression.compress(compression.GZIP, text),
+        "gzip of zlib": deflater.compress(text) + deflater.flush(),
+        "snappy": compression.compress(compression.SNAPPY, text),
+        "snappy, one block": bytes(cramjam.snappy.compress_raw(text)),
+        "lz4": compression.compress(compression.LZ4, text),
+        "lz4 with checksums": bytes(writer.finish()),
+        "zstd": bytes(cramjam.zstd.compress(text)),
+        "zstd without a size": b"".join(compression.compressed_pieces(compression.ZSTD, text)),
+    }
+    return {name: data for name, data in plain.items() if text or "block" not in name}
+
+
+def unusual_frames(text: bytes) -> dict[str, bytes]:
+    """Return compressed forms of a text that few clients write, and invalid ones, by name."""
+    usual = frames(text)
+    named = bytearray(usual["gzip"])
+    named[3] = 8
+    named[10:10] = b"name\0"
+    wrong_sum = usual["lz4"][:6] + bytes([usual["lz4"][6] ^ 1]) + usual["lz4"][7:]
+    skipped = bytes.fromhex("502a4d18 02000000 0000")
+    return {
+        "gzip with a name": bytes(named),
+        "gzip, two members": usual["gzip"] * 2,
+        "gzip with trailing bytes": usual["gzip"] + b"x",
+        "gzip of another size": usual["gzip"][:-1] + b"\x01",
+        "gzip with a wrong checksum": usual["gzip"][:-8] + bytes([usual["gzip"][-8] ^ 1]) + usual["gzip"][-7:],
+        "snappy without its end": usual["snappy"][:-1],
+        "lz4 of dependent blocks": bytes(cramjam.lz4.compress(text)),
+        "lz4, two frames": usual["lz4"] * 2,
+        "lz4 with a wrong checksum": wrong_sum,
+        "zstd after a skippable frame": skipped + usual["zstd"],
+        "zstd, two frames": usual["zstd"] * 2,
+        "zstd without its end": usual["zstd"][:-1],
+        "zstd with a block that is too large": bytes.fromhex("28b52ffd 0058 32f032 f0 010000"),
+    }
+
+
+def codec_of(name: str) -> int:
+    return next(codec for codec in CODECS if name.startswith(compression.NAMES[codec]))
+
+
+@given(TEXTS)
+@example(bytes(200))
+def test_usual_frames_are_decompressed_natively(text: bytes) -> None:
+    for name, data in frames(text).items():
+        assert codecs("native").decompress(codec_of(name), data, 1 << 24) == text, name
+        if text:
+            assert codecs("native").decompress(codec_of(name), data, len(text) - 1) is None, name
+
+
+@given(TEXTS)
+@example(b"")
+@example(bytes(200))
+def test_unusual_frames_are_left_to_python(text: bytes) -> None:
+    for name, data in unusual_frames(text).items():
+        assert codecs("native").decompress(codec_of(name), data, 1 << 24) is None, name
+    assert codecs("native").decompress(0, text, 1 << 24) is None
+
+
+@given(
+    TEXTS,
+    st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=3),
+    st.integers(0, 12),
+    st.sampled_from([None, 0, 100, 1 << 20]),
+)
+def test_engines_decompress_the_same(text: bytes, changes: list[Any], cut: int, limit: int | None) -> None:
+    for name, data in (frames(text) | unusual_frames(text)).items():
+        changed = bytearray(data[: -cut or None])
+        for at, value in changes:
+            if changed:
+                changed[at % min(len(changed), 40)] = value
+        arguments = codec_of(name), bytes(changed)
+        first, second = (outcome(each, compression.decompress, *arguments, limit=limit) for each in READERS)
+        assert first == second, name
+
+
+@given(RECORDS, st.sampled_from(CODECS), st.integers(0, 2), st.lists(st.integers(0, 10**6), max_size=2))
+def test_engines_read_the_same_compressed_batches(
+    records: list[Record], codec: int, spare: int, changes: list[int]
+) -> None:
+    """The CRC is right, but the compressed records are not always valid."""
+    data = outcome("compiled", build_batch, records, codec=codec)
+    if isinstance(data, bytes):
+        changed = bytearray(data + bytes(spare))
+        struct.pack_into(">i", changed, 8, len(changed) - batches.PREFIX)
+        for at in changes:
+            changed[batches.HEADER.size + at % (len(changed) - batches.HEADER.size)] ^= 1 << at % 8
+        struct.pack_into(">I", changed, batches.CRC_AT, crc32c(bytes(changed), batches.CRC_FROM))
+        first, second = (outcome(name, batches_in, bytes(changed)) for name in READERS)
+        assert first == second
+
+
+@pytest.mark.parametrize("codec", [compression.NONE, *CODECS])
+@pytest.mark.parametrize("count", [RECORDS_AT_ONCE, RECORDS_AT_ONCE + 1])
+def test_engines_read_large_batches_alike(codec: int, count: int) -> None:
+    records = [Record(offset=n, timestamp=n, key=b"%d" % n, value=bytes(n % 90)) for n in range(count)]
+    data = build_batch(records, codec=codec, log_append_time=7)
+    first, second = (outcome(name, batches_in, data) for name in READERS)
+    assert first == second
+    assert [(one.offset, one.timestamp) for one in first[1:]] == [(n, 7) for n in range(count)]
+
+
+@given(st.binary(max_size=300), st.integers(0, 500), st.integers(0, 40))
+@example(b"a", 131_071, 0)
+@example(b"a", 131_072, 0)
+@example(b"a", 300_000, 0)
+@example(b"abcdefgh-abcd" * 7, 2_000, 11)
+def test_zstd_frames_are_those_of_python(piece: bytes, times: int, cut: int) -> None:
+    text = (piece * times)[cut:]
+    assert outcome("native", compression.compress, compression.ZSTD, text) == bytes(cramjam.zstd.compress(text))
 
 
 @given(st.binary(max_size=60), st.integers(0, 5), st.integers(0, 70))
