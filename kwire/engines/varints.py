@@ -4,10 +4,11 @@ follows.
 
 from __future__ import annotations
 
-SHORT = [bytes((n,)) for n in range(128)]  # SHORT[n]: the varint of n, for frequent values
-SHORT += [bytes((low | 0x80, high)) for high in range(1, 64) for low in range(128)]
-
 _MORE = [bytes((low | 0x80,)) for low in range(128)]
+_ENDS = [bytes((high,)) for high in range(128)]
+
+# SHORT[n]: the varint of n, for frequent values
+SHORT = _ENDS + [low + high for high in _ENDS[1:64] for low in _MORE]
 
 
 def uvarint(value: int) -> bytes:

@@ -14,7 +14,7 @@ from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
 from mockbroker.broker import failover, paused_replicas
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
 

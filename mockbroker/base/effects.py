@@ -105,6 +105,17 @@ class AuthorizedCall(Call[R]):
     may_read: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A raw SASL token: a frame without Kafka header, as client and broker exchange after SaslHandshake v0.
+
+    Attributes:
+        data: The bytes of the token, without the length of the frame.
+    """
+
+    data: bytes
+
+
 @dataclass(slots=True)
 class Pace:
     """The pace at which a slow response is sent: the number of permitted bytes grows over time.

@@ -21,12 +21,11 @@ from typing import Any
 
 from kwire import APIS, ErrorCode
 from kwire.apikeys import ApiKey
-from kwire.lazy_dataclass import dataclass
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kwire.schema import schema_of
-from mockbroker.base.effects import Call, Close, Dismiss, Effects, Reply, Ticket
+from mockbroker.base.effects import Call, Close, Dismiss, Effects, Reply, Ticket, Token
 from mockbroker.base.settings import Settings
 from mockbroker.base.timers import DismissDue
 from mockbroker.broker.broker import Broker
@@ -40,17 +39,6 @@ from mockbroker.security.users import Users
 MIN_REAUTHENTICATION_INTERVAL = 1.0  # seconds; an earlier SaslHandshake gets ILLEGAL_SASL_STATE
 FOR_ALL = ListenerSasl()  # no settings of its own
 Outcome = Reply | Close | Dismiss
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A raw SASL token: a frame without Kafka header, as client and broker exchange after SaslHandshake v0.
-
-    Attributes:
-        data: The bytes of the token, without the length of the frame.
-    """
-
-    data: bytes
 
 
 class SaslState(Enum):

@@ -39,7 +39,6 @@ from mockbroker.quotas.client_quotas import ClientQuotas
 from mockbroker.security.identity import UNKNOWN, Identity
 from mockbroker.security.standard_authorizer import StandardAuthorizer
 from mockbroker.security.users import Users
-from mockbroker.share.states import ShareStates
 from mockbroker.telemetry.client_metrics import ClientMetrics
 from mockbroker.topics.log_dirs import LogDirs
 from mockbroker.topics.model import (
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
     from mockbroker.share.sessions import PartitionKey, ShareSessions
     from mockbroker.share.share_partitions import SharePartitions
     from mockbroker.share.state import StateKey
+    from mockbroker.share.states import ShareStates
 
 SLICE_SIZE = 1_000  # elements of a request, such as partitions; they take about 5 ms
 NONE = ErrorCode.NONE
@@ -103,7 +103,6 @@ class Broker:
             since the last call of ``write_changes``.
         quotas: the client quotas.
         log_dirs: the log directories of the brokers.
-        share_states: the share coordinator.
         share_fetch_purgatory: pending ShareFetch requests.
         changed_partitions: partitions that have changed since the last call of ``Router.finish``. The list is filled
             only while ShareFetch requests wait.
@@ -158,16 +157,10 @@ class Broker:
         self.client_deadlines: Deadlines[Due] = Deadlines()
         self.to_client_time: Callable[[float], float] = _identity
         self.appended_partitions: list[Partition] = []
-        self.share_states = ShareStates(
-            self.cluster,
-            settings,
-            self.share_state_topic,
-            self.wall_ms,
-            lambda partition: self.appended_partitions.append(partition),
-        )
+        self._share_states: ShareStates | None = None
         creator = InternalTopicCreator(self.cluster, settings, release)
         context = Context(
-            self.cluster, settings, new_uuid, release.quirks, release.uniform, self.share_states, creator.create
+            self.cluster, settings, new_uuid, release.quirks, release.uniform, lambda: self.share_states, creator.create
         )
         self.groups = Groups(types, context, self.deadlines)
         self.quotas = ClientQuotas(
@@ -344,10 +337,25 @@ class Broker:
         return cache
 
     @property
+    def share_states(self) -> ShareStates:
+        """The share coordinator."""
+        if self._share_states is None:
+            from mockbroker.share.states import ShareStates  # late: most clusters have no share groups
+
+            self._share_states = ShareStates(
+                self.cluster,
+                self.settings,
+                self.share_state_topic,
+                self.wall_ms,
+                lambda partition: self.appended_partitions.append(partition),
+            )
+        return self._share_states
+
+    @property
     def share_partitions(self) -> SharePartitions:
         """The share partitions that the leaders of partitions have loaded."""
         if self._share_partitions is None:
-            from mockbroker.share.share_partitions import SharePartitions  # late: most clusters have no share groups
+            from mockbroker.share.share_partitions import SharePartitions  # late, as above
 
             self._share_partitions = SharePartitions(
                 self.settings,
@@ -608,7 +616,8 @@ class Broker:
             if partition is not None:
                 appended.append(partition)
         if self.deleted_topics:
-            self.share_states.delete_topics(self.deleted_topics, now)
+            if self._share_states is not None:
+                self._share_states.delete_topics(self.deleted_topics, now)
             self.deleted_topics.clear()
         self.logs.appended_internally(appended, now)
         return appended

@@ -16,7 +16,7 @@ from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import CatchUpDue, LoadDue, LossDue
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics.configs import effective
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
 

@@ -8,7 +8,6 @@ requests, the total size of the requests, and the total size of the responses.
 from __future__ import annotations
 
 from collections import deque
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Generic, overload
 
@@ -226,6 +225,8 @@ def api_key(name: str) -> int:
     """Return the API key of an API name. Raises: ValueError for an unknown name."""
     keys = {api.name: key for key, api in APIS.items()}
     if name not in keys:
+        from difflib import get_close_matches  # late: rarely used
+
         near = get_close_matches(name, keys, n=1)
         raise ValueError(f"unknown API {name!r}" + (f"; did you mean {near[0]}?" if near else ""))
     return keys[name]

@@ -27,6 +27,7 @@ from mockbroker.base.effects import (
     Reply,
     SendMore,
     Ticket,
+    Token,
     Unmute,
     Work,
 )
@@ -54,9 +55,8 @@ from mockbroker.base.timers import (
     TransactionDue,
 )
 from mockbroker.broker import failover, reassignments
-from mockbroker.broker.authentication import Token
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches, complete_expired_fetch, complete_transaction
+from mockbroker.broker.fetch.completion import complete_delayed_fetches, complete_expired_fetch, complete_transaction
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.handlers.api_versions import unsupported
 from mockbroker.broker.handlers.handler import Handler

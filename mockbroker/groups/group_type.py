@@ -155,7 +155,7 @@ class Context:
         new_uuid: function that returns a new UUID.
         quirks: differences of the emulated release's coordinator (release.py).
         uniform_release: the release whose ``uniform`` assignor is used (release.py).
-        share_states: the share coordinator; None if groups are only read from records.
+        get_share_states: function that returns the share coordinator; None if groups are only read from records.
         create_topics: function that creates the internal topics of streams groups. Its arguments are the topics, the
             current time in seconds, and the number of seconds for which errors are stored. It stores the errors of this
             attempt, and returns the stored errors of earlier attempts by topic name.
@@ -169,12 +169,17 @@ class Context:
     new_uuid: Callable[[], UUID]
     quirks: Quirks
     uniform_release: str
-    share_states: ShareStates | None = None
+    get_share_states: Callable[[], ShareStates] | None = None
     create_topics: TopicCreator = create_no_topics
     join_settle: float = 0.0
     pending_member_count: int = 0
     conversions: Mapping[str, Conversion] = field(default_factory=dict)
     _shared_objects: dict[type, Any] = field(default_factory=dict)
+
+    @property
+    def share_states(self) -> ShareStates | None:
+        """The share coordinator; None if groups are only read from records."""
+        return None if self.get_share_states is None else self.get_share_states()
 
     def shared(self, kind: type[T]) -> T:
         """Return the shared instance of a class. The first call with this class creates the instance.

@@ -6,8 +6,8 @@ from typing import Any
 
 from kwire.apikeys import ApiKey
 from kwire.frames import pack
-from mockbroker.base.effects import Call, Client, Reply, Ticket
-from mockbroker.broker.authentication import Authentication, SaslState, Token
+from mockbroker.base.effects import Call, Client, Reply, Ticket, Token
+from mockbroker.broker.authentication import Authentication, SaslState
 from mockbroker.broker.router import Router
 from mockbroker.net.connection import ClientRequests, Undecoded
 from mockbroker.security.identity import UNKNOWN, Identity

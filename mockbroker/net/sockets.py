@@ -23,7 +23,6 @@ from trio.lowlevel import notify_closing, wait_writable
 
 from kwire.frames import FrameBuffer
 from mockbroker.base.effects import Client, Pace, Reply
-from mockbroker.broker.authentication import Authentication, AuthenticationStage
 from mockbroker.broker.router import Router
 from mockbroker.broker.stages import Stage
 from mockbroker.net.accepting import Gate
@@ -31,13 +30,13 @@ from mockbroker.net.bound_listeners import BoundListener
 from mockbroker.net.connection import ClientRequests
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.net.readiness import Ready, Watch
-from mockbroker.net.sasl_connection import SaslRequests
 from mockbroker.net.tls import TlsError, TlsStream
 
 if TYPE_CHECKING:
     import ssl
 
     from mockbroker.faults.stage import Admission
+    from mockbroker.security.listener_sasl import ListenerSasl
 
 log = logging.getLogger("mockbroker")
 
@@ -289,11 +288,7 @@ class Sockets:
         if tls is not None:
             sock = tls.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
         if listener.sasl is not None:
-            authentication = Authentication(router.broker.users, router.broker.settings, _new_nonce, listener.sasl)
-            client = Client(listener.node, "", host, listener.name)
-            requests = SaslRequests(number, client, router, authentication)
-            stages = (AuthenticationStage(authentication, router.broker),)
-            connection = self.connection_type(self, sock, requests, peer, stages)
+            connection = self._open_with_sasl(number, listener, listener.sasl, host, sock, peer)
         else:
             connection = self.connection_type(self, sock, _requests(number, listener, host, router, sock), peer)
         if not self.connections:
@@ -308,6 +303,33 @@ class Sockets:
                 return  # reading would answer the TLS handshake
         connection.watched = True
         self.watch.add(sock, connection)
+
+    def _open_with_sasl(
+        self, number: int, listener: BoundListener, sasl: ListenerSasl, host: str, sock: socket.socket, peer: str
+    ) -> SocketConnection:
+        """Return a new connection to a SASL listener.
+
+        Args:
+            number: number of the connection.
+            listener: the listener that has accepted the connection.
+            sasl: the SASL settings of the listener.
+            host: address of the client with a leading slash, without port.
+            sock: socket of the connection.
+            peer: address of the client, for the log.
+        """
+        from mockbroker.broker.authentication import (  # late: most clusters have no SASL
+            Authentication,
+            AuthenticationStage,
+        )
+        from mockbroker.net.sasl_connection import SaslRequests
+
+        router = self._pump.router
+        broker = router.broker
+        authentication = Authentication(broker.users, broker.settings, _new_nonce, sasl)
+        client = Client(listener.node, "", host, listener.name)
+        requests = SaslRequests(number, client, router, authentication)
+        stages = (AuthenticationStage(authentication, broker),)
+        return self.connection_type(self, sock, requests, peer, stages)
 
     def stop(self, node: int, *, abruptly: bool) -> None:
         """Close the connections to a broker.

@@ -16,9 +16,20 @@ from kwire.apikeys import ApiKey
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchResponse
 from kwire.schema import ZERO_UUID
-from mockbroker.base.effects import Call, Client, Delivery, Effects, NoReply, Reply, Steps, Ticket, Unmute, begin
+from mockbroker.base.effects import (
+    Call,
+    Client,
+    Delivery,
+    Effects,
+    NoReply,
+    Reply,
+    Steps,
+    Ticket,
+    Token,
+    Unmute,
+    begin,
+)
 from mockbroker.base.timers import StageDue
-from mockbroker.broker.authentication import Token
 from mockbroker.broker.router import Router
 from mockbroker.broker.stages import Stage, outcome_of, remaining
 from mockbroker.faults.error_fields import AnswerArray, answer_of

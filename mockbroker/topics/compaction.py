@@ -13,7 +13,6 @@ from dataclasses import field
 
 from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, Record, build_batch, read_batch
-from kwire.records.control import ControlType, control_records
 from mockbroker.topics.cleanable import CleanableLog
 from mockbroker.topics.log import CompactedSegment, StoredBatch
 from mockbroker.topics.log_segments import OFFSETS_IN_A_SEGMENT, LogSegment
@@ -216,6 +215,8 @@ class _Transactions:
 
         A marker can be removed if none of the batches read before belongs to the marker's transaction.
         """
+        from kwire.records.control import ControlType, control_records  # late: most clusters have no transactions
+
         self._begin_until(batch.last_offset)
         kind = next((record.type for record in control_records(batch)), None)
         if kind == ControlType.ABORT:

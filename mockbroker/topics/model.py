@@ -16,7 +16,6 @@ from kwire.java import partition_for
 from kwire.json.objects import uuid_text
 from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, read_batch
-from kwire.records.control import ControlType, build_marker, control_records
 from mockbroker.base.settings import MAX_PARTITIONS
 from mockbroker.base.texts import shortened
 from mockbroker.quotas.entity import Entity
@@ -198,6 +197,8 @@ class Partition:
             return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to build a marker with a negative epoch
         if error := self.producers.marker_error(producer_id, epoch, coordinator_epoch):
             return error
+        from kwire.records.control import ControlType, build_marker  # late: most clusters have no transactions
+
         marker = build_marker(
             ControlType.COMMIT if committed else ControlType.ABORT,
             producer_id=producer_id,
@@ -284,6 +285,8 @@ class Partition:
             if not batch.control:
                 self.producers.record(batch, batch.base_offset)
                 continue
+            from kwire.records.control import ControlType, control_records  # late, as above
+
             for record in control_records(batch):
                 if record.marker is not None:
                     self._ended(

@@ -11,7 +11,7 @@ from tools.broker_harness import BrokerHarness, SentRequest
 from kwire.messages.share_acknowledge import ShareAcknowledgeRequest
 from kwire.messages.share_fetch import ShareFetchRequest
 from kwire.records.batch import Record, build_batch, read_batch
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.share.state import ShareState, StateKey
 from mockbroker.topics.model import Partition
 

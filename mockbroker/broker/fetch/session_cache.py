@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from itertools import count
 from math import inf
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.lazy_dataclass import dataclass
-from kwire.messages.fetch import FetchRequest
 from mockbroker.base.effects import Call
 from mockbroker.topics.model import ClusterState, Partition
+
+if TYPE_CHECKING:
+    from kwire.messages.fetch import FetchRequest
 
 INITIAL, FINAL = 0, -1  # session epochs of full requests: may create a session; closes the session
 BY_ID_SINCE = 13  # first version with topic ids instead of names
@@ -157,7 +159,7 @@ class FetchContext:
         return self.session is not None and self.session.epoch != self.epoch
 
 
-DelayedFetch: TypeAlias = tuple[Call[FetchRequest], FetchContext]
+DelayedFetch: TypeAlias = "tuple[Call[FetchRequest], FetchContext]"
 
 
 class FetchSessionCache:

@@ -9,7 +9,7 @@ from kwire import ErrorCode
 from kwire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics.model import INTERNAL, Partition
 
 ResponseTopic = DeleteRecordsResponse.Topic

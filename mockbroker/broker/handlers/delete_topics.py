@@ -11,7 +11,7 @@ from kwire.schema import ZERO_UUID
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.topics.model import Topic
 

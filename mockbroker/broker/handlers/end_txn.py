@@ -8,7 +8,7 @@ from __future__ import annotations
 from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_transaction
+from mockbroker.broker.fetch.completion import complete_transaction
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 

@@ -6,7 +6,7 @@ from kwire import ErrorCode
 from kwire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_transaction
+from mockbroker.broker.fetch.completion import complete_transaction
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import NO_EPOCH, NO_PRODUCER, Identity
 

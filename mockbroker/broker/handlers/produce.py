@@ -29,7 +29,7 @@ from kwire.records.compression import decompress, may_be_produced
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
 from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics import message_sets
 from mockbroker.topics.model import INTERNAL, Partition, Topic

@@ -11,7 +11,7 @@ from kwire import ErrorCode
 from kwire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics.model import Partition
 from mockbroker.transactions.state import Identity
 

@@ -16,9 +16,9 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from kwire.schema import schema_of
-from mockbroker.base.effects import Call, Client, Close, Dismiss, Reply, Ticket
+from mockbroker.base.effects import Call, Client, Close, Dismiss, Reply, Ticket, Token
 from mockbroker.base.settings import Settings
-from mockbroker.broker.authentication import Authentication, Token
+from mockbroker.broker.authentication import Authentication
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.router import UnsupportedVersion
 from mockbroker.security.users import Users

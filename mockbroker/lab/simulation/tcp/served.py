@@ -8,8 +8,7 @@ from typing import Any, Protocol, cast
 
 from kwire import codec
 from kwire.apikeys import ApiKey
-from mockbroker.base.effects import Call, Reply
-from mockbroker.broker.authentication import Token
+from mockbroker.base.effects import Call, Reply, Token
 from mockbroker.broker.router import UnsupportedVersion
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.network import Network, Wire

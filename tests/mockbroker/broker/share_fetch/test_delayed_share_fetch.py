@@ -9,7 +9,7 @@ from tools.share_harness import ACCEPT, GAP, RELEASE, ShareHarness, Sharer, acqu
 
 from kwire import ErrorCode
 from kwire.records.batch import Record, build_batch, read_batch
-from mockbroker.broker.fetch.delayed_fetch import complete_delayed_fetches
+from mockbroker.broker.fetch.completion import complete_delayed_fetches
 
 
 @pytest.fixture
