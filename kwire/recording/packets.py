@@ -78,6 +78,11 @@ class TcpConnection:
         self._ipv4 = _sum(IPV4.pack(0x45, 0, 0, 0, 0x4000, TTL, TCP_PROTOCOL, 0) + first.packed + second.packed)
         self._next = {True: initial & 0xFFFFFFFF, False: (initial + 0x40000000) & 0xFFFFFFFF}
 
+    @property
+    def headers_size(self) -> int:
+        """The size of the IP and TCP headers of a packet with data, in bytes."""
+        return HEADERS if self._is_ipv4 else IPV6_AND_TCP.size
+
     def handshake(self) -> list[bytes]:
         """Return the three packets that open the connection."""
         return [self._packet(True, SYN), self._packet(False, SYN | ACK), self._packet(True, ACK)]

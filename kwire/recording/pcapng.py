@@ -23,6 +23,8 @@ ENDS = tuple(struct.Struct(f"<{-size % 4}xI") for size in range(4))  # padding a
 SMALL = 4_096  # bytes of a packet that is returned as one buffer
 HEADS = BLOCK.size + PACKET.size
 LARGEST = 65_495  # bytes of payload in a packet of ``frames``; a packet with headers has at most 65,535
+LENT = 4  # packets, at most, into which one read of a socket is received
+LAST_SIZE = 4  # bytes: the size of a block is repeated at its end
 ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connections
 
 
@@ -70,6 +72,70 @@ class PcapngFile:
                 else:
                     buffers += packet
         return buffers
+
+    def spaces(self, connection: int, memory: memoryview, size: int) -> list[memoryview]:
+        """Return the parts of a memory into which the next bytes of a connection can be received.
+
+        The parts are the payload of up to ``LENT`` packets. ``complete`` writes the rest of the packets between the
+        parts. So the bytes become part of the recording without a copy.
+
+        Args:
+            connection: number of the connection.
+            memory: memory for the recording; its size is a multiple of 4.
+            size: maximum number of bytes in all parts.
+
+        Returns:
+            The parts, in the order of the bytes; an empty list if the memory is too small.
+        """
+        before = HEADS + self._connections[connection].headers_size
+        spaces: list[memoryview] = []
+        at, end = before, len(memory) - LAST_SIZE
+        while size and len(spaces) < LENT and end - at >= SMALL:
+            payload = min(size, LARGEST, end - at)
+            spaces.append(memory[at : at + payload])
+            size -= payload
+            at += payload + -payload % 4 + LAST_SIZE + before
+        return spaces
+
+    def complete(
+        self,
+        connection: int,
+        to_broker: bool,
+        memory: memoryview,
+        spaces: Sequence[memoryview],
+        size: int,
+        time_us: int,
+    ) -> int:
+        """Write the rest of the packets whose payload was received into the parts that ``spaces`` has returned.
+
+        Args:
+            connection: number of the connection.
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            memory: the argument of ``spaces``.
+            spaces: the result of ``spaces``.
+            size: number of received bytes, at least 1.
+            time_us: time of the bytes, in microseconds since 1970.
+
+        Returns:
+            Number of bytes at the beginning of the memory that belong to the recording.
+        """
+        high, low = time_us >> 32 & 0xFFFFFFFF, time_us & 0xFFFFFFFF
+        headers_of = self._connections[connection].offloaded
+        at = 0
+        for space in spaces:
+            payload = min(size, len(space))
+            headers = headers_of(to_broker, payload)
+            captured = len(headers) + payload
+            end = ENDS[captured % 4]
+            block = HEADS + captured + end.size
+            PACKET_HEAD.pack_into(memory, at, PACKET_TYPE, block, 0, high, low, captured, captured)
+            memory[at + HEADS : at + HEADS + len(headers)] = headers
+            at += block
+            end.pack_into(memory, at - end.size, block)
+            size -= payload
+            if not size:
+                break
+        return at
 
     def closed(self, connection: int, time_us: int, *, reset: bool = False) -> bytes:
         made = self._connections.pop(connection, None)

@@ -72,6 +72,20 @@ class FrameSplitter:
         return not self._passing
 
     @property
+    def passing(self) -> int:
+        """The number of bytes of the current frame that have not arrived and need only be forwarded. 0 between frames,
+        and if the bytes must be copied.
+        """
+        return self._passing if self._copy is None else 0
+
+    def skip(self, size: int) -> None:
+        """Record that bytes of the current frame were received and forwarded without ``feed``.
+
+        ``size``: number of these bytes, at most ``passing``.
+        """
+        self._passing -= size
+
+    @property
     def held(self) -> int:
         """The number of bytes that were received and not yet forwarded."""
         return len(self._held)

@@ -38,6 +38,7 @@ CORRELATION_ID = struct.Struct(">i")
 HEAD_OF_REQUEST = struct.Struct(">II")  # length prefix, then API key and version as one number
 HEAD_SIZE = PREFIX.size + REQUEST_HEAD.size
 HEAD_OF_RESPONSE = struct.Struct(">I")  # length prefix
+LENT_FROM = 16_384  # missing bytes of a frame from which they are received into the memory of an observer
 MORE = 256  # bytes of a Produce request that are read next to find its acks
 
 
@@ -129,6 +130,11 @@ class Link:
     def pending(self) -> int:
         return self._expected - self._arrived
 
+    @property
+    def is_within_response(self) -> bool:
+        """Whether the beginning of a response was yielded, but not its end."""
+        return not self._responses.is_between_frames
+
     def requests(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Intercepted]:
         """Process bytes from the client. Yield, in order, bytes to send to the broker and requests to pass to the fault
         rules.
@@ -201,6 +207,30 @@ class Link:
                 for observer in self._byte_observers:
                     observer.passed(self._connection, False, part, at, ends_frame=self._responses.is_between_frames)
                 yield part
+
+    def lend(self, to_broker: bool) -> Sequence[memoryview]:
+        """Return memory of an observer for the next bytes of a large frame that is forwarded unchanged. The result is
+        empty if the next bytes must be passed to ``requests`` or ``responses``.
+
+        After receiving bytes into this memory, call ``filled`` before anything else happens on any connection.
+
+        ``to_broker``: True for bytes from the client, False for bytes from the broker.
+        """
+        if len(self._byte_observers) != 1:
+            return ()
+        size = (self._requests if to_broker else self._responses).passing
+        return self._byte_observers[0].lend(self._connection, to_broker, size) if size >= LENT_FROM else ()
+
+    def filled(self, to_broker: bool, size: int, at: Moment) -> None:
+        """Process bytes that were received into the memory from ``lend``. The caller forwards them.
+
+        Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            size: number of bytes.
+            at: time at which the bytes were received.
+        """
+        (self._requests if to_broker else self._responses).skip(size)
+        self._byte_observers[0].filled(self._connection, to_broker, size, at)
 
     def _note(self, exchange: Exchange) -> None:
         self._noted.append((self._expected, exchange))

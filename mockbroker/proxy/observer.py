@@ -17,14 +17,16 @@ all if the rule leaves the connection without a response.
 
 ``needs`` decides which requests an observer sees. The proxy collects the bytes of a frame only if an observer needs
 them; other frames are forwarded in pieces, as they arrive. An observer with ``gets_bytes`` gets these pieces through
-``passed``, and only the other frames through ``requested`` and ``answered``. Secrets are hidden from observers: tokens,
-passwords and HMACs in frames are replaced (``kwire.redact``), and SASL tokens without a header (after SaslHandshake v0)
-are left out. Frames have no length prefix and can be passed to ``kwire.decode_request``.
+``passed`` (or receives the bytes of a large frame into its own memory: ``lend``), and only the other frames through
+``requested`` and ``answered``. Secrets are hidden from observers: tokens, passwords and HMACs in frames are replaced
+(``kwire.redact``), and SASL tokens without a header (after SaslHandshake v0) are left out. Frames have no length prefix
+and can be passed to ``kwire.decode_request``.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
@@ -176,6 +178,33 @@ class Observer:
             data: the bytes.
             at: time at which the bytes arrived.
             ends_frame: whether ``data`` ends with the last byte of a frame.
+        """
+
+    def lend(self, connection: Connection, to_broker: bool, size: int) -> Sequence[memoryview]:  # noqa: ARG002
+        """Return memory for the next bytes of a frame that is forwarded unchanged. The result is empty if the observer
+        has no memory for them; this is the default.
+
+        After bytes are received into this memory, ``filled`` is called instead of ``passed``, so the observer need not
+        copy the bytes. The memory is valid until another method of the observer is called.
+
+        Args:
+            connection: the connection.
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            size: number of bytes of the frame that have not arrived.
+
+        Returns:
+            Parts of memory with ``size`` bytes or fewer. They are filled in this order.
+        """
+        return ()
+
+    def filled(self, connection: Connection, to_broker: bool, size: int, at: Moment) -> None:
+        """Handle bytes that were received into the memory from the preceding call of ``lend``.
+
+        Args:
+            connection: the argument of ``lend``.
+            to_broker: the argument of ``lend``.
+            size: number of received bytes.
+            at: time at which the bytes arrived.
         """
 
     def closed(self, connection: Connection, at: Moment) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
+import os
 import socket
 import ssl
 import struct
 import time
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 from typing import TypeAlias
 
@@ -27,6 +28,8 @@ log = logging.getLogger("mockbroker")
 HANDSHAKE_TIMEOUT = 10.0  # seconds
 READ_SIZE = 130_990  # bytes of one read: two full packets of a recording
 GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
+LARGE_READ = 16_384  # bytes of a read after which the rest of the frame may be received into memory of a recording
+CAN_RECEIVE_IN_PARTS = hasattr(os, "readv")  # not on Windows
 HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"  # TLS record: a fatal alert
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close resets the connection
 
@@ -178,21 +181,25 @@ class Session:
 
             async def from_client() -> None:
                 try:
-                    await self._copy(self._receive, self._pass_requests)
+                    await self._copy(True, self._receive, self._pass_requests)
                 except Ended:
                     nursery.cancel_scope.cancel()
                 await end(broker)
 
             nursery.start_soon(from_client)
-            await self._copy(lambda: broker.receive_some(READ_SIZE), self._pass_responses)
+            await self._copy(False, lambda: broker.receive_some(READ_SIZE), self._pass_responses)
             nursery.cancel_scope.cancel()
 
     async def _copy(
-        self, receive: Callable[[], Awaitable[bytes | bytearray]], send: Callable[[bytes], Awaitable[None]]
+        self,
+        to_broker: bool,
+        receive: Callable[[], Awaitable[bytes | bytearray]],
+        send: Callable[[bytes], Awaitable[None]],
     ) -> None:
         """Forward bytes in one direction until the stream ends, sending or receiving fails, or a frame is not valid.
 
         Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
             receive: function that returns the next bytes from the client or the broker; b"" at the end.
             send: function that processes the bytes and sends them on.
         """
@@ -200,8 +207,56 @@ class Session:
             try:
                 while data := await receive():
                     await send(bytes(data))
+                    if len(data) >= LARGE_READ:
+                        while await self._forward_through_lent_memory(to_broker):
+                            pass
             except WireError as error:
                 log.warning("connection closed: %s", error)
+
+    async def _forward_through_lent_memory(self, to_broker: bool) -> bool:
+        """Receive the next bytes of a large frame into memory of a recording, and send them on; wait if no bytes have
+        arrived.
+
+        Receiving, recording and the first attempt to send are done without a switch to another task: the memory is
+        not lent longer. Bytes that the receiver does not take at once are copied.
+
+        ``to_broker``: True for bytes from the client, False for bytes from the broker.
+
+        Returns:
+            False if the next bytes must be received in the usual way: they are not part of a large frame, no recording
+            has memory for them, the connection is encrypted, or no bytes will arrive.
+        """
+        source, target = (self.client, self._broker) if to_broker else (self._broker, self.client)
+        if not (CAN_RECEIVE_IN_PARTS and isinstance(source, trio.SocketStream)) or (to_broker and self._stash):
+            return False
+        memory = self._link.lend(to_broker)
+        if not memory:
+            return False
+        file = source.socket.fileno()
+        try:
+            size = os.readv(file, memory)
+        except BlockingIOError:
+            await trio.lowlevel.wait_readable(file)
+            return True
+        if not size:
+            return False
+        if not to_broker:
+            self._sending = True
+        self._link.filled(to_broker, size, moment())
+        parts = _beginning(memory, size)
+        sent = 0
+        if isinstance(target, trio.SocketStream):
+            with suppress(BlockingIOError):
+                sent = os.writev(target.socket.fileno(), parts)
+        if sent < size:
+            await target.send_all(b"".join(parts)[sent:])
+        if not to_broker:
+            self._end_sending()
+        if size < sum(map(len, memory)):
+            await trio.lowlevel.wait_readable(file)
+        else:
+            await trio.lowlevel.checkpoint()
+        return True
 
     async def _receive(self) -> bytes | bytearray:
         """Return the next bytes from the client; b"" if the client has ended sending."""
@@ -232,8 +287,12 @@ class Session:
             else:
                 part.notify()
                 await self.client.send_all(part.changed)
-        self._sending = False
-        if not self._link.pending:
+        self._end_sending()
+
+    def _end_sending(self) -> None:
+        """Let the fault rules send responses, unless the last response is forwarded only in part."""
+        self._sending = self._link.is_within_response
+        if not (self._sending or self._link.pending):
             self.wake()
 
     # --- fault rules ---
@@ -338,6 +397,17 @@ class Session:
             nursery.cancel_scope.cancel()
         if failed:
             raise Ended
+
+
+def _beginning(memory: Sequence[memoryview], size: int) -> list[memoryview]:
+    """Return the parts of a memory that contain its first bytes. ``size``: number of these bytes."""
+    parts: list[memoryview] = []
+    for part in memory:
+        parts.append(part[:size])
+        size -= len(part)
+        if size <= 0:
+            break
+    return parts
 
 
 async def end(broker: trio.abc.Stream) -> None:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import mmap
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kwire.recording import RecordingWriter
+from kwire.recording import PcapngFile, RecordingWriter
 from mockbroker.proxy.observer import Connection, Moment
 from mockbroker.recording.alignment import FrameAligner
 from mockbroker.recording.recorder import US, Event, Frame, Opened, Recorder
 from mockbroker.recording.rotation import Limits, Rotation
 
-CHUNK = 2 * 1024 * 1024  # bytes
+CHUNK = 4 * 1024 * 1024  # bytes
 ALIGNMENT = mmap.PAGESIZE
 
 
@@ -36,6 +38,16 @@ class Chunk:
     begin: int
     path: Path
     end: int = 0
+
+
+def new_memory() -> mmap.mmap:
+    """Return memory for a chunk, if possible in huge pages: they cost less CPU time to fill and to write."""
+    if not hasattr(mmap, "MADV_HUGEPAGE"):  # Linux alone has it
+        return mmap.mmap(-1, CHUNK)
+    memory = mmap.mmap(-1, CHUNK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with suppress(OSError):  # a kernel without huge pages
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return memory
 
 
 class ChunkRecorder(Recorder):
@@ -70,6 +82,9 @@ class ChunkRecorder(Recorder):
         self._rotation = Rotation(path, limits)
         self._is_limited = limits != Limits()
         self._aligns = self._is_limited or writer.needs_complete_frames
+        self._packets = writer if isinstance(writer, PcapngFile) and not self._aligns else None
+        self._lent_from: memoryview  # unused memory of the current chunk; ``lend`` and ``filled`` use it
+        self._lent: Sequence[memoryview]  # parts of it
         self._free: deque[mmap.mmap] = deque()
         self._passed_on = 0  # bytes of all chunks that were put
         self._written = 0  # of these, the bytes that were written; only ``release`` changes it, in another thread
@@ -106,6 +121,24 @@ class ChunkRecorder(Recorder):
                 time_us = int(at.wall * US)
                 self._append(self._writer.frames(number, to_broker, frames, time_us), time_us)
 
+    def lend(self, connection: Connection, to_broker: bool, size: int) -> Sequence[memoryview]:  # noqa: ARG002
+        if self._packets is None or connection.number not in self._recorded or not self._has_room(CHUNK):
+            return ()
+        if not self._room:
+            self._pass_on()
+            self._begin_chunk(0)
+        self._lent_from = memoryview(self._chunk.memory)[CHUNK - self._room :]
+        self._lent = self._packets.spaces(connection.number, self._lent_from, size)
+        return self._lent
+
+    def filled(self, connection: Connection, to_broker: bool, size: int, at: Moment) -> None:
+        assert self._packets is not None
+        time_us = int(at.wall * US)
+        added = self._packets.complete(connection.number, to_broker, self._lent_from, self._lent, size, time_us)
+        self._begin_writing()
+        self._room -= added
+        self._chunk.memory.seek(added, os.SEEK_CUR)
+
     def flush(self) -> None:
         """Pass the current chunk on to be written, if it has bytes."""
         if not self._is_empty:
@@ -138,9 +171,7 @@ class ChunkRecorder(Recorder):
         self._write_all(buffers)
 
     def _write_all(self, buffers: Sequence[bytes | memoryview]) -> None:
-        if self._is_empty:
-            self._is_empty = False
-            self._arrived()
+        self._begin_writing()
         for data in buffers:
             size = len(data)
             while size > self._room:
@@ -154,6 +185,11 @@ class ChunkRecorder(Recorder):
             self._room -= size
             self._write(data)
 
+    def _begin_writing(self) -> None:
+        if self._is_empty:
+            self._is_empty = False
+            self._arrived()
+
     def _pass_on(self) -> None:
         chunk = self._chunk
         chunk.end = CHUNK - self._room
@@ -161,7 +197,7 @@ class ChunkRecorder(Recorder):
         self._put(chunk)
 
     def _begin_chunk(self, begin: int) -> None:
-        memory = self._free.pop() if self._free else mmap.mmap(-1, CHUNK)
+        memory = self._free.pop() if self._free else new_memory()
         memory.seek(begin)
         self._chunk = Chunk(memory, begin, self._rotation.path)
         self._room = CHUNK - begin

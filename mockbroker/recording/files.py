@@ -6,7 +6,7 @@ import errno
 import logging
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
@@ -23,6 +23,7 @@ INTERVAL = 0.1  # seconds between two writes; events of the last interval are lo
 PRIVATE = 0o600
 BINARY = getattr(os, "O_BINARY", 0)  # Windows alone has it
 DIRECT = getattr(os, "O_DIRECT", 0)  # Linux alone has it
+NOT_PERMITTED = (errno.EINVAL, errno.EOPNOTSUPP)  # errors of file systems that do not permit direct writes
 DIRECT_SIZE = 256 * 1024  # bytes from which a direct write is used
 
 
@@ -115,7 +116,7 @@ class AppendedFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | BINARY, PRIVATE)
-        self._permits_direct = bool(DIRECT)
+        self._direct = _opened_for_direct_writes(path)  # None if the file system does not permit direct writes
         if hasattr(os, "fchmod"):  # not on Windows before Python 3.13
             os.fchmod(self._file, PRIVATE)
 
@@ -130,7 +131,7 @@ class AppendedFile:
         Raises: OSError if the bytes cannot be written.
         """
         first, last = -(-begin // ALIGNMENT) * ALIGNMENT, end // ALIGNMENT * ALIGNMENT
-        if self._permits_direct and last - first >= DIRECT_SIZE:
+        if self._direct is not None and last - first >= DIRECT_SIZE:
             self._write(memory[begin:first])
             begin = first + self._write_directly(memory[first:last])
         self._write(memory[begin:end])
@@ -138,6 +139,7 @@ class AppendedFile:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+        self._close_direct()
 
     def _write(self, data: memoryview) -> None:
         while data:
@@ -150,17 +152,28 @@ class AppendedFile:
 
         ``data``: the bytes; their address and their number are multiples of ``ALIGNMENT``.
         """
-        import fcntl  # not on Windows
-
-        flags = fcntl.fcntl(self._file, fcntl.F_GETFL)
+        assert self._direct is not None
         try:
-            fcntl.fcntl(self._file, fcntl.F_SETFL, flags | DIRECT)
-            return os.write(self._file, data)
+            return os.write(self._direct, data)
         except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.EOPNOTSUPP):
+            if error.errno not in NOT_PERMITTED:
                 raise
-            self._permits_direct = False  # by this file system
+            self._close_direct()
             return 0
-        finally:
-            with suppress(OSError):
-                fcntl.fcntl(self._file, fcntl.F_SETFL, flags)
+
+    def _close_direct(self) -> None:
+        if self._direct is not None:
+            os.close(self._direct)
+            self._direct = None
+
+
+def _opened_for_direct_writes(path: Path) -> int | None:
+    """Return a file descriptor for direct writes to the end of a file; None if the system does not permit them."""
+    if not DIRECT:
+        return None
+    try:
+        return os.open(path, os.O_WRONLY | os.O_APPEND | DIRECT)
+    except OSError as error:
+        if error.errno not in NOT_PERMITTED:
+            raise
+        return None

@@ -109,6 +109,10 @@ class Recorder(Observer, ABC):
             number = exchange.connection.number
             self.add(Frame(number, to_broker, frame, us(at), exchange.api_key, exchange.version))
 
+    def _has_room(self, size: int) -> bool:
+        """Return whether more bytes may wait to be written. ``size``: number of these bytes."""
+        return self.waiting + size <= MAX_WAITING
+
     def _accepts(self, connection: Connection, size: int, at: Moment) -> bool:
         """Return whether bytes of a connection can be recorded; False if the recording of the connection has ended.
 
@@ -121,7 +125,7 @@ class Recorder(Observer, ABC):
         """
         if connection.number not in self._recorded:
             return False
-        if self.waiting + size > MAX_WAITING:
+        if not self._has_room(size):
             self.dropped += 1
             self.closed(connection, at)
             return False

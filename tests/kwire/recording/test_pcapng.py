@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -14,6 +15,7 @@ from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.produce import ProduceRequest
 from kwire.recording import WRITERS, RecordingWriter
 from kwire.recording.packets import SEGMENT, TcpConnection, endpoint_of
+from kwire.recording.pcapng import SMALL, PcapngFile
 
 US = 1_700_000_000_000_000
 
@@ -87,6 +89,42 @@ def test_recordings_are_read_back(suffix: str, ends: list[tuple[str, str]], tmp_
     assert len(items) == len(calls) + len(connections)
     if suffix == ".pcapng":
         assert {(connection.closed, connection.syn_seen) for connection in connections} == {("fin", True)}
+
+
+ENDS = pytest.mark.parametrize(("client", "broker"), [("10.0.0.1:5", "10.0.0.2:6"), ("[2001:db8::1]:5", "[::1]:6")])
+
+
+@ENDS
+@pytest.mark.parametrize("seed", range(5))
+def test_received_bytes_get_the_packets_of_copied_bytes(client: str, broker: str, seed: int) -> None:
+    random, copied, received = Random(seed), PcapngFile(), PcapngFile()
+    for writer in (copied, received):
+        writer.opened(0, client, broker, US)
+    for _ in range(50):
+        memory = memoryview(bytearray(random.choice([0, 4_000, 8_000, 4 * random.randrange(100_000)])))
+        to_broker, most = random.random() < 0.5, random.choice([1, 20_000, 1_000_000])
+        spaces = received.spaces(0, memory, most)
+        if not spaces:
+            assert len(memory) < SMALL + 100
+            continue
+        data = random.randbytes(random.choice([1, sum(map(len, spaces)), random.randint(1, sum(map(len, spaces)))]))
+        pieces, rest = [], data
+        for space in spaces:
+            pieces.append(rest[: len(space)])
+            space[: len(pieces[-1])] = pieces[-1]
+            rest = rest[len(space) :]
+        assert not rest
+        size = received.complete(0, to_broker, memory, spaces, len(data), US)
+        assert bytes(memory[:size]) == b"".join(copied.frames(0, to_broker, [each for each in pieces if each], US))
+
+
+def test_received_bytes_fill_the_memory() -> None:
+    writer = PcapngFile()
+    writer.opened(0, "10.0.0.1:5", "10.0.0.2:6", US)
+    for size in range(4_200, 66_000, 4):
+        memory = memoryview(bytearray(size))
+        spaces = writer.spaces(0, memory, 1_000_000)
+        assert writer.complete(0, True, memory, spaces, sum(map(len, spaces)), US) == (min(65568, size))
 
 
 def test_large_frames_are_divided_into_segments(tmp_path: Path) -> None:

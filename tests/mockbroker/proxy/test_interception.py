@@ -12,7 +12,7 @@ from tools.counting import in_slices
 from tools.served_broker import PATIENCE, Peer
 
 from kwire import ErrorCode as E
-from kwire import encode_request
+from kwire import encode_request, encode_response
 from kwire.frames import pack
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest
@@ -480,3 +480,35 @@ async def test_connections_are_listed_and_closed() -> None:
         place.handle.disconnect(number, reset=True)
         assert await peer.closed() == b""
         await place.until(lambda: not place.handle.connections())
+
+
+async def test_an_error_waits_for_the_end_of_the_response_before_it() -> None:
+    interception = intercepted(Settings(), BrokerTime(), 1_700_000_000.0)
+    faults = ProxiedCluster(interception, lambda: Address("127.0.0.1", 0)).faults
+    faults.add(api="Heartbeat", error="REBALANCE_IN_PROGRESS")
+    response = pack(encode_response(FetchResponse(session_id=7), 11, correlation_id=1)[:-1] + bytes(100_000))
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    proxy = Proxy(Upstream([Address("127.0.0.1", listener.socket.getsockname()[1])]), interception=interception)
+    halves = trio.Event()
+
+    async def answer_in_halves(stream: trio.SocketStream) -> None:
+        await stream.receive_some(65_536)
+        await stream.send_all(response[:1_000])
+        await halves.wait()
+        await stream.send_all(response[1_000:])
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(trio.serve_listeners, answer_in_halves, [listener])
+        await nursery.start(proxy.run)
+        peer = Peer(await trio.open_tcp_stream(*proxy.bootstrap))
+        await peer.send((FetchRequest(), 11), (HEARTBEAT, 4))
+        received = b""
+        with trio.move_on_after(PATIENCE):
+            while len(received) < len(response):
+                received += await peer.stream.receive_some(65_536)
+                if len(received) >= 1_000 and not halves.is_set():
+                    await trio.sleep(0.05)
+                    halves.set()
+        peer.stream.socket.close()
+        nursery.cancel_scope.cancel()
+    assert received[: len(response)] == response

@@ -7,19 +7,26 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
+from random import Random
 
 import pytest
 import trio
 from tools.served_broker import PATIENCE, Peer
 from trio.testing import MockClock
 
+from kwire import encode_request, encode_response
 from kwire.apikeys import ApiKey
+from kwire.capture import Call, read
 from kwire.frames import pack
 from kwire.messages.describe_cluster import DescribeClusterRequest
+from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
+from kwire.recording import WRITERS
 from mockbroker import open_cluster
 from mockbroker.base.settings import Settings
 from mockbroker.net.bound_listeners import listen
@@ -28,6 +35,8 @@ from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 from mockbroker.proxy.relay import RESERVED_FILES, Proxy
 from mockbroker.proxy.upstream import CHECK_INTERVAL, Upstream
+from mockbroker.recording.files import RecordingFiles
+from mockbroker.recording.rotation import Limits
 
 
 @asynccontextmanager
@@ -331,3 +340,90 @@ async def test_internal_error_ends_one_connection(caplog: pytest.LogCaptureFixtu
         [message] = [each.getMessage() for each in caplog.records if each.exc_info]
         assert message.startswith("connection from 127.0.0.1:")
         assert message.endswith(" closed: internal error")
+
+
+@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])
+async def test_large_frames_are_forwarded_and_recorded(is_encrypted: bool, tmp_path: Path) -> None:
+    """Clients and broker read slowly, so the proxy can forward only parts of what it has received."""
+    random, path = Random(1), tmp_path / "out.pcapng"
+    numbers = range(3)
+    batches = [random.randbytes(1_500_000 + number) for number in numbers]
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    arrived: dict[int, bytes] = {}
+
+    async def serve(stream: trio.SocketStream) -> None:
+        stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 50_000)
+        expected = {pack(requests(batch)[0]): batch for batch in batches}
+        size = max(map(len, expected))
+        data = await read_slowly(stream, min(map(len, expected)))
+        while data not in expected and len(data) < size:
+            data += await read_slowly(stream, 1)
+        batch = expected[data]
+        arrived[batches.index(batch)] = data
+        response, fetch = map(pack, answers(batch))
+        await stream.send_all(response)
+        await read_slowly(stream, len(pack(requests(batch)[1])))
+        await stream.send_all(fetch)
+
+    async def play(number: int, address: Address, context: ssl.SSLContext | None) -> None:
+        stream: trio.abc.Stream = await trio.open_tcp_stream(*address)
+        if context is not None:
+            stream = trio.SSLStream(stream, context, server_hostname=address.host)
+        produce, fetch = map(pack, requests(batches[number]))
+        response, large = map(pack, answers(batches[number]))
+        await stream.send_all(produce)
+        assert await read_slowly(stream, len(response)) == response
+        await stream.send_all(fetch)
+        assert await read_slowly(stream, len(large)) == large
+        await trio.aclose_forcefully(stream)
+
+    certificates = Tls(Settings.parse({}), "127.0.0.1")
+    recording = RecordingFiles(path, WRITERS[".pcapng"](), Limits())
+    try:
+        with trio.fail_after(PATIENCE):
+            async with (
+                recording.running(),
+                trio.open_nursery() as nursery,
+                proxied(
+                    Address("127.0.0.1", listener.socket.getsockname()[1]),
+                    observers=[recording.recorder],
+                    tls=certificates.context if is_encrypted else None,
+                ) as proxy,
+            ):
+                nursery.start_soon(trio.serve_listeners, serve, [listener])
+                context = ssl.create_default_context(cafile=str(certificates.files.ca)) if is_encrypted else None
+                async with trio.open_nursery() as clients:
+                    for number in numbers:
+                        clients.start_soon(play, number, proxy.bootstrap, context)
+                nursery.cancel_scope.cancel()
+    finally:
+        certificates.close()
+    assert len(arrived) == len(numbers)
+    calls = [item for item in read(path) if isinstance(item, Call)]
+    produced = [call.request.topic_data[0].partition_data[0].records for call in calls if call.api_key == 0]
+    fetched = [call.response.responses[0].partitions[0].records for call in calls if call.api_key == 1]
+    assert sorted(produced) == sorted(fetched) == sorted(batches)
+
+
+def requests(batch: bytes) -> tuple[bytes, bytes]:
+    """A Produce request with a batch, and a Fetch request."""
+    partition = ProduceRequest.Topic.Partition(index=0, records=batch)
+    produce = ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[partition])])
+    return encode_request(produce, 9, correlation_id=1), encode_request(FetchRequest(), 11, correlation_id=2)
+
+
+def answers(batch: bytes) -> tuple[bytes, bytes]:
+    """The responses to both, the second with the batch."""
+    partition = FetchResponse.Topic.Partition(partition_index=0, records=batch)
+    fetched = FetchResponse(responses=[FetchResponse.Topic(topic="t", partitions=[partition])])
+    return encode_response(ProduceResponse(), 9, correlation_id=1), encode_response(fetched, 11, correlation_id=2)
+
+
+async def read_slowly(stream: trio.abc.Stream, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        received = await stream.receive_some(min(30_000, size - len(data)))
+        assert received
+        data += received
+        await trio.sleep(0)
+    return bytes(data)

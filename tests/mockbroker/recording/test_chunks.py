@@ -5,7 +5,10 @@ from random import Random
 
 import pytest
 
+from kwire import encode_request
+from kwire.capture import Call, read
 from kwire.frames import pack
+from kwire.messages.produce import ProduceRequest
 from kwire.recording import FrameLog, RecordingWriter
 from kwire.recording.pcapng import PcapngFile
 from mockbroker.proxy.addresses import Address
@@ -102,3 +105,60 @@ def test_memory_is_used_again() -> None:
         used |= {id(chunk.memory) for chunk in chunks.waiting}
         chunks.take()
     assert len(used) <= 3
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_received_bytes_are_recorded_in_order(seed: int, tmp_path: Path) -> None:
+    random, chunks = Random(seed), Chunks(PcapngFile())
+    frames = [request(number, random.randbytes(random.choice([10, 100_000, CHUNK, CHUNK + 1]))) for number in range(6)]
+    chunks.recorder.opened(CONNECTION, AT)
+    stream, at, taken, lent = b"".join(map(pack, frames)), 0, [], 0
+    while at < len(stream):
+        most = min(random.choice([3, 60_000, 300_000]), len(stream) - at)
+        memory = chunks.recorder.lend(CONNECTION, True, most) if random.random() < 0.8 else ()
+        if memory:
+            size = random.randint(1, sum(map(len, memory)))
+            data, begin = stream[at : at + size], 0
+            for part in memory:
+                piece = data[begin : begin + len(part)]
+                part[: len(piece)] = piece
+                begin += len(piece)
+            chunks.recorder.filled(CONNECTION, True, size, AT)
+            lent += size
+        else:
+            size = most
+            chunks.recorder.passed(CONNECTION, True, stream[at : at + size], AT, ends_frame=False)
+        at += size
+        if random.random() < 0.1:
+            taken.append(chunks.take())
+    path = tmp_path / "out.pcapng"
+    path.write_bytes(b"".join([*taken, chunks.take()]))
+    found = [item for item in read(path) if isinstance(item, Call)]
+    assert [encode_request(call.request, 3, correlation_id=number) for number, call in enumerate(found)] == frames
+    assert lent > len(stream) / 2
+
+
+def test_frames_of_limited_files_are_not_received_in_place() -> None:
+    chunks: list[Chunk] = []
+    recorder = ChunkRecorder(Path("out"), PcapngFile(), Limits(size=100), lambda: None, chunks.append)
+    recorder.opened(CONNECTION, AT)
+    assert not recorder.lend(CONNECTION, True, 100_000)
+
+
+def test_no_memory_is_lent_if_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder_module, "MAX_WAITING", 2 * CHUNK)
+    chunks = Chunks(PcapngFile())
+    chunks.recorder.opened(CONNECTION, AT)
+    while memory := chunks.recorder.lend(CONNECTION, True, CHUNK):
+        chunks.recorder.filled(CONNECTION, True, sum(map(len, memory)), AT)
+        assert chunks.recorder.waiting <= 2 * CHUNK
+    assert chunks.recorder.waiting >= CHUNK
+    assert chunks.recorder.dropped == 0
+    chunks.take()
+    assert chunks.recorder.lend(CONNECTION, True, CHUNK)
+
+
+def request(number: int, records: bytes) -> bytes:
+    partition = ProduceRequest.Topic.Partition(index=0, records=records)
+    topic = ProduceRequest.Topic(name="t", partition_data=[partition])
+    return encode_request(ProduceRequest(acks=0, topic_data=[topic]), 3, correlation_id=number)
