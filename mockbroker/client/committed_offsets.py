@@ -52,7 +52,7 @@ class CommittedLookup:
         self.partitions = sorted(set(partitions))
         self.topics: set[str] = set()  # no metadata is needed: the request can use names
         self._group, self._coordinator, self._metadata = (
-            components.group or "",
+            components.group_id,
             components.coordinator,
             components.metadata,
         )

@@ -41,3 +41,8 @@ class Components:
     positions: Positions
     coordinator: Coordinator
     committer: Committer
+
+    @property
+    def group_id(self) -> str:
+        """Group id for requests; "" without a group."""
+        return self.group or ""

@@ -67,7 +67,7 @@ class ConsumerMembership:
 
     def __init__(self, member_id: str, components: Components) -> None:
         settings = components.settings
-        self._group, self._settings, self._subscription = components.group or "", settings, components.subscription
+        self._group, self._settings, self._subscription = components.group_id, settings, components.subscription
         self._coordinator, self._metadata, self._positions = (
             components.coordinator,
             components.metadata,
@@ -98,7 +98,7 @@ class ConsumerMembership:
 
     @property
     def identity(self) -> Identity:
-        if self.state in (ConsumerState.UNSUBSCRIBED, ConsumerState.FENCED) or self.epoch <= 0:
+        if self.epoch <= 0:
             return Identity()
         return Identity(self.epoch, self.member_id, self._settings.group_instance_id)
 

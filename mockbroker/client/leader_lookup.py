@@ -5,6 +5,7 @@ A lookup sends one request to each leader. The requests are retried until all pa
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
@@ -30,7 +31,7 @@ RETRIABLE = (
 Leaders = dict[TopicPartition, Leader]
 
 
-class LeaderLookup:
+class LeaderLookup(ABC):
     """The base class of lookups that ask the partition leaders for one value of each partition, such as an offset.
 
     Subclasses set ``key`` and ``api_name``, and define ``request``, ``response_partitions`` and ``record_partition``.
@@ -76,6 +77,7 @@ class LeaderLookup:
     def next_deadline(self) -> float:
         return float("inf") if self.done or self._in_flight >= self.unanswered else self._retry_at
 
+    @abstractmethod
     def request(self, version: int, leaders: Leaders) -> object:
         """Return the request to one leader.
 
@@ -83,12 +85,12 @@ class LeaderLookup:
             version: Version of the request.
             leaders: Leader of each partition in the request.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def response_partitions(self, response: Any) -> Iterable[tuple[TopicPartition, Any]]:
         """Yield each partition of a response with its response element, which contains an ``error_code``."""
-        raise NotImplementedError
 
+    @abstractmethod
     def record_partition(self, partition: TopicPartition, data: Any) -> None:
         """Store the result of a partition.
 
@@ -96,7 +98,6 @@ class LeaderLookup:
             partition: Topic and partition number.
             data: The partition in the response; its error code is NONE or one of ``no_result_errors``.
         """
-        raise NotImplementedError
 
     def send_if_due(self) -> None:
         """Send a request to each available leader of a partition without a result.

@@ -33,7 +33,7 @@ class HeartbeatRequests:
         """Send a heartbeat, or schedule a retry if the coordinator is unavailable."""
         now, sent = self._components.clock.now, self._status.identity
         request = HeartbeatRequest(
-            group_id=self._components.group or "",
+            group_id=self._components.group_id,
             generation_id=sent.generation,
             member_id=sent.member_id,
             group_instance_id=sent.instance_id,

@@ -103,7 +103,7 @@ class Joining:
         owned = tuple(components.positions) if self._protocol == COOPERATIVE else ()
         topics, rack = sorted(components.subscription.topics), settings.client_rack
         return JoinGroupRequest(
-            group_id=components.group or "",
+            group_id=components.group_id,
             session_timeout_ms=round(settings.session_timeout * 1000),
             rebalance_timeout_ms=round(settings.max_poll_interval * 1000) if version else -1,
             member_id=status.member_id,

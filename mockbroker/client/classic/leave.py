@@ -23,7 +23,7 @@ def send_leave(components: Components, status: MemberStatus, reason: str) -> Out
         status: Status of the member.
         reason: Why the member leaves; sent to the coordinator.
     """
-    member_id, group_id = status.member_id, components.group or ""
+    member_id, group_id = status.member_id, components.group_id
     static = components.settings.group_instance_id is not None
     status.reset_generation()
     if not member_id or static:

@@ -56,7 +56,7 @@ class Syncing:
             return Retry.AT_ONCE  # a heartbeat ended the generation while the leader waited for metadata
         sent = status.identity
         request = SyncGroupRequest(
-            group_id=self._components.group or "",
+            group_id=self._components.group_id,
             generation_id=sent.generation,
             member_id=sent.member_id,
             group_instance_id=sent.instance_id,

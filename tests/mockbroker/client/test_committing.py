@@ -252,3 +252,19 @@ def test_unknown_topic_in_a_commit_refreshes_metadata() -> None:
         assert cluster.count("Metadata") >= requests + (not deleted)
         assert commit.done is deleted, "a commit for a deleted topic is not retried"
         cluster.engine.committer.abandon(commit)
+
+
+def test_async_commits_are_sent_together_once_the_coordinator_is_known() -> None:
+    cluster = stable()
+    for retried, sent in ((False, 2), (True, 1)):
+        cluster.answers["FindCoordinator"] = lambda _: None
+        cluster.engine.coordinator.mark_unknown()
+        for offset in (8, 9):
+            cluster.commit({T0: offset}, retried=retried)
+        assert cluster.pending("OffsetCommit") == []
+        cluster.answers["FindCoordinator"] = cluster.find_coordinator
+        cluster.answer("FindCoordinator", cluster.find_coordinator(cluster.request("FindCoordinator")))
+        cluster.wait(0.2)
+        assert len(cluster.pending("OffsetCommit")) == sent, "a commit with retries waits for the one before it"
+        while cluster.pending("OffsetCommit"):
+            cluster.answer_commit(request=cluster.pending("OffsetCommit")[0])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -632,3 +634,100 @@ async def test_call_that_is_done_at_once_is_a_checkpoint(autojump_clock) -> None
         await consumer.poll(1)
         with trio.testing.assert_checkpoints():
             await consumer.commit({})
+
+
+class LosingListener(RecordingListener):
+    """A listener without a method for lost partitions."""
+
+    on_lost = RebalanceListener.on_lost
+
+
+async def test_lost_partitions_are_revoked_by_default(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        listener = LosingListener()
+        async with consumer_of(cluster, max_poll_interval=6.0, listener=listener) as consumer:
+            await consumer.poll(1)
+            await trio.sleep(10)
+            await consumer.poll(1)
+            assert listener.calls == [
+                ("assigned", [0, 1, 2, 3]),
+                ("revoked", [0, 1, 2, 3]),
+                ("assigned", [0, 1, 2, 3]),
+            ]
+
+
+async def test_subscribe_replaces_the_listener(autojump_clock) -> None:
+    async with cluster_of({"t": 1, "u": 1}) as cluster:
+        first, second = RecordingListener(), RecordingListener()
+        async with consumer_of(cluster, listener=first) as consumer:
+            await consumer.subscribe(["t"])
+            await consumer.poll(1)
+            await consumer.subscribe(["t", "u"], second)
+            await consumer.poll(10)
+            assert consumer.assignment == {("t", 0), ("u", 0)}
+        assert [kind for kind, _ in first.calls] == ["assigned"]
+        assert second.calls[-1][0] == "revoked"
+
+
+async def test_rejoin_sends_the_reason(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster, assignors=["range"]) as consumer:
+            await consumer.poll(1)
+            consumer.rejoin("a new assignor configuration")
+            await consumer.poll(1)
+            assert cluster.groups()["g"].generation == 2
+            joins = [request.body.reason for request in cluster.requests("JoinGroup")]
+            assert joins[-1] == "a new assignor configuration"
+        async with consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)]) as consumer:
+            consumer.rejoin()
+            assert assigned_numbers(consumer) == [0]
+
+
+async def test_manual_assignment_calls_no_listener(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        listener = RecordingListener()
+        options: dict[str, Any] = {"topics": (), "partitions": [("t", 0)]}
+        async with consumer_of(cluster, listener=listener, **options) as consumer:
+            await consumer.poll(1)
+            await consumer.unsubscribe()
+            await consumer.assign([("t", 1)])
+            await consumer.poll(1)
+        assert listener.calls == []
+
+
+async def test_error_of_a_listener_whose_member_is_fenced_meanwhile(autojump_clock) -> None:
+    class SlowListener(RecordingListener):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            await super().on_assigned(consumer, partitions)
+            if len(self.calls) == 1:
+                cluster.faults.add(api="ConsumerGroupHeartbeat", error="FENCED_MEMBER_EPOCH")
+                await trio.sleep(12)
+                raise UserError
+
+    async with cluster_of() as cluster:
+        listener = SlowListener()
+        async with consumer_of(cluster, listener=listener, group_protocol="consumer") as consumer:
+            with pytest.raises(UserError):
+                await consumer.poll(5)
+            await consumer.poll(5)
+            assert [kind for kind, _ in listener.calls] == ["assigned", "lost", "assigned"]
+
+
+async def test_reset_by_duration_uses_the_wall_clock(autojump_clock) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    async with cluster_of({"t": 1}) as cluster:
+        cluster.produce("t", ["10 minutes old"], timestamp=now_ms - 600_000)
+        cluster.produce("t", ["new"], timestamp=now_ms)
+        options: dict[str, Any] = {"auto_offset_reset": timedelta(minutes=1), "topics": (), "partitions": [("t", 0)]}
+        async with consumer_of(cluster, group=None, **options) as consumer:
+            assert [record.value for record in await consumer.poll(5)] == [b"new"]
+
+
+async def test_close_waits_for_all_fetch_sessions(autojump_clock) -> None:
+    async with cluster_of({"t": 2}, brokers=2) as cluster:
+        options: dict[str, Any] = {"group": None, "topics": (), "partitions": [("t", 0), ("t", 1)]}
+        async with consumer_of(cluster, **options) as consumer:
+            await consumer.poll(2)
+            cluster.faults.delay("Fetch", 3_000, broker=1, when="after", times="always")
+            began = trio.current_time()
+        assert trio.current_time() - began >= 3.0

@@ -561,3 +561,42 @@ def test_target_of_unknown_topics_is_requested_every_5_s() -> None:
             full.append(round(request.at - received))
         cluster.answer_consumer_heartbeat(1, interval=1000)
     assert full == [5, 10]
+
+
+def test_error_of_the_listener_in_on_lost_is_raised() -> None:
+    cluster = stable_member()
+    cluster.wait_for(HEARTBEAT)
+    cluster.listener_raises["lost"] = OSError("mine")
+    with pytest.raises(OSError, match="mine"):
+        cluster.answer_consumer_heartbeat(0, error=E.FENCED_MEMBER_EPOCH)
+    cluster.poll()
+    assert (cluster.assigned, sent_fields(cluster)["epoch"]) == ([], 0)
+
+
+def test_heartbeat_to_an_unreachable_coordinator_backs_off() -> None:
+    cluster = stable_member()
+    cluster.wait(4.9)
+    cluster.engine.network.can_send = lambda _: False  # type: ignore[method-assign]
+    cluster.engine.clock.now += 0.1
+    before = cluster.count(HEARTBEAT)
+    cluster.member.maintain(polling=False)
+    assert cluster.count(HEARTBEAT) == before
+    assert cluster.member.next_deadline() == pytest.approx(cluster.now + 0.1)
+
+
+def test_first_heartbeat_is_retried_after_0_1_s() -> None:
+    cluster = subscribed()
+    cluster.poll()
+    cluster.answer_consumer_heartbeat(0, error=E.COORDINATOR_LOAD_IN_PROGRESS)
+    assert cluster.wait_for(HEARTBEAT).at == pytest.approx(0.1)
+
+
+def test_poll_timer_runs_between_polls() -> None:
+    cluster = stable_member()
+    cluster.member.record_poll(waiting=True)
+    assert cluster.member.next_deadline() == cluster.now + 5.0
+    cluster.wait_for(HEARTBEAT)
+    cluster.member.record_poll(waiting=True)
+    assert cluster.member.next_deadline() == float("inf")
+    cluster.member.record_poll()
+    assert cluster.member.next_deadline() == cluster.now + 300.0

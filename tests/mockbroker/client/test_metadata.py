@@ -276,3 +276,11 @@ def test_topic_required_during_a_retry_is_requested_without_a_backoff() -> None:
     cluster.answer("Metadata", answer(topic("t", (1, 0))))
     assert request(cluster) == ["t", "u"]
     assert cluster.request("Metadata").at == cluster.now
+
+
+def test_topics_without_a_name_are_skipped() -> None:
+    cluster = first_request_pending("t")
+    nameless = topic("x", (1, 0))
+    nameless.name = None
+    cluster.answer("Metadata", answer(nameless, topic("t", (2, 0))))
+    assert list(cluster.engine.metadata.topics) == ["t"]

@@ -14,7 +14,14 @@ from kwire.errorcodes import ErrorCode as E
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsResponse
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchResponse
 from mockbroker.client.call import Failure, OutgoingCall
-from mockbroker.client.errors import AuthorizationFailed, BrokerError, NoOffset, UnsupportedVersion
+from mockbroker.client.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    IllegalUse,
+    NoOffset,
+    NotAssigned,
+    UnsupportedVersion,
+)
 from mockbroker.client.log_offsets import OffsetAndTimestamp
 from mockbroker.client.metadata import TopicLookup
 
@@ -547,3 +554,35 @@ def test_revoked_partition_does_not_repeat_the_offset_fetch():
     assert cluster.pending("OffsetFetch") == [request]
     cluster.answer_rightly(request)
     assert cluster.position(T0) == 7
+
+
+@pytest.mark.parametrize("version", [7, 8, 10])
+@pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.GROUP_AUTHORIZATION_FAILED])
+def test_error_of_the_group_needs_no_partitions(code, version):
+    """Kafka's response with an error of the group has no topics."""
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
+    request, looked = only(cluster, "OffsetFetch"), len(cluster.of("FindCoordinator"))
+    answer = cluster.offset_fetch(request, error=code)
+    (answer if version < 8 else answer.groups[0]).topics.clear()
+    cluster.answer(request, answer)
+    cluster.wait(0.5)
+    if code == E.NOT_COORDINATOR:
+        assert len(cluster.of("FindCoordinator")) == looked + 1
+        cluster.answer_rightly(only(cluster, "OffsetFetch"))
+        assert (cluster.position(T0), cluster.position(T1)) == (7, 8)
+    else:
+        with pytest.raises(AuthorizationFailed):
+            cluster.poll_records()
+
+
+def test_committed_offsets_need_a_group():
+    cluster = FakeLogCluster({T0: 0})
+    with pytest.raises(IllegalUse, match=r"committed\(\) needs a group"):
+        cluster.engine.look_up_committed([T0])
+    assert cluster.engine._components.group_id == ""
+
+
+def test_position_of_an_unassigned_partition_is_an_error():
+    cluster = FakeLogCluster({T0: 0})
+    with pytest.raises(NotAssigned, match="t-9 is not assigned to this consumer"):
+        cluster.positions.of(("t", 9))

@@ -261,3 +261,18 @@ def test_record_sets_written_by_kafka(most):
         assert one.next_offset == max(batch["last_offset"] for batch in each["batches"]) + 1
         total += len(records)
     assert total > 100
+
+
+@pytest.mark.parametrize("portion", [1, 2, 3, 9])
+def test_records_before_a_corrupt_record_are_returned(portion: int) -> None:
+    """Without a check of the CRC, the record itself cannot be decoded."""
+    data = batch(0, 3)
+    last = build_batch([Record(value=b"2", timestamp=2)])[61:]
+    damaged = data[: -len(last)] + b"\x7f" + data[1 - len(last) :]
+    one = reader(damaged, check_crcs=False)
+    found: list[int] = []
+    while len(found) < 2:
+        found += offsets(one.next_records(portion))
+    with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
+        one.next_records(portion)
+    assert (found, one.next_offset, one.corrupt) == ([0, 1], 2, True)

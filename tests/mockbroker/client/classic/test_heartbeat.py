@@ -255,3 +255,15 @@ def test_heartbeat_of_a_static_member_has_its_instance_id() -> None:
     sent = request.body
     assert (sent.group_id, sent.generation_id, sent.member_id, sent.group_instance_id) == ("g", 5, "me", "one")
     assert request.version >= 3
+
+
+def test_heartbeat_to_an_unreachable_coordinator_backs_off() -> None:
+    cluster = subscribed()
+    cluster.make_stable()
+    heartbeat = cluster.member.heartbeat
+    cluster.engine.network.can_send = lambda _: False  # type: ignore[method-assign]
+    for expected in (0.1, 0.2):
+        heartbeat.next_heartbeat = cluster.now
+        cluster.member.maintain(polling=False)
+        assert (heartbeat.in_flight, cluster.count("Heartbeat")) == (False, 0)
+        assert heartbeat.next_heartbeat == pytest.approx(cluster.now + expected)

@@ -17,6 +17,7 @@ from kwire.assignors import (
     assignor,
     read_assignment,
     read_subscription,
+    write_assignment,
     write_subscription,
 )
 from kwire.blobs import decode_stored, encode_stored
@@ -893,3 +894,36 @@ def test_assignment_that_is_too_short_has_its_size_in_the_error() -> None:
     with pytest.raises(ConsumerError, match=message):
         decode_assignment(b"\0")
     assert not decode_assignment(b"").partitions
+
+
+def test_assignment_has_at_most_100_000_partitions() -> None:
+    def blob(count: int) -> bytes:
+        return encode_stored(write_assignment(Assignment([("t", number) for number in range(count)])), 3)
+
+    assert len(decode_assignment(blob(100_000)).partitions) == 100_000
+    with pytest.raises(ConsumerError, match="the group leader assigned 100,001 partitions, more than the maximum"):
+        decode_assignment(blob(100_001))
+
+
+def test_member_is_stable_once_its_assignment_is_applied() -> None:
+    cluster = subscribed()
+    assert not cluster.member.stable
+    cluster.poll()
+    assert not cluster.member.stable
+    cluster.answer_join(5, polling=False)
+    cluster.answer_sync([("t", 0)], polling=False)
+    assert not cluster.member.stable, "a poll has to apply it"
+    cluster.poll()
+    assert cluster.member.stable
+    cluster.member.rejoin("a test")
+    assert not cluster.member.stable
+
+
+def test_poll_timer_runs_between_polls() -> None:
+    cluster = subscribed()
+    cluster.make_stable()
+    heartbeat = cluster.member.heartbeat
+    cluster.member.record_poll(waiting=True)
+    assert heartbeat.poll_deadline == float("inf")
+    cluster.member.record_poll()
+    assert heartbeat.poll_deadline == cluster.now + 300.0

@@ -11,6 +11,7 @@ import trio
 from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import Cluster, open_cluster
+from mockbroker.client.share.acknowledgements import Delivery
 from mockbroker.consumer import (
     AcknowledgeType,
     BrokerError,
@@ -252,3 +253,22 @@ async def test_misuse_is_refused(autojump_clock, cluster: Cluster) -> None:
             await idle.poll()
         with pytest.raises(TypeError, match="topics must be a list of names"):
             await idle.subscribe("orders")
+
+
+async def test_poll_continues_after_a_delivery_of_gaps_only(autojump_clock, cluster: Cluster) -> None:
+    """The offsets without a record are acknowledged too."""
+    async with joined(cluster, topic="one") as consumer:
+        fetcher = consumer._engine.fetcher
+        cluster.produce("one", ["a"], partition=0)
+        real, sent = fetcher.take_deliveries, []
+
+        def gaps_first() -> list[Delivery]:
+            fetcher.take_deliveries = real  # type: ignore[method-assign]
+            return [Delivery(0, ("one", 0), [], [70, 71])]
+
+        fetcher.take_deliveries = gaps_first  # type: ignore[method-assign]
+        fetcher.send_later = lambda deliveries: sent.extend(  # type: ignore[method-assign]
+            (each.partition, each.types) for each in deliveries
+        )
+        assert brief(await records(consumer, 1)) == [(b"a", 1)]
+        assert sent == [(("one", 0), {70: AcknowledgeType.GAP, 71: AcknowledgeType.GAP})]
