@@ -252,8 +252,7 @@ class Consumer:
         ahead = self._unreturned_offsets()
         if partition in ahead:
             return ahead[partition]
-        position = self._engine.positions.of(partition)
-        return position.offset if position.known else None
+        return self._engine.positions.of(partition).offset
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
         """Set the position of a partition to an offset. No request is sent.

@@ -108,7 +108,6 @@ class Driver(Generic[E]):
         network = self.engine.network
         while network.to_open:
             link = network.to_open.pop()
-            self._sending[link] = trio.Event()
             self._nursery.start_soon(self._shielded, self._run_connection, link)
         for link, ready in self._sending.items():
             if link.outgoing:

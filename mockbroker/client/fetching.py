@@ -132,7 +132,7 @@ class Fetcher:
         now = self._clock.now
         by_node: dict[int, dict[TopicPartition, PartitionRequest]] = {}
         for partition, position in self.fetchable().items():
-            if self._partition_backoff and self._partition_backoff.get(partition, (0.0, 0))[0] > now:
+            if (backoff := self._partition_backoff.get(partition)) and backoff[0] > now:
                 continue
             leader = self._metadata.leader(partition)
             if leader is None:
@@ -364,7 +364,7 @@ class Fetcher:
         """
         position = fetched.position
         at = fetched.reader.next_offset if fetched.reader else fetched.offset
-        if position.offset != at or not position.known or position.validating:
+        if position.offset != at or position.validating:
             return False  # the user sought, or the log of a new leader may differ
         return fetched.reader is not None or self._initialize(fetched)
 

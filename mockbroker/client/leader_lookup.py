@@ -63,7 +63,7 @@ class LeaderLookup(ABC):
         self._in_flight: set[TopicPartition] = set()
         self._retry_at = 0.0
         self._failures = 0
-        self._leaderless_version = -1  # the metadata version in which a partition had no leader
+        self._leaderless_version: int | None = None  # the metadata version in which a partition had no leader
 
     @property
     def topics(self) -> set[str]:
@@ -105,10 +105,11 @@ class LeaderLookup(ABC):
         If a leader is not available, start a backoff, or set ``error`` if the metadata contains an error for the topic.
         During a backoff, nothing is sent until newer metadata arrives.
         """
-        new_metadata = -1 < self._leaderless_version < self._metadata.version
+        leaderless = self._leaderless_version
+        new_metadata = leaderless is not None and leaderless < self._metadata.version
         if self.done or (self._retry_at > self._clock.now and not new_metadata):
             return
-        self._leaderless_version = -1
+        self._leaderless_version = None
         by_node: dict[int, Leaders] = {}
         for partition in sorted(self.unanswered - self._in_flight):
             leader = self._metadata.leader(partition)

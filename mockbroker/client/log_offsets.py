@@ -82,8 +82,11 @@ class LogLookup(LeaderLookup):
         return (((topic.name, data.partition_index), data) for topic in response.topics for data in topic.partitions)
 
     def record_partition(self, partition: TopicPartition, data: ListOffsetsResponse.Topic.Partition) -> None:
-        offset = -1 if data.error_code else data.old_style_offsets[0] if data.old_style_offsets else data.offset
-        if offset < 0 and not data.error_code and self.timestamps[partition] < 0:
+        if data.error_code:
+            self.result[partition] = None
+            return
+        offset = data.old_style_offsets[0] if data.old_style_offsets else data.offset
+        if offset < 0 and self.timestamps[partition] < 0:
             self.unanswered.add(partition)  # every log has a beginning and an end: retry
             self._back_off()
             return

@@ -36,7 +36,7 @@ class Position:
     """The position in one assigned partition.
 
     Attributes:
-        offset: Offset of the next record to return; None while the offset is unknown.
+        offset: Offset of the next record to return; None while the offset is unknown, as it is during a reset.
         epoch: Leader epoch of the record before ``offset``; -1 if unknown.
         reset_timestamp: Timestamp whose offset has to be looked up: milliseconds since 1970, -1 (latest), -2
             (earliest), or a timedelta (maximum age of the first record); None if no lookup is necessary.
@@ -67,7 +67,7 @@ class Position:
 
     @property
     def known(self) -> bool:
-        return self.offset is not None and self.reset_timestamp is None
+        return self.offset is not None
 
     @property
     def fetchable(self) -> bool:
@@ -148,5 +148,5 @@ class Positions:
         return {
             partition: OffsetAndMetadata(position.offset, "", position.epoch)
             for partition, position in self._assigned.items()
-            if position.offset is not None and position.reset_timestamp is None
+            if position.offset is not None
         }

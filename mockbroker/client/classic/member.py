@@ -126,12 +126,7 @@ class ClassicMembership:
             if not isinstance(failure, FencedInstance):  # a fenced member does not rejoin: it would fence the other
                 status.failure = None
             raise failure
-        if (
-            self._flow is None
-            and polling
-            and status.rejoin_reason is not None
-            and self._components.subscription.subscribed
-        ):
+        if self._flow is None and polling and status.rejoin_reason is not None:
             self._flow = Flow(self._rebalance.run())
         if flow := self._flow:
             self._resume(lambda: flow.advance(polling=polling), polling=polling)

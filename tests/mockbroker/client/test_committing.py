@@ -80,8 +80,8 @@ def test_response_without_a_partition_is_retried(partitions: list[int]) -> None:
     topic = OffsetCommitResponse.Topic
     lines = [topic.Partition(partition_index=number) for number in partitions]
     cluster.answer("OffsetCommit", OffsetCommitResponse(topics=[topic(topic_id=topic_id("t"), partitions=lines)]))
-    assert not commit.done
-    cluster.wait_for("OffsetCommit", within=1.0)
+    assert (commit.done, cluster.pending("OffsetCommit")) == (False, []), "not at once"
+    assert cluster.wait_for("OffsetCommit").at == pytest.approx(0.1)
     cluster.answer_commit()
     assert commit.error is None
 

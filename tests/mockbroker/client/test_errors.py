@@ -17,6 +17,7 @@ from mockbroker.client.errors import (
     CommitFailed,
     FencedInstance,
     InconsistentGroupProtocol,
+    NoOffset,
     RebalanceInProgress,
     TimedOut,
     UnsupportedVersion,
@@ -371,3 +372,44 @@ def test_error_names() -> None:
     assert name(31_000) == "error 31000"
     assert str(broker_error(82, "Heartbeat")) == "Heartbeat: FENCED_INSTANCE_ID"
     assert broker_error(31_000, "x").code == 31_000
+
+
+def test_no_offset_has_all_partitions_in_its_message() -> None:
+    some = str(NoOffset({("t", 0): None, ("t", 1): 7}))
+    assert some.startswith("offset out of range: t-0, t-1 at 7; call seek()")
+    assert str(NoOffset({("t", 0): None, ("t", 1): None})).startswith("no committed offset: t-0, t-1; call seek()")
+
+
+def test_member_fenced_in_join_group_never_joins_again() -> None:
+    cluster = FakeCluster(group_instance_id="one")
+    cluster.engine.subscribe(["t"])
+    cluster.poll()
+    with pytest.raises(FencedInstance):
+        cluster.answer_error("JoinGroup", E.FENCED_INSTANCE_ID)
+    for _ in range(3):
+        with pytest.raises(FencedInstance):
+            cluster.poll()
+        cluster.wait(1.0)
+    assert cluster.count("JoinGroup") == 1
+
+
+def test_backoff_of_a_rebalance_grows() -> None:
+    cluster = FakeCluster()
+    cluster.engine.subscribe(["t"])
+    cluster.poll()
+    times = []
+    for _ in range(4):
+        times.append(cluster.wait_for("JoinGroup").at)
+        cluster.answer_error("JoinGroup", E.COORDINATOR_LOAD_IN_PROGRESS)
+    assert times == pytest.approx([0.0, 0.1, 0.3, 0.7])
+
+
+def test_lost_response_looks_the_coordinator_up_at_once() -> None:
+    cluster = FakeCluster()
+    del cluster.answers["OffsetFetch"]
+    cluster.engine.subscribe(["t"])
+    cluster.make_stable()
+    lookups = cluster.count("FindCoordinator")
+    assert cluster.pending("OffsetFetch")
+    cluster.cut(cluster.group_link(), polling=False)
+    assert cluster.count("FindCoordinator") == lookups + 1

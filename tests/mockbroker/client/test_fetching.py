@@ -283,12 +283,13 @@ def test_positions_have_high_watermark_and_lag():
 
 def test_latency_and_throttle_time_are_recorded():
     cluster = fetching()
+    fetcher = cluster.fetcher
+    assert (fetcher.responses, fetcher.dropped, fetcher.latency, fetcher.throttled_ms) == (0, 0, 0.0, 0)
     request = only(cluster)
     answer = cluster.fetch(request)
     answer.throttle_time_ms = 70
     cluster.engine.clock.now += 0.25
     cluster.answer(request, answer)
-    fetcher = cluster.fetcher
     assert (fetcher.responses, fetcher.dropped, fetcher.throttled_ms) == (1, 0, 70)
     assert fetcher.latency == pytest.approx(0.25)
 
@@ -1101,3 +1102,26 @@ def test_fatal_error_of_a_validation_is_raised_by_each_poll():
     cluster.answer_rightly(request)
     cluster.poll_records()
     assert cluster.fetch_offsets(only(cluster)) == {T0: 10}
+
+
+def test_validated_partition_is_fetched_while_others_are_validated():
+    cluster = fetching({T0: 0, T1: 1})
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    assert len(cluster.poll_records()) == 20
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    cluster.hold("OffsetForLeaderEpoch")
+    for partition in (T0, T1):
+        cluster.leader_epochs[partition] = cluster.logs[partition].epoch = 1
+    cluster.engine.metadata.refresh()
+    cluster.poll_records()
+    first, second = cluster.pending("OffsetForLeaderEpoch")
+    assert cluster.fetches == []
+    cluster.answer_rightly(first)
+    cluster.poll_records()
+    (fetch,) = cluster.fetches
+    assert cluster.fetch_offsets(fetch) == {T0: 10}
+    cluster.answer_rightly(second)
+    cluster.poll_records()
+    assert len(cluster.fetches) == 2

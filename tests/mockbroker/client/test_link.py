@@ -245,3 +245,14 @@ def test_open_link_has_no_close_reason() -> None:
     assert link.close_reason == "host:9 closed the connection"
     link.close("a later reason")
     assert link.close_reason == "host:9 closed the connection"
+
+
+def test_closed_link_has_no_requests_in_flight() -> None:
+    link, done = ready(), []
+    link.send_request(heartbeat(done), 0.0)
+    link.close("a test")
+    assert (link.in_flight, len(done), link.next_deadline()) == (0, 1, 10.0)
+    waiting = link_of()
+    waiting.send_request(heartbeat(done), 0.0)
+    waiting.close("a test")
+    assert (waiting.in_flight, len(done)) == (0, 2)

@@ -586,3 +586,21 @@ def test_position_of_an_unassigned_partition_is_an_error():
     cluster = FakeLogCluster({T0: 0})
     with pytest.raises(NotAssigned, match="t-9 is not assigned to this consumer"):
         cluster.positions.of(("t", 9))
+
+
+def test_reset_by_a_duration_since_before_1970_is_at_timestamp_0():
+    cluster = starting(group=None, held=("ListOffsets",), auto_offset_reset=timedelta(days=365 * 100))
+    (line,) = only(cluster, "ListOffsets").body.topics[0].partitions
+    assert line.timestamp == 0
+
+
+def test_backoff_of_a_lookup_at_leaders_grows():
+    cluster = starting(group=None)
+    times = []
+    for _ in range(4):
+        request = cluster.wait_for("ListOffsets")
+        times.append(request.at)
+        answer = cluster.list_offsets(request)
+        answer.topics[0].partitions[0].error_code = E.NOT_LEADER_OR_FOLLOWER
+        cluster.answer(request, answer)
+    assert times == pytest.approx([0.0, 0.1, 0.3, 0.7])

@@ -276,3 +276,10 @@ def test_records_before_a_corrupt_record_are_returned(portion: int) -> None:
     with pytest.raises(CorruptRecord, match="t-0 at offset 2"):
         one.next_records(portion)
     assert (found, one.next_offset, one.corrupt) == ([0, 1], 2, True)
+
+
+def test_batches_without_records_for_the_user_set_the_epoch():
+    one = reader(batch(0, 2, leader_epoch=4), marker(ControlType.COMMIT, 2, 7))
+    assert (remaining(one), one.next_offset, one.epoch) == ([0, 1], 3, -1), "the marker has no epoch"
+    empty = reader(batch(0, 2, leader_epoch=4), build_batch([], base_offset=2, last_offset=5, leader_epoch=6))
+    assert (remaining(empty), empty.next_offset, empty.epoch) == ([0, 1], 6, 6)

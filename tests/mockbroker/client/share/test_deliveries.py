@@ -45,7 +45,7 @@ def test_corrupt_batch_is_rejected() -> None:
     delivery, error = delivery_of(7, PARTITION, data, check_crcs=True)
     assert isinstance(error, CorruptRecord)
     assert error.offset == 2
-    assert (delivery.open, delivery.types) == ({0, 1}, {2: REJECT, 3: REJECT})
+    assert (delivery.open, delivery.types, delivery.gaps) == ({0, 1}, {2: REJECT, 3: REJECT}, [])
 
 
 def test_number_of_acquired_records_is_limited() -> None:
