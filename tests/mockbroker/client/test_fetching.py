@@ -1104,7 +1104,7 @@ def test_fatal_error_of_a_validation_is_raised_by_each_poll():
     assert cluster.fetch_offsets(only(cluster)) == {T0: 10}
 
 
-def test_validated_partition_is_fetched_while_others_are_validated():
+def test_validated_partition_does_not_wait_for_others():
     cluster = fetching({T0: 0, T1: 1})
     for request in cluster.fetches:
         cluster.answer_rightly(request)
