@@ -139,7 +139,7 @@ def ordered_references(
     source.register(spark)
     size = sum(map(size_of, paths))
     part = split_size or min(max(task_size(size, A_TASK), source.LEAST_SPLIT), source.SPLIT)
-    options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part}
+    options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part, "packed": "true"}
     if guess is not None:
         options["guess"] = json.dumps(sorted(guess))
     options |= {name: folder for name, folder in (("unpacked", unpacked), ("wrong", wrong)) if folder is not None}

@@ -33,7 +33,9 @@ from kwire.capture.files.splits import NOT_PROVEN, Guesses
 from kwire.capture.tcp.packets import read_segments, splits
 from kwire.capture.tcp.segments import Segments
 from kwire.lazy_dataclass import dataclass
+from kwire.spark import packing
 from kwire.spark.following import Spool, log_key
+from kwire.spark.worker import exempt_modules_from_collections
 
 FORMAT = "kafka_pcap"
 SPLIT = 64 * 1024 * 1024  # default bytes of a part
@@ -48,7 +50,10 @@ REFERENCES = pa.schema(
         ("path", pa.string()),
         ("file", pa.int32()),  # number of the file, in reading order
         ("position", pa.int64()),  # of the packet's record in the file
-        ("number", pa.int32()),  # number of the segment in the part; number of packets where ``skipped`` is not null
+        (
+            "number",
+            pa.int32(),
+        ),  # number of the segment in the part; number of packets where ``skipped`` is not null
         ("upward", pa.bool_()),  # sent by the lower endpoint
         ("time_us", pa.int64()),
         ("start", pa.int64()),  # of the payload in the file
@@ -62,6 +67,7 @@ REFERENCES = pa.schema(
         ("skipped", pa.string()),  # why packets were skipped
     ]
 )
+PACKED = REFERENCES.append(packing.FIELD)  # columns with the option ``packed``
 SPARK_TYPES = {
     pa.binary(): "BINARY",
     pa.bool_(): "BOOLEAN",
@@ -178,6 +184,7 @@ class CaptureSource(DataSource):
       task reads each remaining file. A row with the problem NOT_PROVEN reports a wrong guess. Without this option, the
       driver reads the record headers of large files, and all positions are exact.
     - ``wrong``: folder in which tasks report wrong guesses: a task writes an empty file whose name is the file number.
+    - ``packed``: ``true`` for a column ``packed``, and for rows that have several segments in it, see ``packing``.
 
     Options of a stream:
 
@@ -191,12 +198,15 @@ class CaptureSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERENCES)
+        return ", ".join(
+            f"{field.name} {SPARK_TYPES[field.type]}" for field in (PACKED if self._is_packed else REFERENCES)
+        )
 
     def reader(self, schema: StructType) -> CaptureReader:  # noqa: ARG002
         paths = json.loads(self.options["files"]) if "files" in self.options else files(self._inputs)
         guess = json.loads(self.options["guess"]) if "guess" in self.options else None
-        return CaptureReader(paths, self._size, self.options.get("unpacked"), guess, self.options.get("wrong"))
+        folders = self.options.get("unpacked"), self.options.get("wrong")
+        return CaptureReader(paths, self._size, folders[0], guess, folders[1], packed=self._is_packed)
 
     def streamReader(self, schema: StructType) -> CaptureStream:  # noqa: ARG002 - Spark's name
         settle = float(self.options.get("settle", SETTLE))
@@ -207,6 +217,10 @@ class CaptureSource(DataSource):
     def _inputs(self) -> list[str]:
         inputs: list[str] = json.loads(self.options["inputs"]) if "inputs" in self.options else [self.options["path"]]
         return inputs
+
+    @property
+    def _is_packed(self) -> bool:
+        return self.options.get("packed") == "true"
 
     @property
     def _size(self) -> int:
@@ -223,6 +237,7 @@ class CaptureReader(DataSourceReader):
         guess: files that several tasks may read, each from a guessed position. None to divide all files at exact
             positions.
         wrong: the option ``wrong`` of ``CaptureSource``.
+        packed: the option ``packed`` of ``CaptureSource``.
     """
 
     def __init__(
@@ -232,12 +247,15 @@ class CaptureReader(DataSourceReader):
         unpacked: str | None = None,
         guess: Sequence[str] | None = None,
         wrong: str | None = None,
+        *,
+        packed: bool = False,
     ) -> None:
         self.paths = paths
         self.size = size
         self.unpacked = unpacked
         self.guess = None if guess is None else frozenset(guess)
         self.wrong = wrong
+        self.packed = packed
 
     def partitions(self) -> Sequence[Part | Ranges]:
         if self.guess is not None:
@@ -270,11 +288,12 @@ class CaptureReader(DataSourceReader):
             yield Ranges(tuple(small))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        exempt_modules_from_collections()
         found = (one.part() for one in partition.ranges) if isinstance(partition, Ranges) else (partition,)
         for part in found:
             if part is not None:
                 assert isinstance(part, Part)
-                yield from references(part, self.wrong)
+                yield from references(part, self.wrong, packed=self.packed)
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -358,6 +377,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
+        exempt_modules_from_collections()
         return references(partition)
 
     def _complete(self) -> list[Place]:
@@ -406,7 +426,7 @@ def _whole_file(path: str) -> Split:
     return Split(path, 0, None, "", (), pcapng=False)
 
 
-def references(part: Part, wrong: str | None = None) -> Iterator[pa.RecordBatch]:
+def references(part: Part, wrong: str | None = None, *, packed: bool = False) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches with the columns REFERENCES: references to the TCP segments in a part of a file.
 
     Damage and skipped packets are batches of one row. For a frame log, the batches contain the frames themselves.
@@ -415,7 +435,20 @@ def references(part: Part, wrong: str | None = None) -> Iterator[pa.RecordBatch]
         part: part of a capture file, or a whole frame log.
         wrong: folder in which a wrong guess of the start of a part is reported: by an empty file whose name is the file
             number. None for no report.
+        packed: True for the columns PACKED. Rows with payload are not packed.
     """
+    if packed:
+        for batch in _references(part, wrong, packed=True):
+            yield batch if len(batch.schema) == len(PACKED) else _widened(batch)
+    else:
+        yield from _references(part, wrong, packed=False)
+
+
+def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(len(batch), packing.FIELD.type)], schema=PACKED)
+
+
+def _references(part: Part, wrong: str | None, *, packed: bool) -> Iterator[pa.RecordBatch]:
     if not part.split.order:
         yield from _frames_of_log(part)
         return
@@ -430,7 +463,10 @@ def references(part: Part, wrong: str | None = None) -> Iterator[pa.RecordBatch]
         if not isinstance(segments, Segments):
             yield _remark(part, segments)
         elif len(segments):
-            yield _batch(part, segments, number)
+            if packed and not segments.spare and not _carries_payload(part):
+                yield packing.pack(segments, PACKED, part.file, part.split.path, number)
+            else:
+                yield _batch(part, segments, number)
             number += len(segments)
     if spool:
         spool.close()
@@ -452,10 +488,14 @@ def wrongly_guessed(folder: str) -> list[int]:
     return sorted(int(info.base_name) for info in found)
 
 
+def _carries_payload(part: Part) -> bool:
+    return part.carried or (part.split.packed and not part.unpacked)
+
+
 def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
     count = len(segments)
     keys = pa.array([struct.pack(">QQHQQH", *key) for key in segments.keys], pa.binary())
-    if part.carried or (part.split.packed and not part.unpacked):
+    if _carries_payload(part):
         payload = pa.array([segments.payload(n) for n in range(count)], pa.binary())
     elif segments.spare:
         payload = pa.array([segments.spare.get(start) for start in segments.start.tolist()], pa.binary())

@@ -36,16 +36,18 @@ from kwire.capture.calls.model import Connection
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.file_systems import below
 from kwire.lazy_dataclass import dataclass
-from kwire.spark import bundles
+from kwire.spark import bundles, packing
 from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.folding import CallFold, call_of
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
 from kwire.spark.source import ORDER, wrongly_guessed
 from kwire.spark.tasks import task_count
+from kwire.spark.worker import exempt_modules_from_collections
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows per batch of bundles
+AT_ONCE = 10_000  # segments of a connection that are processed at once
 A_SLICE = 1024 * 1024  # bytes of undecoded frames per task, for small captures
 A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 
@@ -115,6 +117,7 @@ def _connection_bundles(
     slice_calls: int,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
+    exempt_modules_from_collections()
     if wrongly_guessed(wrong_in(staging)):
         return  # all files were read before: the references are useless
     bundler, parts = Bundler(slice_size), Parts(staging)
@@ -186,13 +189,16 @@ def followed(
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
     """Divide a batch of references into runs: consecutive rows of the same connection.
 
+    The rows of a run all are packed, or none is. They have at most AT_ONCE segments.
+
     Yields: the connection key and the rows of a run.
     """
-    keys = batch.column("connection").to_pylist()
+    kinds = list(zip(batch.column("connection").to_pylist(), packing.is_packed(batch), strict=True))
     begin = 0
-    for n in range(1, len(keys) + 1):
-        if n == len(keys) or keys[n] != keys[begin]:
-            yield keys[begin], batch.slice(begin, n - begin)
+    for n in range(1, len(kinds) + 1):
+        most = AT_ONCE // packing.MOST if kinds[begin][1] else AT_ONCE
+        if n == len(kinds) or kinds[n] != kinds[begin] or n - begin == most:
+            yield kinds[begin][0], batch.slice(begin, n - begin)
             begin = n
 
 
@@ -205,10 +211,14 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
     Args:
         follower: converter of the connection's segments to rows. The key of the follower is empty if the references
             belong to no connection.
-        rows: references to the segments.
+        rows: references to the segments, as a run of ``runs``.
         payloads: reader of the payload of the segments.
         collected: lists of rows by kind.
     """
+    if packing.is_packed(rows)[:1] == [True]:
+        files, columns_by_name = packing.unpack(rows)
+        _follow_references(follower, files, columns_by_name, payloads, collected)
+        return
     files = rows.column("file").to_pylist()
     if not follower.key:
         columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
@@ -228,14 +238,27 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
             follower.frame(FrameOfLog(one.upward, frame, one.time_us, payloads.paths[int(file)], one.position))
         follower.collect(collected)
         return
-    until = reaches(files, columns_by_name["position"], columns_by_name["start"], columns_by_name["captured"])
     if payload.null_count < len(segments):
+        until = reaches(files, columns_by_name["position"], columns_by_name["start"], columns_by_name["captured"])
         for file, values, data, reach in zip(files, segments, payload.to_pylist(), until, strict=True):
             base = 0 if data is None else Segment._make(values).start
             source = payloads.of(file, reach) if data is None else data
             follower.segments((values,), source, base, payloads.paths[int(file)], collected)
         follower.collect(collected)
         return
+    _follow_references(follower, files, columns_by_name, payloads, collected)
+
+
+def _follow_references(
+    follower: ConnectionFollower,
+    files: list[int],
+    columns: Mapping[str, list[Any]],
+    payloads: Payloads,
+    collected: Rows,
+) -> None:
+    """Process segments whose payloads all are in files. ``columns``: the fields of ``Segment`` by name."""
+    until = reaches(files, columns["position"], columns["start"], columns["captured"])
+    segments = list(zip(*(columns[name] for name in SEGMENT), strict=True))
     begin = 0
     for (file, reach), run in groupby(zip(files, until, strict=True)):
         end = begin + sum(1 for _ in run)

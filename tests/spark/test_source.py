@@ -7,6 +7,7 @@ import io
 import json
 import random
 from collections import Counter
+from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
@@ -14,14 +15,15 @@ import pytest
 from captures import heartbeats
 from effort import usual_and_long
 from spark import traces
-from tools.pcap import START, Talk, packets, pcap, prefixed
+from tools.pcap import START, Talk, fragments, framed, packets, pcap, prefixed
 
 pytest.importorskip("pyspark")
 
 import kwire
 from kwire.analysis.tables import TABLES
+from kwire.capture.calls.conversation import Row as Segment
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kwire.spark import source, stages
+from kwire.spark import packing, source, stages
 from kwire.spark.following import AT_ONCE, Payloads
 
 SIZES = [65_536, 65_537, 100_003, 200_000]
@@ -193,10 +195,10 @@ def interleaved(path: Any, connections: int = 100, rounds: int = 60, *, mss: int
     return path
 
 
-def ordered(path: Any, count: int = 10_000, **how: Any) -> Any:
+def ordered(path: Any, count: int = 10_000, *, packed: bool = False, **how: Any) -> Any:
     """References as Spark brings them to the task that follows connections."""
     split = source.parts(str(path), 1 << 40)[0]
-    table = pa.Table.from_batches(source.references(source.Part(0, split, **how)))
+    table = pa.Table.from_batches(source.references(source.Part(0, split, **how), packed=packed))
     keys = [(name, "ascending") for name in ("connection", *source.ORDER)]
     return table.sort_by(keys).combine_chunks().to_batches(max_chunksize=count)
 
@@ -238,20 +240,59 @@ INTERLEAVED = usual_and_long(
 )
 
 
+@pytest.mark.parametrize("packed", [False, True], ids=["rows of a segment", "packed rows"])
 @pytest.mark.parametrize(("connections", "rounds", "mss"), INTERLEAVED)
-def test_interleaved_connections_read_a_file_once(tmp_path, counting, connections, rounds, mss):
+def test_interleaved_connections_read_a_file_once(tmp_path, counting, connections, rounds, mss, packed):
     """Bytes, not time: no more than 1.2 times the file, in pieces of bounded size, and the same frames."""
     path = interleaved(tmp_path / "i.pcap", connections, rounds, mss=mss)
-    result = followed(path)
+    result = followed(path, packed=packed)
     assert result == traces.single([path], "c")["frames"]
     assert len({row["conn_id"] for row in result}) == connections
     assert 0 < counting.read_bytes <= 1.2 * path.stat().st_size
     assert counting.largest <= AT_ONCE
 
 
-def test_a_real_capture_is_read_once(long, counting):
-    followed(long)
+@pytest.mark.parametrize("packed", [False, True], ids=["rows of a segment", "packed rows"])
+def test_a_real_capture_is_read_once(long, counting, packed):
+    followed(long, packed=packed)
     assert 0 < counting.read_bytes <= 1.2 * long.stat().st_size
+
+
+@pytest.mark.parametrize("count", [10_000, 3], ids=["one batch", "batches of 3 rows"])
+def test_packed_rows_are_the_same_segments_in_fewer_rows(long, count):
+    """Each row has up to 64 segments of one connection; the order of the rows is the order of the segments."""
+    single, packed = ordered(long), ordered(long, count, packed=True)
+    fields = ("connection", "file", *Segment._fields)
+    expected = [
+        tuple(row[name] for name in fields) for batch in single for row in batch.to_pylist() if row["connection"]
+    ]
+    found = []
+    for batch in packed:
+        for key, rows in filter(itemgetter(0), stages.runs(batch)):  # without rows about the file
+            files, columns = packing.unpack(rows)
+            found += list(zip([key] * len(files), files, *columns.values(), strict=True))
+    assert found == expected
+    assert all(batch.column(name).null_count == len(batch) for batch in packed for name in ("start", "payload"))
+    sizes = [len(one) for batch in packed for one in batch.column("packed").to_pylist() if one is not None]
+    assert max(sizes) == 64 * packing.SEGMENT.itemsize
+    assert sum(map(len, packed)) < len(expected) / 8
+
+
+def test_rows_with_payload_are_not_packed(tmp_path):
+    """The payload of a fragment that was captured long before the first one is in its row, between packed rows."""
+    talk, other = Talk(), Talk(client=("10.0.0.3", 50_000), mss=60_000)
+    segments = [*talk.open(), *heartbeats(talk, 60)]
+    late, first = fragments(segments[60], 40)[::-1][0], fragments(segments[60], 40)[:-1]
+    between = [segment for _ in range(60) for segment in other.say(True, bytes(60_000))]
+    every = [(0, framed(late)), *((0, data) for _, data, _ in packets(between)), *((0, framed(one)) for one in first)]
+    around = list(packets(segments))
+    every = [*((at, data) for at, data, _ in around[:60]), *every, *((at, data) for at, data, _ in around[61:])]
+    path = tmp_path / "f.pcap"
+    path.write_bytes(pcap([(START, data, len(data)) for _, data in every]))
+    (rows,) = ordered(path, packed=True)
+    assert set(packing.is_packed(rows)) == {True, False}
+    assert 0 < rows.column("payload").null_count < len(rows)
+    assert followed(path, packed=True) == followed(path) == traces.single([path], "c")["frames"]
 
 
 def test_ranges_are_planned_without_opening_files(long, tmp_path, monkeypatch):
