@@ -49,6 +49,7 @@ docs: .venv/.dev  ## the generated pages of docs/
 	$(BIN)/python tools/usage_pages.py docs
 	$(BIN)/python tools/assurance_page.py docs/assurance.md
 	$(BIN)/python tools/rebalance_picture.py > docs/rebalance.svg
+	$(BIN)/python tools/goals_page.py benchmarks/results/goals.json docs/performance.md
 
 man: .venv/.dev  ## the man pages of all commands, into dist/man
 	$(BIN)/python tools/man_pages.py dist/man
@@ -100,7 +101,7 @@ bench-broker: .venv/.dev  ## beside a real Kafka and kfake (Java 17, Maven, Go, 
 
 bench-all: .venv/.bench  ## the goals of performance beside kio, kafka-python, aiokafka, kfake, Kafka and tshark, fifteen minutes
 	@$(MAKE) --silent native >&2
-	@$(BIN)/python benchmarks/goals.py | tee benchmarks/results/goals.md
+	@$(BIN)/python benchmarks/goals.py
 
 # A real Kafka to ask (Java 17 and Maven): make oracle RELEASE=3.9.1 PORT=19092 SET='num.partitions=1 group.max.size=2'
 RELEASE ?= 4.2.0

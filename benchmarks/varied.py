@@ -5,7 +5,8 @@
 Typical bodies are those of ``codec.py`` (elements of equal length), and requests and responses of the captured clients
 in fixtures/captures. Varied bodies come from a generator with a fixed seed: strings of 1 to 300 bytes, every fourth of
 them not ASCII; where the version allows null, every fifth value is null; arrays of 50 to 500 elements of unequal
-lengths. A figure is the median CPU time of interleaved rounds, as in ``codec.py``. Prints docs/performance.md.
+lengths. A figure is the median CPU time of interleaved rounds, as in ``codec.py``. Prints the tables of
+benchmarks/results/varied.md.
 """
 
 from __future__ import annotations
