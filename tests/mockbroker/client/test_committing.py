@@ -10,8 +10,10 @@ from tools.fake_cluster import FakeCluster, topic_id
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.offset_commit import OffsetCommitResponse
+from mockbroker.client.engine import addresses
 from mockbroker.client.errors import AuthorizationFailed, BrokerError, RebalanceInProgress, TimedOut, UnsupportedVersion
 from mockbroker.client.positions import OffsetAndMetadata
+from mockbroker.client.subscription import SubscriptionType
 
 T0, T1 = ("t", 0), ("t", 1)
 
@@ -254,7 +256,7 @@ def test_unknown_topic_in_a_commit_refreshes_metadata() -> None:
         cluster.engine.committer.abandon(commit)
 
 
-def test_async_commits_are_sent_together_once_the_coordinator_is_known() -> None:
+def test_async_commits_wait_together_for_the_coordinator() -> None:
     cluster = stable()
     for retried, sent in ((False, 2), (True, 1)):
         cluster.answers["FindCoordinator"] = lambda _: None
@@ -268,3 +270,33 @@ def test_async_commits_are_sent_together_once_the_coordinator_is_known() -> None
         assert len(cluster.pending("OffsetCommit")) == sent, "a commit with retries waits for the one before it"
         while cluster.pending("OffsetCommit"):
             cluster.answer_commit(request=cluster.pending("OffsetCommit")[0])
+
+
+def test_first_timeout_of_a_commit_is_the_deadline() -> None:
+    cluster = stable()
+    for timeout in (60.0, 5.0, 30.0):
+        cluster.commit({T0: 8}, retried=False, timeout=timeout)
+    assert len(cluster.pending("OffsetCommit")) == 3
+    assert cluster.engine.committer.next_deadline() == cluster.now + 5.0
+
+
+def test_no_assigned_partitions_end_the_assignment() -> None:
+    cluster = FakeCluster()
+    cluster.engine.assign([])
+    assert cluster.engine.subscription.type is SubscriptionType.NONE
+    cluster.engine.assign([T0])
+    assert (cluster.engine.subscription.type, cluster.assigned) == (SubscriptionType.USER_ASSIGNED, ["t0"])
+    cluster.engine.assign([])
+    assert (cluster.engine.subscription.type, cluster.assigned) == (SubscriptionType.NONE, [])
+    cluster.engine.subscribe(["t"])
+
+
+@pytest.mark.parametrize("address", ["", "host", "host:", ":9092", "host:port", "host:9092x", "a:1,:2"])
+def test_invalid_bootstrap_addresses(address: str) -> None:
+    with pytest.raises(ValueError, match="use host:port"):
+        addresses(address)
+
+
+def test_bootstrap_addresses() -> None:
+    assert addresses("a:1, b:2") == addresses(["a:1", "b:2"]) == [("a", 1), ("b", 2)]
+    assert addresses("[::1]:9092") == [("::1", 9092)]

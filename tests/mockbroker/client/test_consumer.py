@@ -731,3 +731,18 @@ async def test_close_waits_for_all_fetch_sessions(autojump_clock) -> None:
             cluster.faults.delay("Fetch", 3_000, broker=1, when="after", times="always")
             began = trio.current_time()
         assert trio.current_time() - began >= 3.0
+
+
+async def test_listener_of_a_cancelled_consumer_may_wait(autojump_clock) -> None:
+    ended = []
+
+    class WaitingListener(RebalanceListener):
+        async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            await trio.sleep(2)
+            ended.append(len(partitions))
+
+    async with cluster_of() as cluster:
+        with trio.move_on_after(5):
+            async with consumer_of(cluster, listener=WaitingListener()) as consumer:
+                await consumer.poll()
+    assert ended == [4]

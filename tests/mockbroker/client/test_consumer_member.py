@@ -537,7 +537,7 @@ def test_member_is_stable_once_its_assignment_is_acknowledged() -> None:
     assert not cluster.member.stable
 
 
-def test_member_that_changes_to_a_pattern_sends_heartbeats_meanwhile() -> None:
+def test_heartbeats_continue_while_a_pattern_needs_metadata() -> None:
     cluster = stable_member(topics={"t": 3, "t2": 1})
     del cluster.answers["Metadata"]
     cluster.engine.subscribe(re.compile("t.*"))
@@ -600,3 +600,40 @@ def test_poll_timer_runs_between_polls() -> None:
     assert cluster.member.next_deadline() == float("inf")
     cluster.member.record_poll()
     assert cluster.member.next_deadline() == cluster.now + 300.0
+
+
+def test_heartbeat_is_sent_as_soon_as_the_coordinator_is_known() -> None:
+    cluster = stable_member()
+    cluster.hold("FindCoordinator")
+    cluster.wait(4.0)
+    cluster.engine.coordinator.mark_unknown()
+    cluster.settle()
+    cluster.wait(1.03)
+    assert cluster.pending(HEARTBEAT) == []
+    cluster.answer("FindCoordinator", cluster.find_coordinator(cluster.request("FindCoordinator")), polling=False)
+    assert cluster.request(HEARTBEAT).at == pytest.approx(5.03)
+
+
+def test_pattern_is_matched_with_the_metadata_of_all_topics() -> None:
+    cluster = stable_member(topics={"t": 3, "u": 1, "t2": 1})
+    cluster.engine.subscribe(["t", "u"])
+    cluster.settle()
+    del cluster.answers["Metadata"]
+    cluster.engine.subscribe(re.compile("t.*"))
+    cluster.settle()
+    assert cluster.engine.subscription.topics == {"t", "u"}
+    cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
+    assert cluster.engine.subscription.topics == {"t", "t2"}
+
+
+def test_pattern_member_joins_only_with_the_metadata_of_all_topics() -> None:
+    cluster = FakeCluster(group_protocol="consumer", topics={"t": 3, "t2": 1})
+    cluster.settle()
+    del cluster.answers["Metadata"]
+    cluster.engine.subscribe(re.compile("t.*"))
+    cluster.poll()
+    cluster.wait(1.0, polling=True)
+    assert cluster.engine.coordinator.node is not None
+    assert (cluster.count(HEARTBEAT), cluster.member.next_deadline()) == (0, cluster.now + 300.0)
+    cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
+    assert sent_fields(cluster)["names"] == ["t", "t2"]

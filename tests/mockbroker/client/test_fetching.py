@@ -1125,3 +1125,12 @@ def test_validated_partition_does_not_wait_for_others():
     cluster.answer_rightly(second)
     cluster.poll_records()
     assert len(cluster.fetches) == 2
+
+
+def test_unreachable_leader_refreshes_metadata_after_a_backoff():
+    cluster = FakeLogCluster({T0: 0})
+    cluster.seek(T0, 0)
+    cluster.settle()
+    cluster.engine.network.can_send = lambda _: False
+    assert cluster.fetcher.send_fetches() == 0
+    assert cluster.engine.metadata.next_deadline() == pytest.approx(cluster.now + 0.1)

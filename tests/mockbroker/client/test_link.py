@@ -256,3 +256,18 @@ def test_closed_link_has_no_requests_in_flight() -> None:
     waiting.send_request(heartbeat(done), 0.0)
     waiting.close("a test")
     assert (waiting.in_flight, len(done)) == (0, 2)
+
+
+def test_responses_after_the_connection_was_closed_are_ignored() -> None:
+    link = ready()
+    done: list[OutgoingCall] = []
+
+    def then(call: OutgoingCall) -> None:
+        done.append(call)
+        link.close("the first response was enough")
+
+    for _ in range(2):
+        link.send_request(OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(group_id="g"), 30.0, then), 0.0)
+    link.received(b"".join(answer(sent, HeartbeatResponse()) for sent in sent_requests(link)), 0.0)
+    assert link.close_reason == "the first response was enough"
+    assert [call.failure for call in done] == [None, Failure.DISCONNECTED]

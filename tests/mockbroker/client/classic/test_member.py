@@ -27,7 +27,8 @@ from kwire.messages import APIS
 from kwire.messages.join_group import JoinGroupResponse
 from mockbroker.client.call import newest
 from mockbroker.client.classic.assignments import decode_assignment
-from mockbroker.client.classic.status import ClassicState
+from mockbroker.client.classic.status import ClassicState, MemberStatus
+from mockbroker.client.committing import Identity
 from mockbroker.client.errors import (
     BrokerError,
     CommitFailed,
@@ -927,3 +928,11 @@ def test_poll_timer_runs_between_polls() -> None:
     assert heartbeat.poll_deadline == float("inf")
     cluster.member.record_poll()
     assert heartbeat.poll_deadline == cluster.now + 300.0
+
+
+def test_status_before_the_first_rebalance() -> None:
+    status = MemberStatus("one")
+    assert (status.state, status.member_id, status.generation, status.protocol_name) == (UNJOINED, "", -1, None)
+    assert (status.rejoin_reason, status.revoked, status.assignment) == ("a new member", False, None)
+    assert (status.subscription_version, status.assignment_snapshot, status.failure) == (-1, None, None)
+    assert status.identity == Identity(-1, "", "one")

@@ -272,3 +272,9 @@ async def test_poll_continues_after_a_delivery_of_gaps_only(autojump_clock, clus
         )
         assert brief(await records(consumer, 1)) == [(b"a", 1)]
         assert sent == [(("one", 0), {70: AcknowledgeType.GAP, 71: AcknowledgeType.GAP})]
+
+
+async def test_invalid_topic_is_raised_by_poll(autojump_clock, cluster: Cluster) -> None:
+    async with share_consumer_of(cluster, topics=["no topic"]) as consumer:
+        with pytest.raises(BrokerError, match="Metadata request for topic no topic failed: INVALID_TOPIC_EXCEPTION"):
+            await consumer.poll(5)

@@ -359,3 +359,13 @@ def test_acknowledgements_without_a_response_fail(established: Harness, failure:
     established.call(0).fail(failure, "the reason")
     ((partition, error),) = established.results()
     assert (partition, error) == (T0, "the reason" if failure is Failure.UNSUPPORTED else "broker 0: the reason")
+
+
+def test_commit_does_not_delay_fetches_from_other_leaders(established: Harness) -> None:
+    established.fetcher.committing = True
+    established.acknowledge(0, T0)
+    requests = established.sent()
+    assert {node: type(request) for node, request in requests.items()} == {
+        0: ShareAcknowledgeRequest,
+        1: ShareFetchRequest,
+    }

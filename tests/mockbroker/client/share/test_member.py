@@ -228,3 +228,12 @@ def test_first_response_without_an_interval_means_5_s(harness: Harness) -> None:
     harness.request()
     harness.answer(heartbeat_interval_ms=0)
     assert harness.member.next_deadline() == 5.0
+
+
+def test_member_that_left_joins_again_with_all_fields(harness: Harness) -> None:
+    harness.request()
+    harness.answer()
+    harness.member.leave()
+    harness.member.subscribe(["t", "s"])
+    request = harness.request()
+    assert (request.member_epoch, request.subscribed_topic_names, request.rack_id) == (0, ["s", "t"], "r")
