@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from operator import itemgetter
-from typing import Any
+from typing import Any, overload
 
 from kwire.lazy_dataclass import dataclass
 
 Row = dict[str, Any]  # values by column; timestamps are integers: microseconds since 1970, UTC
-Tables = Mapping[str, list[Row]]  # rows by table name
+Tables = Mapping[str, Sequence[Row]]  # rows by table name
 MS = 1000  # microseconds
 
 # Spark's type names, by column type.
@@ -87,6 +88,63 @@ class Table:
                 empty = [row for row in kept if row[name] is None]
                 kept = empty + sorted((row for row in kept if row[name] is not None), key=itemgetter(name))
             return kept
+
+
+class ColumnRows(Sequence[Row]):
+    """Rows that are created when they are read, and whose columns can be read without creating rows.
+
+    A row that is read twice is created twice.
+    """
+
+    @abstractmethod
+    def column(self, name: str) -> list[Any]:
+        """Return the values of a column, in the order of the rows."""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(one == another for one, another in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"{[*self]!r}"
+
+
+class TupleRows(ColumnRows):
+    """Rows of a table that are stored as tuples, which take a third of the memory of dicts.
+
+    Args:
+        table: the table.
+        values: for each row, the values of all columns of the table.
+    """
+
+    def __init__(self, table: Table, values: Sequence[tuple[Any, ...]]) -> None:
+        self._names = [column.name for column in table.columns]
+        places = [self._names.index(name) for name in table.order]
+        try:
+            self._values = sorted(values, key=itemgetter(*places))
+        except TypeError:  # None is compared with a value
+            self._values = sorted(values, key=lambda row: [(row[n] is not None, row[n]) for n in places])
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __iter__(self) -> Iterator[Row]:
+        names = self._names
+        return (dict(zip(names, row, strict=True)) for row in self._values)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [dict(zip(self._names, row, strict=True)) for row in self._values[index]]
+        return dict(zip(self._names, self._values[index], strict=True))
+
+    def column(self, name: str) -> list[Any]:
+        return list(map(itemgetter(self._names.index(name)), self._values))
 
 
 def text(name: str, how: str) -> Column:
@@ -178,11 +236,11 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
     """Return rows as a pyarrow.Table. Text that cannot be encoded as UTF-8 is escaped by ``printable``."""
     import pyarrow as pa
 
-    kept = list(rows)
+    kept = rows if isinstance(rows, ColumnRows) else list(rows)
     schema = arrow_schema(table)
     columns = []
     for column in table.columns:
-        values = [row[column.name] for row in kept]
+        values = kept.column(column.name) if isinstance(kept, ColumnRows) else [row[column.name] for row in kept]
         if column.type.startswith("map"):
             values = [None if value is None else sorted(value.items()) for value in values]
         kind = schema.field(column.name).type

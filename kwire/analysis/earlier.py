@@ -13,7 +13,7 @@ has the true time.
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
@@ -80,7 +80,7 @@ class Earlier:
         marks: Iterable[Watermark],
         events: Mapping[str, Collection[GroupEvent]],
         observers: Mapping[str, Observer],
-        tables: dict[str, list[Row]],
+        tables: dict[str, Sequence[Row]],
     ) -> None:
         """Remove rows from ``tables`` that the tables of earlier parts contain, and store the data for the next part.
 
@@ -147,7 +147,7 @@ class Earlier:
         first = recent - len(moved)
         return [*(replace(event, ts=first + number) for number, event in enumerate(moved)), *kept]
 
-    def _remove_known_rows(self, tables: dict[str, list[Row]]) -> None:
+    def _remove_known_rows(self, tables: dict[str, Sequence[Row]]) -> None:
         """Remove rows that earlier parts have already reported, and set ``joined_ts`` of members to the true time.
 
         ``tables``: rows by table name. The method replaces lists in this dict, and changes rows of ``members``.

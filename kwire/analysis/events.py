@@ -8,10 +8,13 @@ the topic name.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from bisect import insort
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import Annotated, get_type_hints
+from itertools import groupby, pairwise, repeat
+from operator import attrgetter
+from typing import Annotated, Any, get_type_hints, overload
 
 from kwire.analysis.columns import (
     CLIENT,
@@ -24,6 +27,7 @@ from kwire.analysis.columns import (
     MEMBER,
     PROTOCOL,
     Column,
+    ColumnRows,
     Row,
     flag,
     integer,
@@ -38,6 +42,7 @@ from kwire.lazy_dataclass import dataclass
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 ACKNOWLEDGED = ("gaps", "accepted", "released", "rejected", "renewed")  # events by Kafka's acknowledge type
 SHARE_RECORDS = frozenset({"acquired", *ACKNOWLEDGED})
+FEW = 100  # events that are inserted one by one into a sorted list
 
 EVENTS: Mapping[str, str] = {
     "join_sent": "JoinGroup, or a first heartbeat (epoch 0); `topics`: subscription, `partitions`: owned partitions",
@@ -225,6 +230,82 @@ EVENT_COLUMNS = (_ts, _group_id, CLUSTER, LIFE, *_others)
 """The columns of ``group_events``, without ``capture_id``."""
 
 
+class EventRows(ColumnRows):
+    """Rows of ``group_events``. They are created when they are read, because a row takes three times the memory of its
+    event.
+
+    Args:
+        capture_id: id of the capture.
+        parts: events in the order of the rows, as triples: events, their cluster (None if unknown), and the number of
+            their life. A life ends when the group is deleted, expires or loses its state.
+
+    Attributes:
+        parts: the triples.
+    """
+
+    def __init__(
+        self, capture_id: str, parts: Iterable[tuple[Sequence[GroupEvent], str | None, int | None]] = ()
+    ) -> None:
+        self._capture_id = capture_id
+        self.parts = [*parts]
+
+    def __len__(self) -> int:
+        return sum(len(events) for events, _, _ in self.parts)
+
+    def __iter__(self) -> Iterator[Row]:
+        capture_id = self._capture_id
+        return (event.row(capture_id, cluster, life) for events, cluster, life in self.parts for event in events)
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [*self][index]
+        place = index if index >= 0 else len(self) + index
+        for events, cluster, life in self.parts if place >= 0 else ():
+            if place < len(events):
+                return events[place].row(self._capture_id, cluster, life)
+            place -= len(events)
+        raise IndexError(f"there are {len(self)} rows, none with the index {index}")
+
+    def column(self, name: str) -> list[Any]:
+        if name == "capture_id":
+            return [self._capture_id] * len(self)
+        values: list[Any] = []
+        read: Callable[[GroupEvent], Any] = attrgetter(name)
+        for events, cluster, life in self.parts:
+            if name in ("cluster", "life"):
+                values += repeat(cluster if name == "cluster" else life, len(events))
+            else:
+                values += map(read, events)
+        return values
+
+
+def in_order(parts: Sequence[tuple[Sequence[GroupEvent], int]]) -> list[tuple[Sequence[GroupEvent], int]]:
+    """Return the events of one group in the order of ``group_events``.
+
+    ``parts``: sorted events of each life, with the number of the life, in order of the lives.
+    """
+    if all(before[-1].key <= after[0].key for (before, _), (after, _) in pairwise(parts)):
+        return [*parts]
+    every = sorted(((event, life) for events, life in parts for event in events), key=lambda one: one[0].key)
+    return [([event for event, _ in run], life) for life, run in groupby(every, key=lambda one: one[1])]
+
+
+def merged(events: Sequence[GroupEvent], more: Sequence[GroupEvent]) -> Sequence[GroupEvent]:
+    """Return the events of both arguments, sorted by ``key``. ``events`` must be sorted; ``more`` usually is short."""
+    if len(more) > FEW:
+        return sorted([*events, *more], key=lambda event: event.key)
+    if not more:
+        return events
+    ordered = [*events]
+    for event in more:
+        insort(ordered, event, key=lambda event: event.key)
+    return ordered
+
+
 @lru_cache(256)
 def error_name(code: int | None) -> str | None:
     """Return Kafka's name of an error code; the number as text for an unknown code, and None for None."""
@@ -234,6 +315,12 @@ def error_name(code: int | None) -> str | None:
         return ErrorCode(code).name
     except ValueError:
         return str(code)
+
+
+@lru_cache(256)
+def host_of(endpoint: str) -> str:
+    """Return the host of an endpoint of the form ``host:port``."""
+    return endpoint.rpartition(":")[0]
 
 
 def partition_name(topic: str, partition: int) -> str:

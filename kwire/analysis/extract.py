@@ -16,6 +16,7 @@ from kwire.analysis.events import (
     STREAMS,
     GroupEvent,
     error_name,
+    host_of,
     partition_name,
 )
 from kwire.analysis.topics import topic_key
@@ -37,11 +38,15 @@ FENCING = {
 def events_of(call: Call) -> list[GroupEvent]:
     """Return the group events of a call, in order.
 
-    The result is empty if the request was not captured or not decoded, and for an API without group events: an API that
-    is not in ``_EXTRACTORS``.
+    The result is empty if the request was not captured or not decoded, and for an API without group events.
     """
-    extract = _EXTRACTORS.get(call.api_key if call.api_key is not None else -1)
-    if extract is None or call.request is None or call.request_us is None:
+    key = call.api_key
+    if key is None or call.request is None or call.request_us is None:
+        return []
+    if (frequent := _FREQUENT.get(key)) is not None:
+        return frequent(call)
+    extract = _EXTRACTORS.get(key)
+    if extract is None:
         return []
     events = list(extract(_CallEvents(call)))
     for part, event in enumerate(events):
@@ -99,7 +104,7 @@ class _CallEvents:
             protocol=protocol,
             event=event,
             client_id=call.client_id,
-            host=call.client.rpartition(":")[0],
+            host=host_of(call.client),
             broker=call.broker,
             conn_id=call.connection,
             number=call.number,
@@ -214,18 +219,31 @@ def _sync(call_events: _CallEvents) -> Iterator[GroupEvent]:
         yield call_events.at_response("sync_done", group, CLASSIC, error_code=0, partitions=share, **member)
 
 
-def _heartbeat(call_events: _CallEvents) -> Iterator[GroupEvent]:
-    request, group = call_events.request, call_events.request.group_id
-    member = {
-        "member_id": request.member_id,
-        "instance_id": request.group_instance_id,
-        "generation": request.generation_id,
-    }
-    if call_events.response is None:
-        yield call_events.at_request("heartbeat", group, CLASSIC, **member)
-    else:
-        event = "heartbeat_error" if call_events.code else "heartbeat"
-        yield call_events.at_response(event, group, CLASSIC, error_code=call_events.code, **member)
+def _heartbeat(call: Call) -> list[GroupEvent]:
+    request, code = call.request, None
+    ts, event = call.request_us or 0, "heartbeat"
+    if call.response is not None and call.response_us is not None:
+        ts, code = call.response_us, call.response.error_code
+        if code:
+            event = "heartbeat_error"
+    return [
+        GroupEvent(
+            ts=ts,
+            group_id=request.group_id,
+            protocol=CLASSIC,
+            event=event,
+            member_id=request.member_id,
+            instance_id=request.group_instance_id,
+            client_id=call.client_id,
+            host=host_of(call.client),
+            generation=request.generation_id,
+            error_code=code,
+            error_name=error_name(code),
+            broker=call.broker,
+            conn_id=call.connection,
+            number=call.number,
+        )
+    ]
 
 
 def _leave(call_events: _CallEvents) -> Iterator[GroupEvent]:
@@ -441,51 +459,75 @@ def _by_type(batches: Iterable[Any]) -> dict[str, tuple[int, int]]:
 # --- offsets and coordinators -------------------------------------------------------------------------------------
 
 
-def _commit(call_events: _CallEvents) -> Iterator[GroupEvent]:
-    request = call_events.request
-    yield from _commits(call_events, "commit", request.generation_id_or_member_epoch)
+def _commit(call: Call) -> list[GroupEvent]:
+    return _commits(call, "commit", call.request.generation_id_or_member_epoch)
 
 
-def _txn_commit(call_events: _CallEvents) -> Iterator[GroupEvent]:
-    request = call_events.request
-    yield from _commits(
-        call_events,
-        "txn_commit",
-        request.generation_id,
-        transactional_id=request.transactional_id,
-        producer_id=request.producer_id,
-        producer_epoch=request.producer_epoch,
+def _txn_commit(call: Call) -> list[GroupEvent]:
+    request = call.request
+    events = _commits(call, "txn_commit", request.generation_id)
+    for event in events:
+        event.transactional_id = request.transactional_id
+        event.producer_id, event.producer_epoch = request.producer_id, request.producer_epoch
+    return events
+
+
+def _commits(call: Call, kind: str, generation: int) -> list[GroupEvent]:
+    """Return an event for each partition in the request.
+
+    Args:
+        call: call of an OffsetCommit or TxnOffsetCommit request.
+        kind: kind of the events of successful commits.
+        generation: generation or epoch in the request.
+    """
+    request, ts = call.request, call.request_us or 0
+    group, member, instance = request.group_id, request.member_id, request.group_instance_id
+    client, host, broker, connection, number = (
+        call.client_id,
+        host_of(call.client),
+        call.broker,
+        call.connection,
+        call.number,
     )
-
-
-def _commits(call_events: _CallEvents, event: str, generation: int, **producer: Any) -> Iterator[GroupEvent]:
-    request, response = call_events.request, call_events.response
-    codes = {}
-    if response is not None:
-        codes = {
-            (name, partition.partition_index): partition.error_code
-            for topic in response.topics
-            for name in (_topic_of(topic),)
-            for partition in topic.partitions
-        }
+    codes: dict[str, dict[int, int]] = {}
+    if call.response is not None and call.response_us is not None:
+        for topic in call.response.topics:
+            answers = {partition.partition_index: partition.error_code for partition in topic.partitions}
+            codes.setdefault(_topic_of(topic), answers).update(answers)
+    events: list[GroupEvent] = []
     for topic in request.topics:
         name = _topic_of(topic)
+        code_of = codes.get(name, _NO_CODES).get
         for partition in topic.partitions:
-            code = codes.get((name, partition.partition_index))
-            yield call_events.at_request(
-                f"{event}_error" if code else event,
-                request.group_id,
-                None,
-                member_id=request.member_id,
-                instance_id=request.group_instance_id,
-                generation=generation,
-                topic=name,
-                partition=partition.partition_index,
-                offset=partition.committed_offset,
-                metadata=partition.committed_metadata,
-                error_code=code,
-                **producer,
+            index = partition.partition_index
+            code = code_of(index)
+            events.append(
+                GroupEvent(
+                    ts=ts,
+                    group_id=group,
+                    protocol=None,
+                    event=f"{kind}_error" if code else kind,
+                    member_id=member,
+                    instance_id=instance,
+                    client_id=client,
+                    host=host,
+                    generation=generation,
+                    error_code=code,
+                    error_name=error_name(code),
+                    topic=name,
+                    partition=index,
+                    offset=partition.committed_offset,
+                    metadata=partition.committed_metadata,
+                    broker=broker,
+                    conn_id=connection,
+                    number=number,
+                    part=len(events),
+                )
             )
+    return events
+
+
+_NO_CODES: Mapping[int, int] = {}
 
 
 def _topic_of(topic: Any) -> str:
@@ -507,14 +549,16 @@ def _coordinator(call_events: _CallEvents) -> Iterator[GroupEvent]:
             yield call_events.at_response("coordinator_found", group, None, leader=where, error_code=0)
 
 
-_EXTRACTORS: Mapping[int, Callable[[_CallEvents], Iterator[GroupEvent]]] = {
+_FREQUENT: Mapping[int, Callable[[Call], list[GroupEvent]]] = {
+    ApiKey.HEARTBEAT: _heartbeat,
     ApiKey.OFFSET_COMMIT: _commit,
+    ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
+}
+_EXTRACTORS: Mapping[int, Callable[[_CallEvents], Iterator[GroupEvent]]] = {
     ApiKey.FIND_COORDINATOR: _coordinator,
     ApiKey.JOIN_GROUP: _join,
-    ApiKey.HEARTBEAT: _heartbeat,
     ApiKey.LEAVE_GROUP: _leave,
     ApiKey.SYNC_GROUP: _sync,
-    ApiKey.TXN_OFFSET_COMMIT: _txn_commit,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: _consumer,
     ApiKey.SHARE_GROUP_HEARTBEAT: _share_group,
     ApiKey.SHARE_FETCH: _share_fetch,

@@ -62,7 +62,12 @@ def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | 
 
 
 def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool = True) -> Row:
-    """Return the row of ``frames`` for a call.
+    """Return the row of ``frames`` for a call. For the arguments, see ``frame_values``."""
+    return dict(zip(_FRAME_COLUMNS, frame_values(call, capture_id, refusals, bodies=bodies), strict=True))
+
+
+def frame_values(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool = True) -> tuple[Any, ...]:
+    """Return the values of the columns of ``frames`` for a call, in the order of the columns.
 
     Args:
         call: call with its decoded bodies.
@@ -70,40 +75,43 @@ def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodie
         refusals: errors in the response.
         bodies: True to include the request and response bodies as JSON.
     """
-    both = call.request_us is not None and call.response_us is not None
-    code = None if call.response is None else refusals[0].code if refusals else 0
-    request = response = None
-    if bodies and call.api_version is not None:
-        request = body_text(call.request, call.api_version)
-        version = call.api_version if call.response_version is None else call.response_version
-        response = body_text(call.response, version)
-    return {
-        "capture_id": capture_id,
-        "conn_id": call.connection,
-        "number": call.number,
-        "client": call.client,
-        "broker": call.broker,
-        "correlation_id": call.correlation_id,
-        "api_key": call.api_key,
-        "api_name": api_name(call.api_key),
-        "api_version": call.api_version,
-        "client_id": call.client_id,
-        "request_ts": call.request_us,
-        "response_ts": call.response_us,
-        "latency_us": (call.response_us or 0) - (call.request_us or 0) if both else None,
-        "request_size": call.request_size,
-        "response_size": call.response_size,
-        "reason": call.reason,
-        "error_code": code,
-        "error_name": error_name(code),
-        "throttle_ms": getattr(call.response, "throttle_time_ms", None),
-        "file": call.file,
-        "position": call.position,
-        "response_file": call.response_file,
-        "response_position": call.response_position,
-        "request": request,
-        "response": response,
-    }
+    response, version, key = call.response, call.api_version, call.api_key
+    sent, answered = call.request_us, call.response_us
+    code = None if response is None else refusals[0].code if refusals else 0
+    request_text = response_text = None
+    if bodies and version is not None:
+        request_text = body_text(call.request, version)
+        response_text = body_text(response, version if call.response_version is None else call.response_version)
+    return (
+        capture_id,
+        call.connection,
+        call.number,
+        call.client,
+        call.broker,
+        call.correlation_id,
+        key,
+        api_name(key),
+        version,
+        call.client_id,
+        sent,
+        answered,
+        None if sent is None or answered is None else answered - sent,
+        call.request_size,
+        call.response_size,
+        call.reason,
+        code,
+        error_name(code),
+        getattr(response, "throttle_time_ms", None),
+        call.file,
+        call.position,
+        call.response_file,
+        call.response_position,
+        request_text,
+        response_text,
+    )
+
+
+_FRAME_COLUMNS = tuple(column.name for column in tables.FRAMES.columns)
 
 
 def body_text(body: Any, version: int) -> str | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kwire.analysis import extract, tables, topics, transactions, unread, usage
 from kwire.analysis.clusters import Clusters, ClusterStatement, statement_of
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import Row, TupleRows
 from kwire.analysis.earlier import Earlier
-from kwire.analysis.events import GroupEvent, name_topics
+from kwire.analysis.events import EventRows, GroupEvent, name_topics
 from kwire.analysis.findings import fold as findings
 from kwire.analysis.findings.observations import Connected, FetchSpan, Observer, Step, Tally
-from kwire.analysis.frames import connection_row, frame_row, problem_row
+from kwire.analysis.frames import connection_row, frame_values, problem_row
 from kwire.analysis.groups import history
 from kwire.analysis.topics import Watermark
 from kwire.analysis.what_if import comparison, evidence
@@ -36,7 +36,7 @@ def analyse(
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
     earlier: Earlier | None = None,
-) -> dict[str, list[Row]]:
+) -> dict[str, Sequence[Row]]:
     """Return the sorted rows of every table, by table name.
 
     Memory holds all rows and the events of all groups, but no calls.
@@ -55,7 +55,8 @@ def analyse(
         earlier: state of a stream after its earlier parts. ``calls`` is the next part of this stream, and the state is
             updated. None for a whole capture.
     """
-    rows_by_table: dict[str, list[Row]] = {name: [] for name in tables.TABLES}
+    rows_by_table: dict[str, Sequence[Row]] = {name: [] for name in tables.TABLES}
+    values_of_frames: list[tuple[Any, ...]] = []
     by_id: dict[str, Connection] = {}
     counts = usage.Usage(by_id)
     by_group: dict[str, list[GroupEvent]] = defaultdict(list)
@@ -72,6 +73,7 @@ def analyse(
     tallies: list[Tally] = []
     connected: list[Connected] = []
     spans: list[FetchSpan] = []
+    by_connection: dict[str, tuple[Observer, unread.Watch]] = {}
     end = 0
     if earlier is not None:
         names |= earlier.names
@@ -83,9 +85,12 @@ def analyse(
         end = max(end, call.response_us or call.request_us or 0)
         refused = usage.refusals(call)
         if frames:
-            rows_by_table["frames"].append(frame_row(call, capture_id, refused, bodies=bodies))
+            values_of_frames.append(frame_values(call, capture_id, refused, bodies=bodies))
         counts.add(call, refused)
-        observer = observers[call.connection]
+        state = by_connection.get(call.connection)
+        if state is None:
+            state = by_connection[call.connection] = observers[call.connection], watches[call.connection]
+        observer, watch = state
         observer.note(call, refused)
         if call.api_key not in _OF_MEMBERS:
             steps += observer.steps(call)
@@ -98,7 +103,7 @@ def analyse(
             subscribed += evidence.subscribed(call)
             sizes += fresh.of(evidence.sizes(call))
         happened = extract.events_of(call)
-        watches[call.connection].note(call, happened)
+        watch.note(call, happened)
         for event in happened:
             by_group[event.group_id].append(event)
     by_id |= {connection.id: connection for connection in connections}
@@ -120,6 +125,8 @@ def analyse(
     found = findings.of_clients(capture_id, tallies, connected, clusters, settings or {})
     found += findings.of_transactions(capture_id, steps, clusters, settings or {})
     all_named: dict[str, list[GroupEvent]] = {}
+    rows_of_groups: dict[str, list[Row]] = {name: [] for name in (*history.FILLED, *tables.ON_REQUEST)}
+    rows_of_events = EventRows(capture_id)
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
         if earlier is not None:
@@ -129,13 +136,18 @@ def analyse(
         if assignor is not None:
             made_of_group |= comparison.fold(assignor, made_of_group, known_of_groups)
         for name, rows in made_of_group.items():
-            rows_by_table[name] += rows
+            if isinstance(rows, EventRows):
+                rows_of_events.parts += rows.parts
+            else:
+                rows_of_groups[name] += rows
+    rows_by_table |= {name: rows for name, rows in rows_of_groups.items() if name in rows_by_table}
+    rows_by_table["group_events"] = rows_of_events
     rows_by_table["findings"] = tables.FINDINGS.sorted(found)
     if earlier is not None:
         still_open = {one.id for one in by_id.values() if one.closed is None}
         going_on = {name: observer.continued() for name, observer in observers.items() if name in still_open}
         earlier.end_part(max(end, earlier.begin), names, statements, marks, all_named, going_on, rows_by_table)
-    rows_by_table["frames"] = tables.FRAMES.sorted(rows_by_table["frames"])
+    rows_by_table["frames"] = TupleRows(tables.FRAMES, values_of_frames)
     rows_by_table["connections"] = tables.CONNECTIONS.sorted(
         connection_row(one, capture_id, clusters) for one in by_id.values()
     )

@@ -14,6 +14,7 @@ from kwire.capture.calls.model import INCOMPLETE, KAFKA, TOO_LARGE, UNKNOWN_VERS
 from kwire.lazy_dataclass import dataclass
 
 GROUP_APIS = frozenset({8, 11, 12, 13, 14, 28, 68, 76, 88})  # APIs about members of one group
+_OF_ONE_GROUP = frozenset({8, 12})  # OffsetCommit and Heartbeat: all events of a call are of the same group
 NOT_READ = frozenset({INCOMPLETE, TOO_LARGE, UNKNOWN_VERSION, UNREADABLE})
 MOST = 1_000  # maximum number of periods per connection
 TOGETHER_US = 1_000_000  # periods of a group that are less than this apart are merged
@@ -74,6 +75,8 @@ class Watch:
             return
         for event in events:
             self.groups.add(event.group_id)
+            if call.api_key in _OF_ONE_GROUP:
+                break
         if call.reason in NOT_READ:
             group = call.group_id if call.request is None else getattr(call.request, "group_id", None)
             times = [time for time in (call.request_us, call.response_us) if time is not None]
@@ -124,7 +127,7 @@ class Blanks:
 
     def between(self, low: float, high: float) -> bool:
         """Return whether calls may be missing after the time ``low`` and up to ``high``, in microseconds since 1970."""
-        return any(begin <= high and end > low for begin, end in self._times)
+        return bool(self._times) and any(begin <= high and end > low for begin, end in self._times)
 
 
 def of_group(periods: Iterable[Unread], group_id: str) -> list[Unread]:

@@ -136,7 +136,8 @@ def _has_codes(cls: type, above: frozenset[type]) -> bool:
 
 def refusals(call: Call) -> list[Refusal]:
     """Return all non-zero error codes in a call's response."""
-    if call.response is None or not _is_refused(call.response):
+    response = call.response
+    if response is None or not _is_refused(response):
         return []
     return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
 

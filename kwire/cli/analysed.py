@@ -34,7 +34,7 @@ class Part:
     """
 
     number: int
-    tables: dict[str, list[Row]]
+    tables: dict[str, Sequence[Row]]
     reading: Reading
     begin: int
     end: int
@@ -49,7 +49,7 @@ def analysed(
     interface: str | None = None,
     keylog: KeyLog | None = None,
     **options: Any,
-) -> tuple[dict[str, list[Row]], Reading]:
+) -> tuple[dict[str, Sequence[Row]], Reading]:
     """Read and analyse a capture. Return its tables by name, and the reader, whose ``damage`` lists damaged files.
 
     Args:

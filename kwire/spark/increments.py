@@ -278,7 +278,7 @@ class Increments:
         """
         ends, ended, spans = known
 
-        def fold(own: Sequence[GroupEvent], pauses: Pauses) -> dict[str, list[Row]]:
+        def fold(own: Sequence[GroupEvent], pauses: Pauses) -> dict[str, Sequence[Row]]:
             if not own:
                 return {name: [] for name in history.FILLED}
             return history.fold(self.capture_id, group_id, own, ends, self.clusters, ended, self.unread, pauses)

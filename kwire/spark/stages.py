@@ -896,7 +896,7 @@ class TableBuilder:
                 counted[name] = counts.drain()
         return counted
 
-    def slice_rows(self, met: Rows) -> dict[str, dict[str, list[Row]]]:
+    def slice_rows(self, met: Rows) -> dict[str, dict[str, Sequence[Row]]]:
         """Return the rows of ``history.fold`` for one slice of a large consumer group, by group id and table name.
 
         Args:
@@ -911,7 +911,7 @@ class TableBuilder:
             met: data of the group by kind: the rows of all slices, the end offsets of the partitions that the group
                 commits, and the periods in which these partitions were fetched.
         """
-        of_slices: dict[str, list[dict[str, list[Row]]]] = defaultdict(list)
+        of_slices: dict[str, list[dict[str, Sequence[Row]]]] = defaultdict(list)
         for group, tables in met.get("rows", []):
             of_slices[group].append(tables)
         ends, spans = self._ends(met), met.get("spans", [])
@@ -926,7 +926,7 @@ class TableBuilder:
     def _ends(self, met: Rows) -> history.Ends:
         return history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
 
-    def _histories(self, met: Rows, kind: str, ends: history.Ends) -> dict[str, dict[str, list[Row]]]:
+    def _histories(self, met: Rows, kind: str, ends: history.Ends) -> dict[str, dict[str, Sequence[Row]]]:
         by_group: dict[str, list[GroupEvent]] = defaultdict(list)
         for event in bundles.events_of(met[kind]):
             by_group[event.group_id].append(events.name_topics(event, self.names))

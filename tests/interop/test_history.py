@@ -9,7 +9,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,7 +38,7 @@ class Played:
 
     events: list[Event]
     begin: float
-    tables: dict[str, list[Row]]
+    tables: dict[str, Sequence[Row]]
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +99,7 @@ def cut(path: Path, folder: Path, files: int) -> list[Path]:
     return made
 
 
-def single(paths: Iterable[Path], capture_id: str, assignor: str | None = None) -> dict[str, list[Row]]:
+def single(paths: Iterable[Path], capture_id: str, assignor: str | None = None) -> dict[str, Sequence[Row]]:
     """The tables, made in one process; with ``assignor`` groups are replayed through it."""
     items = list(read(paths))
     calls = [item for item in items if isinstance(item, Call)]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -170,7 +170,7 @@ class CapturedWorld(BrokerHarness):
             made += talks[name].say(to_broker, prefixed(frame))
         return made
 
-    def tables(self, folder: Path) -> dict[str, list[Row]]:
+    def tables(self, folder: Path) -> dict[str, Sequence[Row]]:
         """What a capture of it says happened."""
         file = folder / "virtual.pcap"
         file.write_bytes(pcap(packets(self.segments())))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ MORE = ROOT / "fixtures" / "more" / "pcap"  # not in the repository
 
 
 @cache
-def tables_of(*paths: Path, assignor: str | None = None) -> dict[str, list[Row]]:
+def tables_of(*paths: Path, assignor: str | None = None) -> dict[str, Sequence[Row]]:
     """Every table of one capture; of several that are read as one, which is then called ``all``.
 
     ``assignor``: groups are replayed through it.
@@ -32,7 +33,7 @@ def tables_of(*paths: Path, assignor: str | None = None) -> dict[str, list[Row]]
     return analyse(calls, connections, name, noticed, assignor=assignor)
 
 
-def capture(name: str, assignor: str | None = None) -> dict[str, list[Row]]:
+def capture(name: str, assignor: str | None = None) -> dict[str, Sequence[Row]]:
     """The tables of a capture in fixtures/captures."""
     return tables_of(CAPTURES / f"{name}.pcap.gz", assignor=assignor)
 

@@ -48,7 +48,7 @@ class CallLog:
         self.calls.append(made)
         return made
 
-    def tables(self, assignor: str | None = None) -> dict[str, list[Row]]:
+    def tables(self, assignor: str | None = None) -> dict[str, Sequence[Row]]:
         """What comes of it; with ``assignor`` groups are replayed through it."""
         clients = sorted({call.connection for call in self.calls})
         connections = [

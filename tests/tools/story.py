@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import random
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from functools import cached_property
 from itertools import count
 from pathlib import Path
@@ -268,7 +268,7 @@ class Story(BrokerHarness):
         file.write_bytes(pcap(packets(self.segments())))
         return file
 
-    def tables(self, folder: Path) -> dict[str, list[Row]]:
+    def tables(self, folder: Path) -> dict[str, Sequence[Row]]:
         """What a capture of the story shows."""
         reading = read(self.capture(folder))
         items = list(reading)

@@ -9,6 +9,7 @@ from typing import Any
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import Row
+from kwire.analysis.events import EventRows, GroupEvent
 from kwire.analysis.findings.catalogue import DETECTORS
 from kwire.analysis.findings.model import CLIENT, GROUP, TRANSACTION, Detector, Finding, rows
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
@@ -69,16 +70,19 @@ def of_group(
     """
     apart: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: {name: [] for name in OF_GROUPS})
     for name in OF_GROUPS:
-        for row in made[name]:
-            apart[row["cluster"]][name].append(row)
+        if name != "group_events":
+            for row in made[name]:
+                apart[row["cluster"]][name].append(row)
+    happened = _events(made["group_events"])
     fetched: dict[Place, list[tuple[str | None, FetchSpan]]] = defaultdict(list)
     for span in spans:
         place = names.get(span.topic, span.topic), span.partition
         fetched[place].append((clusters.id_of(span.conn_id, span.broker, span.begin), span))
     found: list[Row] = []
-    for cluster, own in sorted(apart.items(), key=lambda item: item[0] or ""):
-        events = sorted(own["group_events"], key=_event_order)
-        places = sorted({(row["topic"], row["partition"]) for row in events if row["topic"] is not None})
+    for cluster in sorted({*apart, *happened}, key=lambda one: one or ""):
+        own, events = apart[cluster], happened.get(cluster, [])
+        about = {(one.topic, one.partition) for one in events}
+        places = sorted((topic, partition) for topic, partition in about if topic is not None and partition is not None)
         read = [
             _named(span, place[0])
             for place in places
@@ -100,8 +104,16 @@ def of_group(
     return tables.FINDINGS.sorted(found)
 
 
-def _event_order(row: Row) -> tuple[int, str, int, int]:
-    return row["ts"], row["conn_id"] or "", row["number"], row["part"]
+def _events(rows: Sequence[Row]) -> dict[str | None, list[GroupEvent]]:
+    """Return the sorted events of each cluster. ``rows``: rows of ``group_events``."""
+    by_cluster: dict[str | None, list[GroupEvent]] = defaultdict(list)
+    if isinstance(rows, EventRows):
+        for events, cluster, _ in rows.parts:
+            by_cluster[cluster] += events
+        return by_cluster
+    for row in rows:
+        by_cluster[row["cluster"]].append(GroupEvent(**{name: row[name] for name in GroupEvent.__slots__}))
+    return {cluster: sorted(events, key=lambda event: event.key) for cluster, events in by_cluster.items()}
 
 
 def _named(span: FetchSpan, topic: str) -> FetchSpan:

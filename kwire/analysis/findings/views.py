@@ -7,10 +7,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from operator import itemgetter
+from operator import attrgetter
 from typing import TypeVar
 
 from kwire.analysis.columns import Row
+from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
 from kwire.lazy_dataclass import dataclass
 
@@ -26,7 +27,7 @@ class GroupView:
 
     Attributes:
         group_id: group id.
-        events: rows of ``group_events``, sorted by time.
+        events: events of the group, sorted by time.
         rebalances: rows of ``rebalances``, sorted by start.
         members: rows of ``members``, sorted by life and generation.
         assignments: rows of ``assignments``.
@@ -38,7 +39,7 @@ class GroupView:
     """
 
     group_id: str
-    events: Sequence[Row]
+    events: Sequence[GroupEvent]
     rebalances: Sequence[Row]
     members: Sequence[Row]
     assignments: Sequence[Row]
@@ -53,7 +54,7 @@ class GroupView:
 
         The time is in microseconds since 1970. It is 0 without any of these.
         """
-        times = [row["ts"] for row in self.events[-1:]]
+        times = [event.ts for event in self.events[-1:]]
         times += [marks[-1][0] for marks in self.marks.values() if marks]
         times += [span.end for span in self.spans]
         return max(times, default=0)
@@ -72,11 +73,14 @@ class GroupView:
         """The display names of the members, by member id.
 
         A display name is the client id. If several members have the same client id, the end of the member id is added.
+        If a member has events of several client ids, for example of the leader that planned its assignment, the last
+        client id in alphabetical order is used.
         """
+        pairs = {(event.client_id, event.member_id) for event in self.events}
+        pairs |= {(row["client_id"], row["member_id"]) for row in self.members}
         clients: dict[str, set[str]] = defaultdict(set)
-        for row in (*self.events, *self.members):
-            if row["member_id"] and row["client_id"]:
-                clients[row["client_id"]].add(row["member_id"])
+        for client, member in sorted((client, member) for client, member in pairs if client and member):
+            clients[client].add(member)
         return {
             member: client if len(members) == 1 else f"{client} ..{member[-SHORT:]}"
             for client, members in clients.items()
@@ -88,43 +92,43 @@ class GroupView:
         return f"`{self.names.get(member_id, member_id)}`" if member_id else "a member"
 
     @cached_property
-    def of_member(self) -> Mapping[str, Sequence[Row]]:
-        """The rows of ``group_events`` of each member, by member id."""
-        by_member: dict[str, list[Row]] = defaultdict(list)
-        for row in self.events:
-            if row["member_id"]:
-                by_member[row["member_id"]].append(row)
+    def of_member(self) -> Mapping[str, Sequence[GroupEvent]]:
+        """The events of each member, by member id."""
+        by_member: dict[str, list[GroupEvent]] = defaultdict(list)
+        for event in self.events:
+            if event.member_id:
+                by_member[event.member_id].append(event)
         return by_member
 
     @cached_property
-    def of_kind(self) -> Mapping[str, Sequence[Row]]:
-        """The rows of ``group_events`` of each kind, by the column ``event``, in order of time."""
-        by_kind: dict[str, list[Row]] = defaultdict(list)
-        for row in self.events:
-            by_kind[row["event"]].append(row)
+    def of_kind(self) -> Mapping[str, Sequence[GroupEvent]]:
+        """The events of each kind, such as ``leave``, in order of time."""
+        by_kind: dict[str, list[GroupEvent]] = defaultdict(list)
+        for event in self.events:
+            by_kind[event.event].append(event)
         return by_kind
 
     @cached_property
-    def errors(self) -> Sequence[Row]:
-        """The rows of ``group_events`` with an error code other than 0, in order of time."""
-        return [row for row in self.events if row["error_code"]]
+    def errors(self) -> Sequence[GroupEvent]:
+        """The events with an error code other than 0, in order of time."""
+        return [event for event in self.events if event.error_code]
 
     @cached_property
-    def signs(self) -> Mapping[str, Sequence[Row]]:
-        """The rows of ``group_events`` that show that a member is alive, by member id, in order of time.
+    def signs(self) -> Mapping[str, Sequence[GroupEvent]]:
+        """The events that show that a member is alive, by member id, in order of time.
 
         These are all captured events of the member, except leaving, assignments in the leader's SyncGroup request, and
         commits in transactions.
         """
         return {
-            member: [row for row in events if not row["inferred"] and row["event"] not in _NO_SIGNS]
+            member: [event for event in events if not event.inferred and event.event not in _NO_SIGNS]
             for member, events in self.of_member.items()
         }
 
-    def between(self, low: int, high: int) -> Sequence[Row]:
-        """Return the rows of ``group_events`` from the time ``low`` to ``high``, in microseconds since 1970."""
-        first = bisect_left(self.events, low, key=itemgetter("ts"))
-        return self.events[first : bisect_right(self.events, high, key=itemgetter("ts"))]
+    def between(self, low: int, high: int) -> Sequence[GroupEvent]:
+        """Return the events from the time ``low`` to ``high``, in microseconds since 1970."""
+        first = bisect_left(self.events, low, key=attrgetter("ts"))
+        return self.events[first : bisect_right(self.events, high, key=attrgetter("ts"))]
 
     @cached_property
     def of_partition(self) -> Mapping[Place, Sequence[Row]]:

@@ -15,7 +15,7 @@ from itertools import pairwise
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import MS, Row
-from kwire.analysis.events import CLASSIC, SHARE_RECORDS, GroupEvent, error_name
+from kwire.analysis.events import CLASSIC, SHARE_RECORDS, EventRows, GroupEvent, error_name, in_order, merged
 from kwire.analysis.groups import classic, consumer
 from kwire.analysis.groups.lives import Life, lives
 from kwire.analysis.groups.outcome import Outcome
@@ -84,6 +84,8 @@ class Ends:
         Returns: the time of the response, in microseconds since 1970, and the end offset; None if no end offset was
         captured.
         """
+        if not self._of:
+            return None
         latest = None
         for where in (cluster,) if cluster is None else (cluster, None):
             marks = self._of.get((where, topic, partition))
@@ -102,7 +104,7 @@ def fold(
     transactions: Transactions | None = None,
     unread: Iterable[Unread] = (),
     pauses: Pauses | None = None,
-) -> dict[str, list[Row]]:
+) -> dict[str, Sequence[Row]]:
     """Return the rows of all groups with one group id, by table name. Each cluster may have a group with this id.
 
     Args:
@@ -117,16 +119,24 @@ def fold(
     """
     missing = of_group(unread, group_id)
     ordered = sorted(events, key=lambda event: event.key)
-    rows_by_table: dict[str, list[Row]] = {name: [] for name in FILLED}
+    rows_by_table: dict[str, list[Row]] = {name: [] for name in FILLED if name != "group_events"}
+    every = EventRows(capture_id)
     for cluster, own in by_cluster(ordered, clusters or Clusters()):
         if moves := _coordinator_moves(own):
             own = sorted([*own, *moves], key=lambda event: event.key)
         blanks = in_cluster(missing, cluster, clusters or Clusters())
+        parts: list[tuple[Sequence[GroupEvent], int]] = []
         for life in lives(own):
             more = ends, transactions or Transactions(), blanks, pauses or {}
-            for name, rows in _rows(capture_id, group_id, cluster, life, *more):
+            outcomes, rows_of_life = _rows(capture_id, group_id, cluster, life, *more)
+            inferred = [event for out in outcomes for event in out.events]
+            parts.append((merged(life.events, inferred), life.number))
+            for name, rows in rows_of_life:
                 rows_by_table[name] += rows
-    return {name: tables.TABLES[name].sorted(rows) for name, rows in rows_by_table.items()}
+        every.parts += [(events, cluster, number) for events, number in in_order([one for one in parts if one[0]])]
+    return {
+        name: every if name == "group_events" else tables.TABLES[name].sorted(rows_by_table[name]) for name in FILLED
+    }
 
 
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
@@ -187,8 +197,10 @@ def _rows(
     transactions: Transactions,
     blanks: Blanks,
     pauses: Pauses,
-) -> Iterator[tuple[str, Iterable[Row]]]:
-    """Yield the rows of one life of a group, as pairs of table name and rows.
+) -> tuple[Collection[Outcome], list[tuple[str, list[Row]]]]:
+    """Return the histories of one life of a group, one for each protocol, and its rows as pairs of table name and rows.
+
+    Rows of ``group_events`` are not included.
 
     Args:
         capture_id: id of the capture.
@@ -213,16 +225,19 @@ def _rows(
     first = outcomes[protocols[0]]
     commits = list(_commits(first, life.events, ends, transactions))
     _report_decreases(first, life, commits)
-    inferred = [event for out in outcomes.values() for event in out.events]
-    yield "group_events", [event.row(capture_id, cluster, life.number) for event in [*life.events, *inferred]]
-    yield "offset_commits", [row for _, row in commits]
-    yield "share_records", [_share_record(first, event) for event in life.events if event.event in SHARE_RECORDS]
+    rows = [
+        ("offset_commits", [row for _, row in commits]),
+        ("share_records", [_share_record(first, event) for event in life.events if event.event in SHARE_RECORDS]),
+    ]
     for out in outcomes.values():
-        yield "rebalances", out.rebalances
-        yield "members", out.members
-        yield "assignments", out.assignments
-        yield "assignment_changes", out.changes
-        yield "violations", out.violations
+        rows += [
+            ("rebalances", out.rebalances),
+            ("members", out.members),
+            ("assignments", out.assignments),
+            ("assignment_changes", out.changes),
+            ("violations", out.violations),
+        ]
+    return outcomes.values(), rows
 
 
 def _commits(
@@ -236,36 +251,25 @@ def _commits(
         ends: end offsets of partitions.
         transactions: ends of transactions.
     """
+    cluster = out.cluster
+    common = tables.OFFSET_COMMITS.row(capture_id=out.capture_id, cluster=cluster, life=out.life)
     for event in events:
-        if event.topic is None or event.partition is None or event.offset is None:
+        topic, partition, offset, ts = event.topic, event.partition, event.offset, event.ts
+        if topic is None or partition is None or offset is None:
             continue
-        outcome, decided = transactions.outcome(event, out.cluster, events[-1].ts)
-        holds = outcome not in (REFUSED, ABORTED)
-        end = ends.before(out.cluster, event.topic, event.partition, event.ts) if holds else None
-        row = tables.OFFSET_COMMITS.row(
-            capture_id=out.capture_id,
-            ts=event.ts,
-            group_id=event.group_id,
-            cluster=out.cluster,
-            life=out.life,
-            generation=event.generation,
-            member_id=event.member_id,
-            client_id=event.client_id,
-            topic=event.topic,
-            partition=event.partition,
-            offset=event.offset,
-            metadata=event.metadata,
-            transactional=event.event.startswith("txn_"),
-            error_code=event.error_code,
-            error_name=error_name(event.error_code),
-            outcome=outcome,
-            outcome_ts=decided,
-            transactional_id=event.transactional_id,
-            producer_id=event.producer_id,
-            producer_epoch=event.producer_epoch,
-            lag=None if end is None else end[1] - event.offset,
-            lag_age_ms=None if end is None else (event.ts - end[0]) / MS,
-        )
+        outcome, decided = transactions.outcome(event, cluster, events[-1].ts)
+        end = None if outcome in (REFUSED, ABORTED) else ends.before(cluster, topic, partition, ts)
+        row = common.copy()
+        row["ts"], row["group_id"], row["generation"] = ts, event.group_id, event.generation
+        row["member_id"], row["client_id"] = event.member_id, event.client_id
+        row["topic"], row["partition"], row["offset"], row["metadata"] = topic, partition, offset, event.metadata
+        row["transactional"] = event.event.startswith("txn_")
+        row["error_code"], row["error_name"] = event.error_code, error_name(event.error_code)
+        row["outcome"], row["outcome_ts"] = outcome, decided
+        row["transactional_id"] = event.transactional_id
+        row["producer_id"], row["producer_epoch"] = event.producer_id, event.producer_epoch
+        if end is not None:
+            row["lag"], row["lag_age_ms"] = end[1] - offset, (ts - end[0]) / MS
         yield event, row
 
 

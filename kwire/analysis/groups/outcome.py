@@ -24,8 +24,6 @@ EAGER, COOPERATIVE, BY_BROKER = "eager", "cooperative", "consumer"  # kinds of s
 
 UNCERTAIN = "; not certain, because calls of the group were not decoded (see problems)"
 
-_ABOUT = ("generation", "member_id", "client_id", "topic", "partition")  # columns of both events and violations
-
 
 @dataclass(slots=True, kw_only=True)
 class Trigger:
@@ -174,6 +172,7 @@ class Outcome:
     assignments: list[Row] = field(default_factory=list)
     changes: list[Row] = field(default_factory=list)
     violations: list[Row] = field(default_factory=list)
+    _violation: Row | None = field(default=None, init=False, repr=False)  # the values that all violations have
 
     def is_silence(self, member: str, begin: int, end: int) -> bool:
         """Return whether a member sent nothing between two of its events, as far as the events show.
@@ -381,9 +380,14 @@ class Outcome:
         """
         if since is not None and self.blanks.between(since, ts):
             detail += UNCERTAIN
+        if self._violation is None:
+            self._violation = tables.VIOLATIONS.row(**self._base())
+        row = self._violation.copy()
+        row["ts"], row["kind"], row["detail"] = ts, kind, detail
         if event is not None:
-            about = {name: getattr(event, name) for name in _ABOUT} | about
-        self.violations.append(tables.VIOLATIONS.row(**self._base(), ts=ts, kind=kind, detail=detail, **about))
+            row["generation"], row["member_id"], row["client_id"] = event.generation, event.member_id, event.client_id
+            row["topic"], row["partition"] = event.topic, event.partition
+        self.violations.append(row | about if about else row)
 
     def bad_commit(self, event: GroupEvent, kind: str, why: str) -> None:
         """Add a violation for an invalid offset commit.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -118,7 +118,7 @@ def _by_group(rows: Iterable[Row]) -> dict[Name, list[Row]]:
     return by_name
 
 
-def _group(rows: Mapping[str, list[Row]]) -> dict[str, Any]:
+def _group(rows: Mapping[str, Sequence[Row]]) -> dict[str, Any]:
     shares: dict[Generation, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for row in rows["assignments"]:
         share = shares[row["protocol"], row["life"], row["generation"]][row["member_id"]]

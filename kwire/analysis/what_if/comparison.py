@@ -25,7 +25,7 @@ NO_SHARE_SEEN = "no member received an assignment"
 Owners = dict[TopicPartition, str]
 
 
-def fold(assignor: str, tables: Mapping[str, list[Row]], evidence: Evidence) -> dict[str, list[Row]]:
+def fold(assignor: str, tables: Mapping[str, Sequence[Row]], evidence: Evidence) -> dict[str, Sequence[Row]]:
     """Replay all groups with one group id; return the rows of ``what_if`` and ``what_if_assignments`` by table name.
 
     If the assignor is unknown or fails, the row of the generation has the reason in the column ``note``.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -124,7 +124,7 @@ class Round:
         return self.identities == before.identities and wanted[0] == wanted[1] and sizes[0] == sizes[1]
 
 
-def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
+def lives_of(tables: Mapping[str, Sequence[Row]]) -> Iterator[dict[str, list[Row]]]:
     """Yield the rows of each life of a group that can be replayed, by table name.
 
     A life of a group id ends when the group is deleted, expires or loses its state. A life with both protocols, classic
@@ -141,7 +141,7 @@ def lives_of(tables: Mapping[str, list[Row]]) -> Iterator[dict[str, list[Row]]]:
         yield lives[key]
 
 
-def rounds_of(tables: Mapping[str, list[Row]], evidence: Evidence) -> list[Round]:
+def rounds_of(tables: Mapping[str, Sequence[Row]], evidence: Evidence) -> list[Round]:
     """Return the generations of one life, in order.
 
     A generation without members is included: the group became empty. A rebalance without a captured result is left out.
@@ -170,7 +170,7 @@ class _Life:
         evidence: subscriptions and partitions of topics.
     """
 
-    def __init__(self, tables: Mapping[str, list[Row]], evidence: Evidence) -> None:
+    def __init__(self, tables: Mapping[str, Sequence[Row]], evidence: Evidence) -> None:
         self.events = tables["group_events"]
         self.evidence = evidence
         self.member_rows: dict[int, dict[str, Row]] = defaultdict(dict)

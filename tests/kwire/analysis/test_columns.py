@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tools.captures import capture
 
-from kwire.analysis.columns import arrow_table, rows_of
+from kwire.analysis.columns import ColumnRows, TupleRows, arrow_table, rows_of
 from kwire.analysis.tables import ERRORS, GROUP_EVENTS, TABLES
 
 
@@ -28,3 +28,36 @@ def test_invalid_utf8_stops_no_table() -> None:
     table = TABLES["members"]
     row = table.row(group_id="a\udcff", subscription=["b\udc80", "c"])
     assert rows_of(arrow_table(table, [row])) == [row | {"group_id": "a\\udcff", "subscription": ["b\\udc80", "c"]}]
+
+
+@pytest.mark.parametrize("name", ["frames", "group_events"])
+def test_rows_that_are_created_when_read_are_rows(name: str) -> None:
+    rows = capture("java-4.2.0__kafka-4.2.0__kip848")[name]
+    every = [*rows]
+    assert isinstance(rows, ColumnRows)
+    assert len(rows) == len(every) > 10
+    assert rows == every
+    assert every == rows
+    assert rows != every[1:]
+    assert rows != 1
+    assert [rows[n] for n in (0, -1)] == [every[0], every[-1]]
+    assert rows[2:-3] == every[2:-3]
+    assert list(every[0]) == [column.name for column in TABLES[name].columns]
+    assert repr(rows) == repr(every)
+    assert every[1] in rows
+    for column in every[0]:
+        assert rows.column(column) == [row[column] for row in every]
+    for place in (len(every), -len(every) - 1):
+        with pytest.raises(IndexError):
+            rows[place]
+
+
+def test_rows_from_tuples_are_sorted_with_nothing_first() -> None:
+    names = [column.name for column in TABLES["frames"].columns]
+    values = [tuple({"request_ts": ts, "conn_id": "c", "number": n}.get(name) for name in names) for n, ts in TIMES]
+    assert [(row["number"], row["request_ts"]) for row in TupleRows(TABLES["frames"], values)] == sorted(
+        TIMES, key=lambda time: (time[1] is not None, time[1], time[0])
+    )
+
+
+TIMES = [(4, 9), (3, None), (2, 9), (1, None), (5, 8)]  # numbers and times of requests

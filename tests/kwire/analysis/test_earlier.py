@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import tracemalloc
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ def moment(call: Call) -> int:
     return call.response_us or call.request_us or 0
 
 
-def in_parts(calls: list[Call], connections: list[Connection], number: int) -> Iterator[dict[str, list[Row]]]:
+def in_parts(calls: list[Call], connections: list[Connection], number: int) -> Iterator[dict[str, Sequence[Row]]]:
     """The tables of a capture in so many parts of the same length."""
     earlier = Earlier()
     begin, end = moment(calls[0]), max(map(moment, calls)) + 1
@@ -36,7 +36,7 @@ def in_parts(calls: list[Call], connections: list[Connection], number: int) -> I
         yield analyse(own, connections, f"part {part}", frames=False, earlier=earlier)
 
 
-def told(rows: list[Row], *names: str) -> list[tuple[Any, ...]]:
+def told(rows: Sequence[Row], *names: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row[name] for name in names) for row in rows), key=repr)
 
 

@@ -5,7 +5,7 @@ from typing import get_type_hints
 from tools.captures import capture
 from tools.handmade_calls import two_members
 
-from kwire.analysis.events import EVENTS, GroupEvent
+from kwire.analysis.events import EVENTS, FEW, GroupEvent, in_order, merged
 from kwire.analysis.extract import events_of
 from kwire.analysis.tables import GROUP_EVENTS
 
@@ -37,3 +37,25 @@ def test_event_survives_conversion_to_a_row() -> None:
 def test_every_event_is_described() -> None:
     names = {row["event"] for row in capture("aiokafka-0.14.0__kafka-4.2.0__static")["group_events"]}
     assert names <= set(EVENTS)
+
+
+def at(*times: int) -> list[GroupEvent]:
+    return [GroupEvent(ts=ts, group_id="g", protocol=None, event="leave") for ts in times]
+
+
+def test_inferred_events_are_merged_by_time() -> None:
+    for count in (0, 1, FEW + 1):
+        both = merged(at(1, 5, 9), at(*range(count, 0, -1)))
+        assert [event.ts for event in both] == sorted([1, 5, 9, *range(1, count + 1)])
+
+
+def test_event_of_a_later_life_may_be_earlier() -> None:
+    first, second, third = at(1, 6), at(4, 5), at(7)
+    assert in_order([(first, 1), (third, 2)]) == [(first, 1), (third, 2)]
+    both = in_order([(first, 1), (second, 2), (third, 3)])
+    assert [([event.ts for event in events], life) for events, life in both] == [
+        ([1], 1),
+        ([4, 5], 2),
+        ([6], 1),
+        ([7], 3),
+    ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import struct
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,7 @@ STORIES = [  # capture, (generation, trigger, client) of each rebalance
 ]
 
 
-def story(rows: list[Row]) -> list[tuple[Any, ...]]:
+def story(rows: Sequence[Row]) -> list[tuple[Any, ...]]:
     return [(row["to_generation"], row["trigger"], row["trigger_client"]) for row in rows]
 
 
@@ -112,7 +112,7 @@ OF_GROUPS = (
 )
 
 
-def union(table: str, alone: list[dict[str, list[Row]]]) -> list[Row]:
+def union(table: str, alone: list[dict[str, Sequence[Row]]]) -> list[Row]:
     return TABLES[table].sorted(row | {"capture_id": "all"} for tables in alone for row in tables[table])
 
 

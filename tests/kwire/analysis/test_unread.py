@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -27,7 +27,7 @@ from kwire.capture.calls.model import INCOMPLETE, KAFKA, RESPONSE_NOT_SEEN, TLS,
 PATHS = sorted(CAPTURES.glob("*.pcap*"))
 SNAPLENS = (64, 96, 128, 192, 256, 512)
 IN_FRAMES = ("conn_id", "number", "file", "position", "response_file", "response_position", "reason")
-Tables = dict[str, list[Row]]
+Tables = dict[str, Sequence[Row]]
 
 
 def tables_of(path: str | Path) -> Tables:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
+from operator import itemgetter
 
 from kwire.analysis.columns import Row
 from kwire.analysis.findings.model import (
@@ -21,6 +22,7 @@ from kwire.analysis.findings.model import (
 from kwire.analysis.findings.views import GroupView
 from kwire.errorcodes import ErrorCode
 
+_place = itemgetter("ts", "member_id", "topic", "partition")
 _KINDS = ("commit_fenced", "commit_old_generation", "commit_not_owner")
 _STALE = {
     ErrorCode.ILLEGAL_GENERATION,
@@ -41,10 +43,9 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
     seen = set()
     for row in group.violations:
         if row["kind"] in _KINDS:
-            seen.add((row["ts"], row["member_id"], row["topic"], row["partition"]))
+            seen.add(_place(row))
     for row in group.commits:
-        place = row["ts"], row["member_id"], row["topic"], row["partition"]
-        if place in seen or row["error_code"] in _STALE:
+        if row["error_code"] in _STALE or (seen and _place(row) in seen):
             by_member[row["member_id"] or ""].append(row)
     for member, rows in sorted(by_member.items()):
         if len(rows) < limits["count"]:

@@ -27,6 +27,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     The time begins with the first new record after a commit. During this time the member must have sent heartbeats, and
     partitions of the group must have been fetched. ``gap_ms`` is a threshold in ``limits``.
     """
+    if not group.marks:
+        return  # no new records are known
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in group.commits:
         if row["outcome"] == "committed" and row["member_id"]:
@@ -51,7 +53,7 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             continue
         begin, until = worst
         events = group.of_member.get(member, ())
-        if not any(one["event"] in _ALIVE and begin + gap / 2 < one["ts"] <= until for one in events):
+        if not any(one.event in _ALIVE and begin + gap / 2 < one.ts <= until for one in events):
             continue  # it is gone: other findings say so
         if not any(span.end > begin + gap / 2 for span in group.spans if span.begin <= until):
             continue  # it does not read either

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kwire.analysis.columns import Row
+from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.model import (
     GROUP,
     NOTICE,
@@ -30,16 +30,16 @@ def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
     shown = moves or refused
     if len(moves) + len(refused) < limits["count"]:
         return
-    places = sorted({row["leader"] for row in moves if row["leader"]})
+    places = sorted({event.leader for event in moves if event.leader})
     to = f" to {', '.join(places)}" if places else ""
     yield Finding(
         severity=WARNING,
-        begin=min(row["ts"] for row in (*moves, *refused)),
-        end=max(row["ts"] for row in (*moves, *refused)),
+        begin=min(event.ts for event in (*moves, *refused)),
+        end=max(event.ts for event in (*moves, *refused)),
         cost=max(len(moves), 1),
         sentence=f"The coordinator of {quoted(group.group_id)} moved{to}; "
         f"{counted(len(refused), 'request')} went to the previous coordinator.",
-        evidence=[reference("group_events", event=row["event"], ts=row["ts"]) for row in shown],
+        evidence=[reference("group_events", event=event.event, ts=event.ts) for event in shown],
     )
 
 
@@ -52,10 +52,10 @@ def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
     refused = _with(group, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, ErrorCode.COORDINATOR_NOT_AVAILABLE)
     if not refused or len(refused) < limits["count"]:
         return
-    begin, end = refused[0]["ts"], refused[-1]["ts"]
+    begin, end = refused[0].ts, refused[-1].ts
     if end - begin < limits["lasted_ms"] * 1000:
         return
-    errors = ", ".join(sorted({row["error_name"] for row in refused}))
+    errors = ", ".join(sorted({event.error_name or "" for event in refused}))
     yield Finding(
         severity=WARNING if end - begin >= limits["warning_ms"] * 1000 else NOTICE,
         begin=begin,
@@ -63,12 +63,12 @@ def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
         cost=(end - begin) / 1000,
         sentence=f"The coordinator of {quoted(group.group_id)} did not serve {counted(len(refused), 'request')} in "
         f"{seconds(end - begin)} ({errors}).",
-        evidence=[reference("group_events", event=row["event"], ts=row["ts"]) for row in refused],
+        evidence=[reference("group_events", event=event.event, ts=event.ts) for event in refused],
     )
 
 
-def _with(group: GroupView, *codes: int) -> list[Row]:
-    return [row for row in group.errors if row["error_code"] in codes]
+def _with(group: GroupView, *codes: int) -> list[GroupEvent]:
+    return [event for event in group.errors if event.error_code in codes]
 
 
 MOVED = Detector(

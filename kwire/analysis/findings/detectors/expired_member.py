@@ -20,7 +20,7 @@ def _expired(group: GroupView, *, static: bool) -> Iterator[Finding]:
     for (life, member), row in sorted(group.memberships.items()):
         if row["left_how"] != "silent" or (row["instance_id"] is not None) != static:
             continue
-        signs = [event["ts"] for event in group.of_member.get(member, ()) if not event["inferred"]]
+        signs = [event.ts for event in group.of_member.get(member, ()) if not event.inferred]
         last = max((ts for ts in signs if ts <= row["left_ts"]), default=row["left_ts"])
         timeout = row["session_timeout_ms"]
         limit = "" if timeout is None else f"; its session timeout is {seconds(timeout * 1000)}"

@@ -3,8 +3,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import pairwise
 
-from kwire.analysis.columns import Row
-from kwire.analysis.events import CLASSIC, CONSUMER
+from kwire.analysis.events import CLASSIC, CONSUMER, GroupEvent
 from kwire.analysis.findings.model import (
     GROUP,
     NOTICE,
@@ -32,27 +31,26 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """
     for (_, member), row in sorted(group.memberships.items()):
         timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
-        worst: tuple[int, Row, Row] | None = None
+        least = timeout * 1000 * limits["share"]
+        worst: tuple[int, GroupEvent, GroupEvent] | None = None
         for earlier, later in pairwise(group.signs.get(member, ())):
-            silence = later["ts"] - earlier["ts"]
-            waited = earlier["event"] in _ASKED
-            if not waited and silence >= timeout * 1000 * limits["share"] and (worst is None or silence > worst[0]):
+            silence = later.ts - earlier.ts
+            if silence >= least and earlier.event not in _ASKED and (worst is None or silence > worst[0]):
                 worst = silence, earlier, later
         if worst is None:
             continue
         silence, earlier, later = worst
         yield Finding(
             severity=WARNING,
-            begin=earlier["ts"],
-            end=later["ts"],
+            begin=earlier.ts,
+            end=later.ts,
             cost=silence / 1000,
             client_id=row["client_id"],
             member_id=member,
             sentence=f"{group.name(member)} sent nothing to the coordinator of {quoted(group.group_id)} for "
             f"{seconds(silence)}; its session timeout is {seconds(timeout * 1000)}.",
             evidence=[
-                reference("group_events", member_id=member, event=one["event"], ts=one["ts"])
-                for one in (earlier, later)
+                reference("group_events", member_id=member, event=one.event, ts=one.ts) for one in (earlier, later)
             ],
         )
 
@@ -68,13 +66,13 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
     for (_, member), row in sorted(group.memberships.items()):
         beats = [
             (earlier, later)
-            for earlier, later in pairwise(row for row in group.signs.get(member, ()) if row["event"] not in _COMMITS)
-            if earlier["event"] == later["event"] == "heartbeat" and later["ts"] > earlier["ts"]
+            for earlier, later in pairwise([one for one in group.signs.get(member, ()) if one.event not in _COMMITS])
+            if earlier.event == later.event == "heartbeat" and later.ts > earlier.ts
         ]
-        intervals = [later["ts"] - earlier["ts"] for earlier, later in beats]
+        intervals = [later.ts - earlier.ts for earlier, later in beats]
         if row["protocol"] not in (CLASSIC, CONSUMER) or not intervals or len(intervals) < limits["count"]:
             continue
-        asked = beats[-1][1]["interval_ms"]  # the broker of a KIP-848 group asks for an interval
+        asked = beats[-1][1].interval_ms  # the broker of a KIP-848 group asks for an interval
         usual = asked * 1000 if asked else sorted(intervals)[len(intervals) // 4]  # up to half of them may be late
         late = [one for one in intervals if one >= usual * limits["ratio"] and one - usual >= limits["late_ms"] * 1000]
         if len(late) < max(limits["late"], 1):
@@ -82,8 +80,8 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
         events = group.of_member[member]
         yield Finding(
             severity=NOTICE,
-            begin=events[0]["ts"],
-            end=events[-1]["ts"],
+            begin=events[0].ts,
+            end=events[-1].ts,
             cost=max(late) / 1000,
             client_id=row["client_id"],
             member_id=member,

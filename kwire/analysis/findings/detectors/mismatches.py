@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kwire.analysis.columns import Row
+from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
@@ -76,41 +77,41 @@ def detect_assignors(group: GroupView, limits: Limits) -> Iterator[Finding]:
     least ``count`` such requests (a threshold in ``limits``). Otherwise, the finding is about members of the last
     generation that offer different assignors.
     """
-    refused = [row for row in group.of_kind.get("join_error", ()) if row["error_code"] in _REFUSED]
+    refused = [event for event in group.of_kind.get("join_error", ()) if event.error_code in _REFUSED]
     if len(refused) >= max(limits["count"], 1):
-        names = sorted({row["client_id"] or "" for row in refused})
+        names = sorted({event.client_id or "" for event in refused})
         yield Finding(
             severity=CRITICAL,
-            begin=refused[0]["ts"],
-            end=refused[-1]["ts"],
+            begin=refused[0].ts,
+            end=refused[-1].ts,
             cost=len(refused),
-            client_id=refused[0]["client_id"],
-            member_id=refused[0]["member_id"],
+            client_id=refused[0].client_id,
+            member_id=refused[0].member_id,
             sentence=f"{counted(len(refused), 'join')} of {', '.join(map(quoted, names))} to {quoted(group.group_id)} "
-            f"failed with {refused[0]['error_name']}: the other members do not have its assignor or protocol.",
+            f"failed with {refused[0].error_name}: the other members do not have its assignor or protocol.",
             evidence=[
-                reference("group_events", event="join_error", ts=row["ts"], client_id=row["client_id"])
-                for row in refused
+                reference("group_events", event="join_error", ts=event.ts, client_id=event.client_id)
+                for event in refused
             ],
         )
         return
-    offers: dict[str, Row] = {}
-    for row in group.of_kind.get("join_sent", ()):
-        if row["protocol_name"] and row["member_id"]:
-            offers[row["member_id"]] = row
+    offers: dict[str, GroupEvent] = {}
+    for event in group.of_kind.get("join_sent", ()):
+        if event.protocol_name and event.member_id:
+            offers[event.member_id] = event
     last = group.rebalances[-1]["members_after"] if group.rebalances else None
-    present = [row for member, row in sorted(offers.items()) if last is None or member in last]
-    if len({row["protocol_name"] for row in present}) > 1:
-        different = sorted({row["protocol_name"] for row in present})
+    present = [event for member, event in sorted(offers.items()) if last is None or member in last]
+    different = sorted({event.protocol_name or "" for event in present})
+    if len(different) > 1:
         yield Finding(
             severity=NOTICE,
-            begin=min(row["ts"] for row in present),
-            end=max(row["ts"] for row in present),
+            begin=min(event.ts for event in present),
+            end=max(event.ts for event in present),
             sentence=f"Members of {quoted(group.group_id)} offer different assignors: {' | '.join(different[:4])}.",
             cost=len(different),
             evidence=[
-                reference("group_events", event="join_sent", member_id=row["member_id"], ts=row["ts"])
-                for row in present
+                reference("group_events", event="join_sent", member_id=event.member_id, ts=event.ts)
+                for event in present
             ],
         )
 

@@ -27,6 +27,8 @@ def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
     The time begins when the partition has a record after the committed offset. During this time the member must have
     committed offsets of other partitions, or the same offset again. ``stuck_ms`` is a threshold in ``limits``.
     """
+    if not group.marks:
+        return  # no later records are known
     wait = limits["stuck_ms"] * 1000
     times: dict[str | None, list[int]] = defaultdict(list)
     for row in group.commits:
@@ -111,10 +113,9 @@ def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """
     by_topic: dict[str, list[tuple[int, Place, int, int]]] = defaultdict(list)
     for place in {*group.marks, *group.of_partition}:
-        seen = [*group.marks.get(place, ())]
-        seen += [(row["ts"], row["offset"]) for row in group.of_partition.get(place, ())]
-        offsets = [offset for _, offset in seen]
-        times = [ts for ts, _ in seen]
+        marks, rows = group.marks.get(place, ()), group.of_partition.get(place, ())
+        offsets = [*(offset for _, offset in marks), *(row["offset"] for row in rows)]
+        times = [ts for ts, _ in (*marks[:1], *marks[-1:])] + [row["ts"] for row in (*rows[:1], *rows[-1:])]
         by_topic[place[0]].append((max(offsets) - min(offsets), place, min(times), max(times)))
     for _, grown in sorted(by_topic.items()):
         if len(grown) < max(limits["partitions"], 2):

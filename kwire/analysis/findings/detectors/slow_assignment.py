@@ -16,6 +16,8 @@ from kwire.analysis.findings.model import (
 )
 from kwire.analysis.findings.views import GroupView
 
+_MEASURED = frozenset({"join_done", "sync_sent"})  # kinds of events
+
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each generation whose leader took at least ``took_ms`` to assign partitions.
@@ -23,29 +25,27 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     The measured time begins with the JoinGroup response to the leader, and ends with the SyncGroup request of the
     leader. ``took_ms`` is a threshold in ``limits``.
     """
-    received: dict[tuple[str, int], tuple[int, int]] = {}
-    for event in group.events:
-        if event["event"] not in ("join_done", "sync_sent"):
-            continue
-        about = event["member_id"], event["generation"]
-        if event["event"] == "join_done" and event["members"]:
-            received[about] = event["ts"], len(event["members"])
-        elif event["event"] == "sync_sent" and about in received:
+    received: dict[tuple[str | None, int | None], tuple[int, int]] = {}
+    for event in [one for one in group.events if one.event in _MEASURED]:
+        about = event.member_id, event.generation
+        if event.event == "join_done" and event.members:
+            received[about] = event.ts, len(event.members)
+        elif event.event == "sync_sent" and about in received:
             begin, members = received.pop(about)
-            took = event["ts"] - begin
+            took = event.ts - begin
             if took >= limits["took_ms"] * 1000:
                 yield Finding(
                     severity=WARNING,
                     begin=begin,
-                    end=event["ts"],
+                    end=event.ts,
                     cost=took / 1000,
-                    client_id=event["client_id"],
-                    member_id=event["member_id"],
-                    sentence=f"The leader {group.name(event['member_id'])} took {seconds(took)} to assign generation "
-                    f"{event['generation']} of {quoted(group.group_id)} to {counted(members, 'member')}.",
+                    client_id=event.client_id,
+                    member_id=event.member_id,
+                    sentence=f"The leader {group.name(event.member_id)} took {seconds(took)} to assign generation "
+                    f"{event.generation} of {quoted(group.group_id)} to {counted(members, 'member')}.",
                     evidence=[
-                        reference("group_events", member_id=event["member_id"], event=name, ts=ts)
-                        for name, ts in (("join_done", begin), ("sync_sent", event["ts"]))
+                        reference("group_events", member_id=event.member_id, event=name, ts=ts)
+                        for name, ts in (("join_done", begin), ("sync_sent", event.ts))
                     ],
                 )
 

@@ -49,15 +49,15 @@ def _classic(group: GroupView, row: Row, wait: float) -> Iterator[Finding]:
         return
     asked: dict[str, int] = {}
     arrived: dict[str, int] = {}
-    left = {event["member_id"] for event in group.of_kind.get("leave", ()) if event["ts"] <= joined}
+    left = {event.member_id for event in group.of_kind.get("leave", ()) if event.ts <= joined}
     for event in group.between(started, joined):
-        member = event["member_id"]
-        if member not in before:
+        member = event.member_id
+        if member is None or member not in before:
             continue
-        if event["error_code"] == ErrorCode.REBALANCE_IN_PROGRESS:
-            asked.setdefault(member, event["ts"])
-        elif event["event"] == "join_sent":
-            arrived.setdefault(member, event["ts"])
+        if event.error_code == ErrorCode.REBALANCE_IN_PROGRESS:
+            asked.setdefault(member, event.ts)
+        elif event.event == "join_sent":
+            arrived.setdefault(member, event.ts)
     missing = sorted(before - arrived.keys() - left - set(row["members_after"] or ()))
     for member, ts in sorted(arrived.items()):
         late = ts - asked.get(member, started)
@@ -81,31 +81,29 @@ def _consumer(group: GroupView, wait: float) -> Iterator[Finding]:
     for member, events in sorted(group.of_member.items()):
         owned: set[str] = set()
         revoked: tuple[int, int | None, set[str]] | None = None
-        for event in events:
-            if event["protocol"] != CONSUMER or event["partitions"] is None:
-                continue
-            share = set(event["partitions"])
-            if event["event"] == "assigned":
+        for event in [one for one in events if one.partitions is not None and one.protocol == CONSUMER]:
+            share = set(event.partitions or ())
+            if event.event == "assigned":
                 if owned - share:
-                    revoked = revoked or (event["ts"], event["generation"], share)
+                    revoked = revoked or (event.ts, event.generation, share)
                 else:
                     owned = share
-            elif event["event"] == "owned" and revoked is not None and not share - revoked[2]:
-                late, generation = event["ts"] - revoked[0], revoked[1]
+            elif event.event == "owned" and revoked is not None and not share - revoked[2]:
+                late, generation = event.ts - revoked[0], revoked[1]
                 if late >= wait:
                     yield Finding(
                         severity=WARNING,
                         begin=revoked[0],
-                        end=event["ts"],
+                        end=event.ts,
                         cost=late / 1000,
-                        client_id=event["client_id"],
+                        client_id=event.client_id,
                         member_id=member,
                         sentence=f"{group.name(member)} took {seconds(late)} to revoke partitions in epoch "
                         f"{generation} of {quoted(group.group_id)}.",
-                        evidence=[reference("group_events", member_id=member, event="owned", ts=event["ts"])],
+                        evidence=[reference("group_events", member_id=member, event="owned", ts=event.ts)],
                     )
                 owned, revoked = share, None
-            elif event["event"] == "owned":
+            elif event.event == "owned":
                 owned = share
 
 
@@ -116,7 +114,7 @@ def _finding(group: GroupView, row: Row, member: str, late: float, end: int, wha
         end=end,
         cost=late / 1000,
         member_id=member,
-        client_id=next((one["client_id"] for one in group.of_member.get(member, ())), None),
+        client_id=next((one.client_id for one in group.of_member.get(member, ())), None),
         sentence=f"{group.name(member)} {what} generation {row['to_generation']} of {quoted(group.group_id)}: "
         f"the remaining members waited {seconds(late)}.",
         evidence=[reference("rebalances", to_generation=row["to_generation"], life=row["life"])],

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
@@ -26,22 +27,25 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     interval if it fetched nothing for at least the fraction ``share`` of the interval while it sent heartbeats.
     ``share`` is a threshold in ``limits``.
     """
+    leaves: dict[str | None, GroupEvent] = {}
+    for one in group.of_kind.get("leave", ()):
+        if POLL_TIMEOUT in (one.reason or ""):
+            leaves.setdefault(one.member_id, one)
     for (life, member), row in sorted(group.memberships.items()):
         limit = row["rebalance_timeout_ms"]
-        events = group.of_member.get(member, ())
-        left = next((one for one in events if one["event"] == "leave" and POLL_TIMEOUT in (one["reason"] or "")), None)
+        left = leaves.get(member)
         interval = "" if limit is None else f"; its max.poll.interval.ms is {seconds(limit * 1000)}"
         if left is not None:
             yield Finding(
                 severity=CRITICAL,
-                begin=left["ts"] - (limit or 0) * 1000,
-                end=left["ts"],
+                begin=left.ts - (limit or 0) * 1000,
+                end=left.ts,
                 cost=limit or 0,
                 client_id=row["client_id"],
                 member_id=member,
                 sentence=f"{group.name(member)} left {quoted(group.group_id)} because it did not poll in "
                 f"time{interval}.",
-                evidence=[reference("group_events", member_id=member, event="leave", ts=left["ts"])],
+                evidence=[reference("group_events", member_id=member, event="leave", ts=left.ts)],
             )
             continue
         if not limit or row["joined_ts"] is None:
@@ -50,8 +54,8 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
         if gap is None or gap[1] - gap[0] < limit * 1000 * limits["share"]:
             continue
         begin, end = gap
-        beats = [one for one in events if one["event"] == "heartbeat" and begin < one["ts"] < end]
-        if beats:
+        events = group.of_member.get(member, ())
+        if any(one.event == "heartbeat" and begin < one.ts < end for one in events):
             yield Finding(
                 severity=WARNING,
                 begin=begin,

@@ -32,7 +32,7 @@ def found(rows: Mapping[str, Sequence[Row]], ends: Ends, settings: Mapping[str, 
 def check(told: History, cuts: int, settings: Mapping[str, float]) -> None:
     events, marks, ended = told
 
-    def fold(own: Sequence[GroupEvent]) -> dict[str, list[Row]]:
+    def fold(own: Sequence[GroupEvent]) -> dict[str, Sequence[Row]]:
         return history.fold("x", "g", own, Ends(marks), None, Transactions(ended))
 
     whole = fold(events)

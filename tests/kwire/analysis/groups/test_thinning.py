@@ -25,7 +25,7 @@ def in_batches(told: History, cuts: Sequence[int], margin: int) -> tuple[int, in
     events, marks, ended = told
     ordered = sorted(events, key=lambda event: event.key)
 
-    def fold(own: Sequence[GroupEvent], pauses: Pauses) -> dict[str, list[Row]]:
+    def fold(own: Sequence[GroupEvent], pauses: Pauses) -> dict[str, Sequence[Row]]:
         return history.fold("x", "g", own, Ends(marks), None, Transactions(ended), (), pauses)
 
     kept: list[GroupEvent] = []
