@@ -1,10 +1,10 @@
 """Removal of events from the history of a group that later events do not need.
 
 A stream keeps the events of each group, because later events can change rows about them. Most events of a group are
-routine: heartbeats and offset commits with a response that changes nothing. In a period in which the group has routine
-events only, the history needs the first and the last routine event of each member, and the last commit of each
-partition. ``thin`` removes the routine events between them. The time between the first and the last event is a pause:
-the member was not silent in it, although the remaining events do not show this.
+routine: heartbeats and offset commits with a response that changes nothing, and acquired and acknowledged records. In a
+period in which the group has routine events only, the history needs the first and the last routine event of each
+member, and the last commit of each partition. ``thin`` removes the routine events between them. The time between the
+first and the last event is a pause: the member was not silent in it, although the remaining events do not show this.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ The periods of a member are in order of time, and do not overlap.
 
 
 def is_routine(event: GroupEvent) -> bool:
-    """Return whether an event is a successful heartbeat or a successful offset commit without a transaction."""
+    """Return whether an event is a successful heartbeat or offset commit, or about acquired or acknowledged records.
+
+    Commits in transactions are not routine. An event in SHARE_RECORDS without an error code counts as successful.
+    """
+    if event.event in SHARE_RECORDS:
+        return not event.error_code
     return event.event in ("heartbeat", "commit") and event.error_code == 0
-
-
-def is_removable(event: GroupEvent) -> bool:
-    """Return whether an event is routine, or about acquired or acknowledged records without an error."""
-    return is_routine(event) or (event.event in SHARE_RECORDS and not event.error_code)
 
 
 def thin(
@@ -47,7 +47,7 @@ def thin(
 
     Returns: for each event, whether it is kept; and all pauses of the members.
     """
-    turns = [event.ts for event in events if not is_removable(event)]
+    turns = [event.ts for event in events if not is_routine(event)]
     first: dict[tuple[str, int, str | None, int | None], int] = {}
     last: dict[tuple[str, int, str | None, int | None], int] = {}
     of_member: dict[str, int] = {}
@@ -62,7 +62,7 @@ def thin(
             if event.offset is not None:
                 of_partition[event.topic, event.partition] = number
     needed = {*first.values(), *last.values(), *of_member.values(), *of_partition.values()}
-    kept = [event.ts > until or number in needed or not is_removable(event) for number, event in enumerate(events)]
+    kept = [event.ts > until or number in needed or not is_routine(event) for number, event in enumerate(events)]
     found = {member: list(periods) for member, periods in pauses.items()}
     for period, number in first.items():
         begin, end = events[number].ts, events[last[period]].ts

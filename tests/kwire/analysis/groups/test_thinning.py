@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from group_histories import CAPTURES, History, canonical, captured, histories
@@ -99,6 +100,44 @@ def test_heartbeats_beside_an_error_are_kept() -> None:
     some[4].event, some[4].error_code = "heartbeat_error", 27
     kept, _ = thin(some, 8_000, {})
     assert [number for number, needed in enumerate(kept) if needed] == [0, 3, 4, 5, 8]
+
+
+def share_event(name: str, ts: int, **more: Any) -> GroupEvent:
+    return GroupEvent(ts=ts, group_id="g", event=name, broker="b:1", conn_id="c", **more)
+
+
+def test_the_only_event_with_a_protocol_is_kept() -> None:
+    """Later events without a protocol are read with this one."""
+    some = [
+        share_event(
+            "accepted", 4_000_000, protocol="consumer", member_id="m1", topic="milk", partition=0, error_code=0
+        ),
+        share_event("join_done", 5_500_000, protocol=None, member_id="m3", error_code=25),
+        share_event("join_error", 12_000_000, protocol=None, member_id="m1", error_code=0),
+        share_event("commit_error", 17_000_000, protocol=None, member_id="m3", topic="tea", partition=2, offset=4),
+    ]
+    assert in_batches((some, [], []), [3], 6_000_000) == (4, 4)
+
+
+def test_a_member_that_only_acquires_records_is_not_silent() -> None:
+    some = [
+        share_event("owned", 500_000, protocol="consumer", member_id="m2", generation=4, partitions=["milk-0"]),
+        share_event("gaps", 10_500_000, protocol=None, member_id="m2", topic="milk", partition=2, error_code=0),
+        share_event("member_id_given", 16_000_000, protocol="share", member_id="m2", generation=2),
+        share_event("leave", 17_000_000, protocol=None, member_id="m3", generation=0),
+        share_event("join_done", 19_500_000, protocol="consumer", member_id="m3", generation=2),
+    ]
+    assert in_batches((some, [], []), [4], 6_000_000) == (5, 5)
+
+
+def acquisitions(count: int) -> list[GroupEvent]:
+    about = {"protocol": "share", "member_id": "m", "generation": 1, "topic": "tea", "partition": 0, "error_code": 0}
+    found = [share_event("acquired", number * 3_000_000, number=number, **about) for number in range(count)]
+    return [share_event("join_sent", 0, protocol="share", member_id="m", generation=0, number=-1), *found]
+
+
+def test_a_long_stream_of_share_records_keeps_few_events() -> None:
+    assert in_batches((acquisitions(2_000), [], []), range(100, 2_000, 100), 360_000_000) == (2_001, 124)
 
 
 def test_a_long_stream_of_heartbeats_keeps_few_events() -> None:
