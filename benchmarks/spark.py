@@ -1,11 +1,17 @@
 """CPU time of Spark and of one process on the same captures.
 
     python benchmarks/spark.py FOLDER
+    python benchmarks/spark.py --session FOLDER
+    python benchmarks/spark.py --large FOLDER
 
 FOLDER has the traces that benchmarks/capture.py makes. Both make every table of ``kwire pipeline`` with all bodies
 decoded to JSON: one process as Arrow tables, Spark as Parquet. Figures are CPU seconds of all processes, with
 the JVM and its workers, in the second run of a session, because the first one compiles. A session has 1 or 2 cores. A
 capture of a few kilobytes shows the fixed cost. Prints a table for benchmarks/results/spark.md.
+
+With ``--session``: wall time of whole processes, in turn, the smallest of three: a Spark session that counts the rows
+of one range, and ``kwire pipeline`` with the control trace. With ``--large``: the table for 4 and 10 copies of the bulk
+trace, 1.2 and 3 GB, with other addresses in each copy; the files remain in FOLDER.
 """
 
 from __future__ import annotations
@@ -20,10 +26,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "fixtures" / "captures"
 TICKS = os.sysconf("SC_CLK_TCK")
 MB = 1_000_000
+FILE_HEADER, RECORD_HEADER, SOURCE_ADDRESS, ADDRESS = 24, 16, 26, 4  # bytes of a pcap file with Ethernet and IPv4
 
 
 def main() -> None:
@@ -32,14 +41,17 @@ def main() -> None:
             in_spark(int(cores), paths)
         case ["--in-one", path]:
             in_one(path)
+        case ["--session", folder]:
+            beside_a_bare_session(Path(folder) / "control.pcap")
+        case ["--large", folder]:
+            compare([copies(Path(folder) / "bulk.pcap", count) for count in (4, 10)])
         case [folder]:
-            compare(Path(folder))
+            compare([Path(folder) / "bulk.pcap", Path(folder) / "control.pcap"])
         case _:
             sys.exit(__doc__)
 
 
-def compare(folder: Path) -> None:
-    traces = [folder / "bulk.pcap", folder / "control.pcap"]
+def compare(traces: list[Path]) -> None:
     small = str(next(SMALL.glob("*kip848.pcap")))
     print("| trace | runner | CPU s | of one process | wall s | shuffled MB | with payload | worker MiB |")
     print("|---|---|---|---|---|---|---|---|")
@@ -53,6 +65,47 @@ def compare(folder: Path) -> None:
             more = f"{figures['shuffled MB']:.1f} | {figures['references with payload']} | {figures['worker MiB']:.0f}"
             first = f"{figures['name']} | Spark, {cores} core{'s'[: cores - 1]}"
             print(f"| {first} | {figures['cpu']:.1f} | {of} | {figures['wall']:.1f} | {more} |", flush=True)
+
+
+def beside_a_bare_session(trace: Path) -> None:
+    bare = (
+        "from kwire.spark.session import session; spark = session('local[2]'); spark.range(1000).count(); spark.stop()"
+    )
+    walls: dict[str, list[float]] = {"a session with one count": [], f"kwire pipeline {trace.name}": []}
+    for _ in range(3):
+        with tempfile.TemporaryDirectory() as out:
+            pipeline = [sys.executable, "-m", "kwire", "pipeline", "--input", str(trace), "--output", out]
+            for name, words in zip(walls, ([sys.executable, "-c", bare], pipeline), strict=True):
+                began = time.perf_counter()
+                subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
+                walls[name].append(time.perf_counter() - began)
+    print("| process | wall s |")
+    print("|---|---|")
+    for name, seconds in walls.items():
+        print(f"| {name} | {min(seconds):.1f} |")
+    first, second = (min(seconds) for seconds in walls.values())
+    print(f"| ratio | {second / first:.2f} |")
+
+
+def copies(trace: Path, count: int) -> Path:
+    """Write a capture with copies of a capture of IPv4 packets on Ethernet, on other addresses; return its path."""
+    target = trace.with_name(f"{trace.stem}-{count}.pcap")
+    if target.exists():
+        return target
+    content = np.fromfile(trace, np.uint8)
+    starts, at = [], FILE_HEADER
+    while at < len(content):
+        starts.append(at)
+        at += RECORD_HEADER + int.from_bytes(content[at + 8 : at + 12].tobytes(), "little")
+    second_bytes = np.array(starts) + RECORD_HEADER + SOURCE_ADDRESS + 1  # of 10.0.0.1
+    draft = target.with_suffix(".draft")
+    with draft.open("wb") as file:
+        file.write(content[:FILE_HEADER].tobytes())
+        for number in range(count):
+            content[second_bytes] = content[second_bytes + ADDRESS] = number
+            file.write(content[FILE_HEADER:].tobytes())
+    draft.rename(target)
+    return target
 
 
 def child(*arguments: str) -> Any:
