@@ -42,14 +42,14 @@ def describe(group: ClassicGroup) -> Described:
 def _describe_member(group: ClassicGroup, member: Member) -> Described.Member:
     from kwire.messages.describe_groups import DescribeGroupsResponse
 
-    stable = group.state is State.STABLE and group.protocol is not None
-    assigned = stable or not group.quirks.assignment_described_in_stable_only
+    protocol = group.protocol if group.state is State.STABLE else None
+    assigned = protocol is not None or not group.quirks.assignment_described_in_stable_only
     return DescribeGroupsResponse.Group.Member(
         member_id=member.member_id,
         group_instance_id=member.instance_id,
         client_id=member.client_id,
         client_host=member.client_host,
-        member_metadata=member.metadata(group.protocol or "") if stable else b"",
+        member_metadata=b"" if protocol is None else member.metadata(protocol),
         member_assignment=member.assignment if assigned else b"",
     )
 

@@ -150,3 +150,7 @@ def test_new_group_has_no_generation() -> None:
     assert (group.generation, group.state, group.previous_state, group.protocol) == (0, State.EMPTY, None, None)
     assert (group.peak_member_count, group.pending_join_count, group.leader) == (0, 0, "")
     assert (group.has_record, group.new_member_added) == (False, False)
+
+
+def test_group_has_kafkas_default_of_the_maximum_size() -> None:
+    assert ClassicGroup(group_id="g", initial_delay=3.0).max_size == 2_147_483_647

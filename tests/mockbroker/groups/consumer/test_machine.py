@@ -763,3 +763,11 @@ def test_metadata_is_read_again_after_the_refresh_interval(seconds: float, again
     harness.poll("a")
     assert (harness.group.metadata_refresh_at > first) is again
     assert harness.group.epoch == 1
+
+
+def test_regex_matches_no_topic_that_the_client_may_not_describe(harness):
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="[tu]")
+    group = harness.group
+    group.may_describe = lambda topic: topic == "u"
+    machine._resolve_regex(group, "[tu]", harness.broker.groups.context)
+    assert group.resolved_regexes["[tu]"].topics == {"u"}

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tools.consumer_group_harness import MixedGroupHarness, subscription
 
 from kwire import ErrorCode as E
+from kwire.blobs import encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.leave_group import LeaveGroupRequest
 from mockbroker.groups.events import Evict
+from mockbroker.groups.migration import mixed
 
 
 @pytest.fixture
@@ -342,3 +347,28 @@ def test_static_member_of_the_other_protocol_has_topics(harness):
     assert harness.group.members["a"].regex == "u.*"
     member = harness.group.members[harness.classic(instance_id="i")]
     assert (member.instance_id, member.regex, member.topics, member.rack_id) == ("i", "", {"t"}, "r")
+
+
+def test_rack_of_a_classic_member_is_that_of_its_subscription(harness):
+    def metadata(rack: str | None) -> bytes:
+        return encode_stored(ConsumerProtocolSubscription(topics=["t"], rack_id=rack), 3)
+
+    old = harness.classic(metadata=metadata("r1"))
+    for rack, expected in ((None, "r1"), ("r2", "r2")):
+        assert harness.group.members[old].rack_id == "r1"
+        harness.classic_join(old, metadata=metadata(rack))
+        assert harness.group.members[old].rack_id == expected
+
+
+@pytest.mark.parametrize(
+    ("target", "assigned", "waits"),
+    [((), (), False), ((0, 1), (0, 1), False), ((0,), (), True), ((0, 1), (), True), ((1,), (), False)],
+)
+def test_member_waits_while_another_owns_one_of_its_partitions(target, assigned, waits):
+    """Another member owns partition 0; partition 1 is free."""
+    topic = UUID(int=1)
+    group: Any = SimpleNamespace(
+        target_of=lambda _: frozenset((topic, number) for number in target), partition_epochs={(topic, 0): 3}
+    )
+    member: Any = SimpleNamespace(member_id="m", assigned=frozenset((topic, number) for number in assigned))
+    assert mixed._waits_for_revocation(group, member) is waits

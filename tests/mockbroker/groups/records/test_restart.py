@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import islice
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from effort import amount
@@ -301,3 +304,17 @@ def test_a_transactional_id_is_written_when_it_changes(harness):
         each.transactional_id
         for each in transaction_records.rebuilt(log.batches(), harness.broker.transaction_keeper._wall)
     } == {"tx"}
+
+
+@pytest.mark.parametrize(("size", "begins"), [(1_048_576, False), (1_048_577, True)])
+def test_first_compaction_begins_above_1_mib(monkeypatch: pytest.MonkeyPatch, size: int, begins: bool) -> None:
+    begun: list[object] = []
+
+    def compaction_of(partition: object, now_ms: int) -> Iterator[int]:
+        begun.append(partition)
+        return iter(())
+
+    monkeypatch.setattr(compaction, "compaction_of", compaction_of)
+    partition: Any = SimpleNamespace(index=0, log=SimpleNamespace(size=size))
+    compaction.Compactor().compact_if_grown(partition, 0)
+    assert begun == [partition] * begins

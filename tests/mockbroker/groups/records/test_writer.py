@@ -292,6 +292,7 @@ def read(*entries: tuple[object, object]) -> CoordinatedGroup:
     harness = BrokerHarness()
     group = groups_from_records(replay, GROUP_TYPES, harness.broker.groups.context, WallClock(WALL), 0.0)["g"]
     harness.broker.record_writer.adopt(group)
+    assert not group.has_unwritten_changes
     return group
 
 

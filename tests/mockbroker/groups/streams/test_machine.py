@@ -33,9 +33,10 @@ from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbe
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL
+from mockbroker.groups.streams import machine, records
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.group_type import STREAMS_TYPE
-from mockbroker.groups.streams.state import StreamsGroup
+from mockbroker.groups.streams.state import INITIAL_REBALANCE_TIMER, StreamsGroup
 from mockbroker.groups.streams.status import Status
 
 SESSION = {"group.streams.session.timeout.ms": 6_000}
@@ -653,3 +654,21 @@ def test_imported_form_of_a_member_has_its_endpoint(harness):
 def test_metadata_is_read_again_after_the_refresh_interval(harness):
     harness.join("a")
     assert harness.group.metadata_refresh_at == harness.now + METADATA_REFRESH_INTERVAL
+
+
+def test_tombstones_of_a_deleted_group_end_with_the_group_itself():
+    group = StreamsGroup(group_id="g")
+    target, metadata, topology_key = records.group_keys("g")
+    image: Any = {topology_key: b"", b"a member": b"", metadata: b""}
+    assert list(STREAMS_TYPE.keys_to_delete(group, image)) == [b"a member", metadata, topology_key]
+    image[target] = b""
+    assert list(STREAMS_TYPE.keys_to_delete(group, image)) == [b"a member", target, metadata, topology_key]
+
+
+def test_initial_delay_keeps_a_target_of_the_current_epoch(harness):
+    harness.join("a")
+    harness.settle()
+    group = harness.group
+    assert group.assignment_epoch == group.epoch > 0
+    group.timers.set(INITIAL_REBALANCE_TIMER, harness.now)
+    assert machine.tick(group, harness.now) == []
