@@ -317,3 +317,33 @@ async def test_calls_are_checkpoints(autojump_clock, call: str) -> None:
                 await shared.poll(1)
                 with trio.testing.assert_checkpoints():
                     await (shared.poll(0) if call == "poll" else SHARE_CALLS[call](shared))
+
+
+class BrokenStream(trio.abc.Stream):
+    """A stream that cannot send, and receives nothing."""
+
+    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
+        await trio.lowlevel.checkpoint()
+        raise trio.BrokenResourceError
+
+    async def wait_send_all_might_not_block(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+    async def receive_some(self, max_bytes: int | None = None) -> bytes:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async def aclose(self) -> None:
+        await trio.lowlevel.checkpoint()
+
+
+async def test_connection_that_cannot_send_is_replaced(autojump_clock) -> None:
+    connected: list[float] = []
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        connected.append(trio.current_time())
+        return BrokenStream()
+
+    async with open_consumer("broken:1", connect=connect, group="g", topics=["t"]) as consumer:
+        await consumer.poll(5)
+        assert len(connected) > 3

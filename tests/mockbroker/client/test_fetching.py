@@ -1134,3 +1134,33 @@ def test_unreachable_leader_refreshes_metadata_after_a_backoff():
     cluster.engine.network.can_send = lambda _: False
     assert cluster.fetcher.send_fetches() == 0
     assert cluster.engine.metadata.next_deadline() == pytest.approx(cluster.now + 0.1)
+
+
+def test_node_is_not_fetched_at_once_after_an_error():
+    """Of the connection or of the whole response; an unknown session only begins again."""
+    for code in (None, E.FETCH_SESSION_TOPIC_ID_ERROR, E.UNKNOWN_SERVER_ERROR):
+        cluster = fetching()
+        if code is None:
+            only(cluster).link.closed()
+            cluster.settle()
+        else:
+            cluster.answer(only(cluster), FetchResponse(error_code=code))
+        requests = cluster.count("Fetch")
+        assert cluster.fetcher.next_deadline() == pytest.approx(cluster.now + 0.1)
+        cluster.poll_records()
+        assert cluster.count("Fetch") == requests
+    unknown = fetching()
+    unknown.answer(only(unknown), FetchResponse(error_code=E.FETCH_SESSION_ID_NOT_FOUND))
+    unknown.poll_records()
+    assert only(unknown).at == unknown.now
+
+
+def test_unknown_partition_refreshes_metadata_after_a_backoff():
+    cluster = FakeLogCluster({T0: 0})
+    cluster.settle()
+    cluster.engine.assign([("t", 9)])
+    cluster.settle()
+    cluster.seek(("t", 9), 0)
+    cluster.engine.metadata._refresh_at = cluster.now + 300.0
+    assert cluster.fetcher.send_fetches() == 0
+    assert cluster.engine.metadata.next_deadline() == pytest.approx(cluster.now + 0.1)

@@ -231,3 +231,11 @@ def test_pending_members_of_all_groups_are_limited() -> None:
     assert "h" not in registry
     join(registry, "g", "a")
     assert join(registry, "g", new="b", asks=True) == E.MEMBER_ID_REQUIRED
+
+
+def test_watched_groups_are_those_that_may_have_changed(groups: Groups) -> None:
+    groups.mark_dirty("g")
+    assert groups.watched == {"g"}
+    groups.watched = None
+    groups.mark_dirty("other")
+    assert groups.watched is None

@@ -33,6 +33,7 @@ from mockbroker.base.release import RELEASES
 from mockbroker.groups.classic.state import State
 from mockbroker.groups.consumer import records as consumer_records
 from mockbroker.groups.consumer.state import (
+    ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
 )
@@ -333,3 +334,10 @@ def test_former_coordinator_deletes_no_group():
     assert "g" in writer._written
     writer.unload("g")
     assert writer.write("g", None, harness.now) is None
+
+
+def test_record_of_a_classic_member_has_milliseconds() -> None:
+    classic = ClassicMemberMetadata(7.5, (("range", b"x"),))
+    member = ConsumerMember(member_id="m", rebalance_timeout=2.5, classic=classic)
+    value = consumer_records.member_record(ConsumerGroup(group_id="g"), member)[1]
+    assert (value.classic_member_metadata.session_timeout_ms, value.rebalance_timeout_ms) == (7_500, 2_500)

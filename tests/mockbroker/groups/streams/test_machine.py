@@ -672,3 +672,17 @@ def test_initial_delay_keeps_a_target_of_the_current_epoch(harness):
     assert group.assignment_epoch == group.epoch > 0
     group.timers.set(INITIAL_REBALANCE_TIMER, harness.now)
     assert machine.tick(group, harness.now) == []
+
+
+@pytest.mark.parametrize(("seconds", "again"), [(-0.001, False), (0.0, True)])
+def test_topics_are_read_again_after_the_refresh_interval(harness, monkeypatch, seconds: float, again: bool):
+    harness.join("a")
+    harness.settle()
+    reads: list[str] = []
+    real = StreamsGroup.read_metadata
+    monkeypatch.setattr(StreamsGroup, "read_metadata", lambda *args: reads.append("") or real(*args))
+    harness.poll("a")
+    assert reads == []
+    harness.group.metadata_refresh_at = harness.now - seconds
+    harness.poll("a")
+    assert bool(reads) is again
