@@ -300,3 +300,23 @@ def test_invalid_bootstrap_addresses(address: str) -> None:
 def test_bootstrap_addresses() -> None:
     assert addresses("a:1, b:2") == addresses(["a:1", "b:2"]) == [("a", 1), ("b", 2)]
     assert addresses("[::1]:9092") == [("::1", 9092)]
+
+
+def test_backoff_of_a_commit_grows() -> None:
+    cluster = stable()
+    began = cluster.now
+    commit = cluster.commit({T0: 8})
+    times = []
+    for _ in range(4):
+        times.append(cluster.wait_for("OffsetCommit").at - began)
+        cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS)
+    assert times == pytest.approx([0.0, 0.1, 0.3, 0.7])
+    cluster.engine.committer.abandon(commit)
+
+
+def test_commit_to_an_unreachable_coordinator_backs_off() -> None:
+    cluster = stable()
+    cluster.engine.network.can_send = lambda _: False  # type: ignore[method-assign]
+    committer = cluster.engine.committer
+    commit = committer.commit({T0: OffsetAndMetadata(8)}, 60.0, retried=True)
+    assert (commit.retry_at, committer.next_deadline()) == (pytest.approx(0.1), pytest.approx(0.1))

@@ -236,3 +236,14 @@ def test_backoff_after_a_disconnect_never_shortens_another() -> None:
     coordinator._retry_at = cluster.now + 9.0
     coordinator.handle_disconnect(coordinator.node)
     assert coordinator.next_deadline() == cluster.now + 9.0
+
+
+def test_lookup_without_an_available_node_is_repeated_after_0_1_s() -> None:
+    cluster = subscribed()
+    cluster.engine.network.least_loaded = lambda: None  # type: ignore[method-assign]
+    coordinator = cluster.engine.coordinator
+    coordinator.find_if_due()
+    assert coordinator.next_deadline() == pytest.approx(cluster.now + 0.1)
+    cluster.engine.clock.now += 0.05
+    coordinator.find_if_due()
+    assert coordinator.next_deadline() == pytest.approx(cluster.now + 0.05), "not before the backoff has ended"

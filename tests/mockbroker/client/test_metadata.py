@@ -284,3 +284,19 @@ def test_topics_without_a_name_are_skipped() -> None:
     nameless.name = None
     cluster.answer("Metadata", answer(nameless, topic("t", (2, 0))))
     assert list(cluster.engine.metadata.topics) == ["t"]
+
+
+def test_refresh_after_failures_waits_for_the_backoff() -> None:
+    metadata = requiring("t").engine.metadata
+    for failures, delay in ((0, 0.0), (1, 0.1), (2, 0.2), (3, 0.4)):
+        metadata._refresh_at, metadata._failures = 300.0, failures
+        metadata.refresh()
+        assert metadata.next_deadline() == pytest.approx(delay)
+        metadata.retry_later()
+        assert metadata.next_deadline() == pytest.approx(delay), "the earlier time stays"
+        metadata._refresh_at = 300.0
+        metadata.retry_later()
+        assert metadata.next_deadline() == pytest.approx(0.1 * 2**failures)
+        metadata._refresh_at = 0.05
+        metadata.retry_later()
+        assert metadata.next_deadline() == 0.05

@@ -604,3 +604,23 @@ def test_backoff_of_a_lookup_at_leaders_grows():
         answer.topics[0].partitions[0].error_code = E.NOT_LEADER_OR_FOLLOWER
         cluster.answer(request, answer)
     assert times == pytest.approx([0.0, 0.1, 0.3, 0.7])
+
+
+def test_backoff_of_an_offset_fetch_grows():
+    cluster = starting(committed={T0: 7})
+    times = []
+    for _ in range(4):
+        request = cluster.wait_for("OffsetFetch")
+        times.append(request.at)
+        cluster.answer(request, cluster.offset_fetch(request, error=E.COORDINATOR_LOAD_IN_PROGRESS))
+    assert times == pytest.approx([0.0, 0.1, 0.3, 0.7])
+
+
+def test_offset_fetch_to_an_unreachable_coordinator_backs_off():
+    cluster = starting(held=("OffsetFetch", "FindCoordinator"), assign=False)
+    lookup = cluster.engine.look_up_committed([T0])
+    lookup.send_if_due()
+    assert lookup.next_deadline() == pytest.approx(cluster.now + 0.1)
+    cluster.engine.clock.now += 0.05
+    lookup.send_if_due()
+    assert lookup.next_deadline() == pytest.approx(cluster.now + 0.05), "not before the backoff has ended"
