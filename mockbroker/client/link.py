@@ -125,7 +125,7 @@ class Link:
 
         ``now``: seconds on the engine's clock.
         """
-        if now < self.next_deadline() or self.state is LinkState.CLOSED:
+        if now < self.next_deadline():
             return
         for call in [*self._in_flight, *self._queue]:
             if call.deadline <= now:

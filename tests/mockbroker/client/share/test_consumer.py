@@ -278,3 +278,21 @@ async def test_invalid_topic_is_raised_by_poll(autojump_clock, cluster: Cluster)
     async with share_consumer_of(cluster, topics=["no topic"]) as consumer:
         with pytest.raises(BrokerError, match="Metadata request for topic no topic failed: INVALID_TOPIC_EXCEPTION"):
             await consumer.poll(5)
+
+
+@pytest.mark.parametrize("held", [False, True])
+async def test_later_acknowledgements_are_sent_with_a_fetch(autojump_clock, cluster: Cluster, held: bool) -> None:
+    """A commit sends them at once, and ends with or without a response."""
+    async with joined(cluster, topic="one") as consumer:
+        cluster.produce("one", ["a"])
+        await records(consumer, 1)
+        if held:
+            cluster.faults.add(api="ShareAcknowledge", hold=True)
+            with pytest.raises(TimedOut):
+                await consumer.commit(timeout=0.5)
+        else:
+            await consumer.commit()
+        assert len(cluster.requests("ShareAcknowledge")) == 1
+        assert not consumer._engine.fetcher.committing
+        await consumer.poll(1)
+        assert len(cluster.requests("ShareAcknowledge")) == 1

@@ -65,7 +65,8 @@ def test_the_first_consumer_member_converts_the_group(harness):
     member = harness.group.members[old]
     assert (member.epoch, len(member.assigned), member.rebalance_timeout) == (1, 3, 5.0)
     assert harness.heartbeat(old, 1) == E.REBALANCE_IN_PROGRESS
-    assert [event.event for event in harness.journal.events if event.event in ("upgrade", "downgrade")] == ["upgrade"]
+    events = [event for event in harness.journal.events if event.event in ("upgrade", "downgrade")]
+    assert [(event.event, event.members) for event in events] == [("upgrade", (old,))]
 
 
 def test_upgrade_answers_pending_requests_with_rebalance(harness):
