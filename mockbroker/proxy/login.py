@@ -120,6 +120,8 @@ def login(credentials: Credentials, token: bytes = b"") -> Steps:
     if answer.error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
         enabled = ", ".join(answer.mechanisms) or "none"
         raise LoginError(f"the cluster does not enable the SASL mechanism {mechanism} (enabled: {enabled})")
+    if answer.error_code == ErrorCode.ILLEGAL_SASL_STATE:
+        raise LoginError("ILLEGAL_SASL_STATE: check that its listener uses SASL")
     if answer.error_code:
         raise LoginError(_error(answer.error_code))
     match mechanism:

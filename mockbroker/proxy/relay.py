@@ -21,6 +21,7 @@ from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.link import Link, never
 from mockbroker.proxy.observer import Connection, Moment, Observer
+from mockbroker.proxy.repeated_warnings import RepeatedWarnings
 from mockbroker.proxy.session import Session, moment
 from mockbroker.proxy.upstream import Upstream
 
@@ -77,6 +78,7 @@ class Proxy:
         self.connections = 0
         self._upstream = upstream
         self.observers = observers
+        self._warnings = RepeatedWarnings()
         self._numbers = count(1)
         self._host = host
         self._advertised = advertised or host
@@ -170,7 +172,7 @@ class Proxy:
         own = self.bootstrap if node == BOOTSTRAP else self.own[node]
         broker = self.brokers.get(node, UNKNOWN)
         connection = Connection(next(self._numbers), _peer(client), node, broker, own)
-        session = Session(client, client.socket, self.interception, connection, self._learn)
+        session = Session(client, client.socket, self.interception, connection, self._warnings, self._learn)
         try:
             with session.scope:
                 if await session.admitted() and (self._tls is None or await session.encrypt(self._tls)):

@@ -22,6 +22,7 @@ from mockbroker.proxy.interception import Channel, Interception
 from mockbroker.proxy.link import Intercepted, Link
 from mockbroker.proxy.observer import Connection, Moment
 from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
+from mockbroker.proxy.repeated_warnings import RepeatedWarnings
 
 log = logging.getLogger("mockbroker")
 
@@ -31,6 +32,7 @@ GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 LARGE_READ = 16_384  # bytes of a read after which the rest of the frame may be received into memory of a recording
 CAN_RECEIVE_IN_PARTS = hasattr(os, "readv")  # not on Windows
 HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"  # TLS record: a fatal alert
+TLS_RECORDS = (b"\x15\x03", b"\x16\x03")  # first bytes of an alert and of a handshake message
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close resets the connection
 
 
@@ -54,6 +56,7 @@ class Session:
         sock: the socket of the client.
         interception: the object that applies fault rules; None to apply no fault rules.
         connection: the client's connection, before the connection to the broker exists.
+        warnings: the logger of the reasons why connections are closed.
         learn: generator function that gets each decoded response that may contain addresses. It yields between parts of
             its work, and returns the address of the proxy for each broker, by node id.
     """
@@ -64,11 +67,13 @@ class Session:
         sock: trio.socket.SocketType,
         interception: Interception | None,
         connection: Connection,
+        warnings: RepeatedWarnings,
         learn: Callable[[Changeable], Generator[None, None, Mapping[int, Address]]],
     ) -> None:
         self.client = client
         self._sock = sock
-        self._peer = connection.client
+        self._connection = connection
+        self._warnings = warnings
         self._interception = interception
         self._scope = trio.CancelScope()
         self._open_channel = (
@@ -101,10 +106,11 @@ class Session:
         return self._open_channel
 
     def connect(self, connection: Connection) -> None:
-        """Tell the fault rules the broker to which requests are forwarded. Without fault rules, do nothing.
+        """Store the broker to which requests are forwarded, also for the fault rules.
 
         ``connection``: the connection with the address of the broker.
         """
+        self._connection = connection
         if self._interception is not None:
             self._channel.connection = connection
 
@@ -157,7 +163,7 @@ class Session:
             reason = getattr(cause, "reason", None) or str(cause) or "the client has disconnected"
             if isinstance(error, trio.TooSlowError):
                 reason = f"no handshake in {HANDSHAKE_TIMEOUT:.0f} s"
-            log.warning("connection from %s closed: TLS: %s", self._peer, reason.replace("_", " ").lower())
+            log.warning("connection from %s closed: TLS: %s", self._connection.client, reason.replace("_", " ").lower())
             return False
         self.client = encrypted
         return True
@@ -204,6 +210,7 @@ class Session:
             send: function that processes the bytes and sends them on.
         """
         with suppress(*GONE):
+            data: bytes | bytearray = b""
             try:
                 while data := await receive():
                     await send(bytes(data))
@@ -211,7 +218,22 @@ class Session:
                         while await self._forward_through_lent_memory(to_broker):
                             pass
             except WireError as error:
-                log.warning("connection closed: %s", error)
+                reason = self._use_of_tls(to_broker, data) or error
+                self._warnings.warn(f"connection closed: {reason}", trio.current_time())
+
+    def _use_of_tls(self, to_broker: bool, data: bytes | bytearray) -> str:
+        """Return a text that says which side uses TLS, if invalid bytes are a TLS record; "" otherwise.
+
+        Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            data: the bytes.
+        """
+        if not data.startswith(TLS_RECORDS):
+            return ""
+        if to_broker:
+            return "the client uses TLS: start the proxy with --tls"
+        broker = self._connection.broker
+        return f"the listener of the broker at {broker} uses TLS: start the proxy with --tls-to"
 
     async def _forward_through_lent_memory(self, to_broker: bool) -> bool:
         """Receive the next bytes of a large frame into memory of a recording, and send them on; wait if no bytes have

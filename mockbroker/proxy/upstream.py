@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import ssl
 from collections.abc import Sequence
+from dataclasses import field
 from pathlib import Path
 
 import trio
@@ -14,6 +15,7 @@ from kwire.frames import FrameBuffer, pack
 from kwire.lazy_dataclass import dataclass
 from mockbroker.proxy.addresses import Address, error_reason
 from mockbroker.proxy.login import Credentials, LoginError, login
+from mockbroker.proxy.repeated_warnings import RepeatedWarnings
 
 log = logging.getLogger("mockbroker")
 
@@ -40,6 +42,7 @@ class Upstream:
     bootstrap: Sequence[Address]
     tls: ssl.SSLContext | None = None
     credentials: Credentials | None = None
+    _warnings: RepeatedWarnings = field(default_factory=RepeatedWarnings, init=False, repr=False, compare=False)
 
     async def connect(self, addresses: Sequence[Address]) -> tuple[trio.abc.Stream, Address] | None:
         """Connect to the first of some addresses that accepts a connection, and log in if there are credentials.
@@ -54,7 +57,7 @@ class Upstream:
         try:
             return await self._first(addresses)
         except UnreachableError as error:
-            log.warning("%s: closing the client's connection", error)
+            self._warnings.warn(f"{error}: closing the client's connection", trio.current_time())
             return None
 
     async def wait_reachable(self) -> None:

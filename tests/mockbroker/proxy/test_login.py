@@ -164,6 +164,11 @@ def outcome(mechanism: str, responses: list[bytes], folder: Path) -> str:
             [handshake(ErrorCode.UNSUPPORTED_SASL_MECHANISM)],
             "the cluster does not enable the SASL mechanism PLAIN (enabled: GSSAPI)",
         ),
+        (
+            "PLAIN",
+            [handshake(ErrorCode.ILLEGAL_SASL_STATE)],
+            "ILLEGAL_SASL_STATE: check that its listener uses SASL",
+        ),
         ("PLAIN", [handshake(), authenticated(error=58, message="no such user")], "no such user"),
         ("PLAIN", [handshake(), authenticated(error=58)], "SASL_AUTHENTICATION_FAILED"),
         ("OAUTHBEARER", [handshake(), authenticated(b'{"status":"invalid_token"}')], "invalid_token"),

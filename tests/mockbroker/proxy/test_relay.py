@@ -34,6 +34,7 @@ from mockbroker.net.tls import Tls
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 from mockbroker.proxy.relay import RESERVED_FILES, Proxy
+from mockbroker.proxy.session import HANDSHAKE_FAILURE
 from mockbroker.proxy.upstream import CHECK_INTERVAL, Upstream
 from mockbroker.recording.files import RecordingFiles
 from mockbroker.recording.rotation import Limits
@@ -117,6 +118,41 @@ async def test_a_missing_cluster_ends_the_connection_with_a_log_line(caplog: pyt
         with caplog.at_level(logging.WARNING, "mockbroker"):
             assert await peer.closed() == b""
     assert f"cannot connect to the cluster at {missing} (Connection refused): closing the" in caplog.text
+
+
+async def test_reconnecting_clients_do_not_repeat_a_log_line(caplog: pytest.LogCaptureFixture) -> None:
+    reserved = listen("127.0.0.1", 0)
+    missing = Address(*reserved.getsockname())
+    reserved.close()
+    async with proxied(missing) as proxy:
+        with caplog.at_level(logging.WARNING, "mockbroker"):
+            for _ in range(20):
+                assert await (await connect(proxy.bootstrap)).closed() == b""
+    assert len([message for message in caplog.messages if "closing the client's" in message]) == 1
+
+
+async def test_a_side_that_uses_tls_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+    real = Address("127.0.0.1", listener.socket.getsockname()[1])
+
+    async def serve(stream: trio.SocketStream) -> None:
+        if (await stream.receive_some()).startswith(b"\0"):
+            await stream.send_all(HANDSHAKE_FAILURE)  # as a TLS listener
+
+    async with trio.open_nursery() as nursery, proxied(real) as proxy:
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        with caplog.at_level(logging.WARNING, "mockbroker"):
+            peer = await connect(proxy.bootstrap)
+            await peer.send((MetadataRequest(topics=[]), 12))
+            await peer.closed()
+            stream = (await connect(proxy.bootstrap)).stream
+            with pytest.raises(trio.BrokenResourceError):
+                await trio.SSLStream(stream, ssl.create_default_context(), server_hostname="x").do_handshake()
+        nursery.cancel_scope.cancel()
+    assert caplog.messages == [
+        f"connection closed: the listener of the broker at {real} uses TLS: start the proxy with --tls-to",
+        "connection closed: the client uses TLS: start the proxy with --tls",
+    ]
 
 
 async def test_the_start_of_a_missing_cluster_is_logged(
