@@ -40,9 +40,9 @@ def complete(values: Callable[[], Iterable[str]], separator: str = "") -> Comple
 
 def api_names() -> list[str]:
     """Return the names of all APIs."""
-    from kwire.messages import APIS  # on demand: only the completion needs it
+    from kwire.messages import NAMES  # on demand: only the completion needs it
 
-    return [api.name for api in APIS.values()]
+    return [*NAMES.values()]
 
 
 def error_names() -> list[str]:

@@ -10,6 +10,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 import pytest
+from golden import ROOT
 from plain_client import RawConnection
 
 from kwire.messages.metadata import MetadataRequest
@@ -45,6 +46,18 @@ print(json.dumps(sorted(loaded)))
 """
 
 SERVE_MODULES = Path(__file__).with_name("serve_modules.txt")
+CAPTURE_MODULES = Path(__file__).with_name("capture_modules.txt")
+CAPTURE = f"""
+from contextlib import redirect_stdout
+import io
+sys.argv[1:] = ["capture", {str(ROOT / "fixtures" / "captures" / "aiokafka-0.14.0__kafka-4.2.0__idempotent.pcap")!r}]
+from kwire.__main__ import main
+with redirect_stdout(io.TextIOWrapper(io.BytesIO())):
+    try:
+        main()
+    except SystemExit as end:
+        assert not end.code, end.code
+"""
 ENGINES = "kwire.engines."  # which of them are loaded depends on the engine in use
 SERVE = """
 import json, signal, sys
@@ -131,6 +144,18 @@ def test_serve_loads_listed_modules_until_it_answers_metadata() -> None:
     engines = {name for name in loaded | listed if name.startswith(ENGINES)}
     assert sorted(loaded - listed - engines) == []
     assert sorted(listed - loaded - engines) == []
+
+
+def test_capture_loads_listed_modules_and_numpy() -> None:
+    """Of the messages only those of the capture are loaded, and of other packages none but these two."""
+    modules = loaded_by(CAPTURE)
+    engines = {name for name in modules if name.startswith(ENGINES)}
+    foreign = {name.partition(".")[0] for name in modules} - {*OWN, *sys.stdlib_module_names, "kwire_native"}
+    assert {name for name in foreign if not name.startswith("_")} == {"click", "numpy"}
+    listed = CAPTURE_MODULES.read_text().split()
+    loaded = [name for name in modules if name.partition(".")[0] in OWN and name not in engines]
+    assert [name for name in loaded if name not in listed] == []
+    assert [name for name in listed if name not in loaded] == []
 
 
 def loaded_by_serve() -> list[str]:

@@ -19,7 +19,7 @@ from kwire.analysis.topics import topic_names, watermarks
 from kwire.analysis.usage import refusals
 from kwire.capture.calls.model import Call
 from kwire.lazy_dataclass import dataclass
-from kwire.messages import APIS
+from kwire.messages import NAMES
 
 EXPIRY_US = 900_000_000  # of members, groups and offsets that are not seen again
 MAX_GROUPS = 10_000
@@ -146,8 +146,7 @@ class LiveState:
         return self._names.get(topic, topic)
 
     def _note_api(self, call: Call) -> None:
-        known = APIS.get(call.api_key) if call.api_key is not None else None
-        name = "unknown" if known is None else known.name
+        name = "unknown" if call.api_key is None else NAMES.get(call.api_key, "unknown")
         api = self.apis.setdefault(name, LiveApi())
         api.requests += call.request_us is not None
         if call.request_us is not None and call.response_us is not None:

@@ -16,7 +16,7 @@ from kwire.analysis.topics import topic_key
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call, Connection
 from kwire.lazy_dataclass import dataclass
-from kwire.messages import APIS
+from kwire.messages import NAMES
 from kwire.schema import Field, schema_of
 
 BUCKET = 60_000_000  # microseconds per row of ``latency``
@@ -67,7 +67,7 @@ def api_name(api_key: int | None) -> str | None:
     """Return Kafka's name of an API; the API key as text if the API is unknown; None for None."""
     if api_key is None:
         return None
-    return APIS[api_key].name if api_key in APIS else str(api_key)
+    return NAMES.get(api_key, str(api_key))
 
 
 # --- error codes anywhere in a response -----------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from kwire.capture.files.blocks import Problem, Skipped
 from kwire.capture.reading import Item
 from kwire.json.expanded import PLAIN, Context, error_of, form_of
 from kwire.json.native import is_body, line_writer
-from kwire.messages import APIS
+from kwire.messages import NAMES
 
 COLUMNS = (
     "time",
@@ -143,7 +143,7 @@ def row_of(call: Call, is_response: bool) -> Row:
         "broker": call.broker,
         "direction": "response" if is_response else "request",
         "api_key": key,
-        "api_name": APIS[key].name if key is not None and key in APIS else None,
+        "api_name": None if key is None else NAMES.get(key),
         "api_version": call.api_version,
         "correlation_id": call.correlation_id,
         "client_id": call.client_id,
@@ -247,7 +247,7 @@ def json_lines(
     from the encoded bytes.
     """
     dump = json.JSONEncoder().encode
-    writer = line_writer(Call, {key: api.name for key, api in APIS.items()})
+    writer = line_writer(Call, NAMES)
     if writer is None or context.records or (where is not None and needs_body):
         for row in rows(items, context, where=where, needs_body=needs_body, waiting=waiting):
             yield f"{dump(row)}\n".encode()

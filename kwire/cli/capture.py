@@ -24,7 +24,7 @@ from kwire.cli.keylog import keylog_option
 from kwire.command import one_line, report_problems
 from kwire.filter import Column, FilterError, parse
 from kwire.json.expanded import Context
-from kwire.messages import APIS
+from kwire.messages import NAMES
 
 BATCH = 10_000  # rows per Parquet row group
 LINE = "{:28}{:22}{:1} {:22}{:24}{:>3}{:>9}{:>9} {:>11} {:>6}  {}"
@@ -115,7 +115,7 @@ def _filter(where: str | None) -> tuple[Callable[[Row], bool] | None, set[str]]:
 def columns() -> dict[str, Column]:
     """Return the columns that the filter of ``--where`` can use, by name: type and allowed values of each column."""
     values: dict[str, Sequence[str]] = {
-        "api_name": [api.name for api in APIS.values()],
+        "api_name": [*NAMES.values()],
         "direction": DIRECTIONS,
         "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *SKIP_REASONS, SNAPLEN, RING_FULL),
     }

@@ -9,6 +9,7 @@ from kwire.apikeys import ApiKey
 from kwire.schema import Api
 
 MODULES = {key.value: key.name.lower() for key in ApiKey}  # API key to module
+NAMES = {key: module.title().replace("_", "") for key, module in MODULES.items()}  # as in APIS, without its imports
 
 
 class _Apis(Mapping[int, Api]):

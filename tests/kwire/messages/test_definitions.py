@@ -13,7 +13,7 @@ from kwire.blobs import KEYS, STORED
 from kwire.headers import RequestHeader, ResponseHeader
 from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Slot, Text, resolve
 from kwire.layout import versions_of as versions_in
-from kwire.messages import APIS
+from kwire.messages import APIS, NAMES
 from kwire.schema import schema_of
 
 NOT_DEFINED = {"ConnectWorkerState", "ConnectAssignment", "AssignmentInfo", "ControlRecordKey"}  # Kafka has code only
@@ -193,6 +193,10 @@ def test_every_version_is_compared(name: str) -> None:
     versions = schema_of(DECLARED[name]).versions
     assert versions is not None
     assert {version for definition in results for version in versions_of(definition)} == {*versions_in(versions)}
+
+
+def test_names_without_imports_are_those_of_the_apis() -> None:
+    assert {key: api.name for key, api in APIS.items()} == NAMES
 
 
 def test_headers_like_kafka() -> None:
