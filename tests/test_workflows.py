@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -50,6 +53,34 @@ def test_every_job_has_few_rights_and_an_end(name: str) -> None:
     assert loaded["permissions"] == {"contents": "read"}
     for job in loaded["jobs"].values():
         assert "uses" in job or job["timeout-minutes"] <= 180
+
+
+MANIFESTS = {  # name of a file with dependencies, and the ecosystem in which Dependabot updates it
+    "Cargo.toml": "cargo",
+    "Containerfile": "docker",
+    "go.mod": "gomod",
+    "package.json": "npm",
+    "pom.xml": "maven",
+    "pyproject.toml": "pip",
+}
+
+
+def manifests() -> Iterator[Path]:
+    """Yield the files of the repository that name dependencies, without those that tools have built or fetched."""
+    for folder, inside, names in os.walk(ROOT):
+        inside[:] = [name for name in inside if name[0] != "." and name not in ("node_modules", "target", "dist")]
+        yield from (Path(folder, name) for name in names if name in MANIFESTS)
+
+
+def test_dependabot_updates_every_manifest() -> None:
+    listed = set()
+    loaded = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text("utf-8"))
+    for entry in loaded["updates"]:
+        folders = [entry["directory"]] if "directory" in entry else entry["directories"]
+        listed |= {(entry["package-ecosystem"], folder.strip("/") or ".") for folder in folders}
+    expected = {(MANIFESTS[path.name], path.parent.relative_to(ROOT).as_posix()) for path in manifests()}
+    assert len(expected) > 15
+    assert listed - {("github-actions", "."), ("pip", "packaging/locked")} == expected
 
 
 def test_tests_run_on_every_system_and_python() -> None:
