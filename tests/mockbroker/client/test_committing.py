@@ -320,3 +320,41 @@ def test_commit_to_an_unreachable_coordinator_backs_off() -> None:
     committer = cluster.engine.committer
     commit = committer.commit({T0: OffsetAndMetadata(8)}, 60.0, retried=True)
     assert (commit.retry_at, committer.next_deadline()) == (pytest.approx(0.1), pytest.approx(0.1))
+
+
+def test_commit_of_a_topic_without_an_id_is_by_name() -> None:
+    cluster = stable()
+    cluster.commit({T0: 8, ("absent", 0): 9})
+    request = cluster.request("OffsetCommit")
+    assert (request.version, [topic.name for topic in request.body.topics]) == (9, ["t", "absent"])
+
+
+def test_all_waiting_commits_fail_with_the_lookup() -> None:
+    cluster = FakeCluster()
+    cluster.hold("FindCoordinator")
+    commits = [cluster.commit({T0: offset}, retried=retried) for offset, retried in ((7, True), (8, False), (9, True))]
+    assert cluster.engine.leaving, "a commit without a subscription needs the coordinator too"
+    cluster.answer_error("FindCoordinator", E.GROUP_AUTHORIZATION_FAILED, polling=False)
+    assert [type(commit.error) for commit in commits] == [AuthorizationFailed] * 3
+    assert not cluster.engine.leaving
+
+
+def test_commit_times_out_exactly_at_its_deadline() -> None:
+    cluster = stable()
+    commit = cluster.commit({T0: 8}, timeout=5.0)
+    cluster.wait(4.999)
+    assert not commit.done
+    cluster.wait(0.001)
+    assert (commit.done, cluster.now) == (True, pytest.approx(5.0))
+
+
+def test_consumer_leaves_until_the_member_has_left() -> None:
+    cluster = stable()
+    assert not cluster.engine.leaving
+    cluster.engine.unsubscribe()
+    cluster.settle()
+    assert cluster.engine.leaving
+    cluster.answer_error("LeaveGroup", 0, polling=False)
+    assert not cluster.engine.leaving
+    alone = FakeCluster(group=None)
+    assert not alone.engine.leaving

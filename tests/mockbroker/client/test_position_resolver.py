@@ -24,6 +24,7 @@ from mockbroker.client.errors import (
 )
 from mockbroker.client.log_offsets import OffsetAndTimestamp
 from mockbroker.client.metadata import TopicLookup
+from mockbroker.client.positions import OffsetAndMetadata
 
 T0, T1 = ("t", 0), ("t", 1)
 ASKED = "OffsetFetch", "ListOffsets"
@@ -624,3 +625,73 @@ def test_offset_fetch_to_an_unreachable_coordinator_backs_off():
     cluster.engine.clock.now += 0.05
     lookup.send_if_due()
     assert lookup.next_deadline() == pytest.approx(cluster.now + 0.05), "not before the backoff has ended"
+
+
+def requested_group(cluster: Any) -> tuple[int, str | None, int]:
+    """Return version, member id and member epoch of the pending OffsetFetch."""
+    request = only(cluster, "OffsetFetch")
+    (group,) = request.body.groups
+    return request.version, group.member_id, group.member_epoch
+
+
+def test_members_of_consumer_groups_fetch_offsets_with_their_epoch():
+    """Members of classic groups, and consumers that assign partitions, do not."""
+    member = FakeLogCluster({T0: 0}, group="g", assign=False, group_protocol="consumer")
+    member.hold("OffsetFetch")
+    member.engine.subscribe(["t"])
+    member.poll()
+    member.answer_consumer_heartbeat(3, [T0])
+    assert requested_group(member)[1:] == ("uuid", 3)
+    assert requested_group(starting(group_protocol="consumer"))[1:] == (None, -1)
+    classic = FakeLogCluster({T0: 0}, group="g", assign=False)
+    classic.hold("OffsetFetch")
+    classic.engine.subscribe(["t"])
+    classic.make_stable([T0], generation=5)
+    assert requested_group(classic)[1:] == (None, -1)
+
+
+def test_offsets_of_a_topic_without_an_id_are_fetched_by_name():
+    cluster = starting({T0: 0})
+    cluster.answer_rightly(only(cluster, "OffsetFetch"))
+    cluster.engine.look_up_committed([T0, ("absent", 0)])
+    cluster.settle()
+    request = only(cluster, "OffsetFetch")
+    assert (request.version, [topic.name for topic in request.body.groups[0].topics]) == (9, ["absent", "t"])
+
+
+def test_committed_offsets_have_their_metadata():
+    cluster = starting({T0: 0, T1: 0})
+    request = only(cluster, "OffsetFetch")
+    lookup = cluster.engine.look_up_committed([T0, T1])
+    cluster.answer_rightly(request)
+    request = only(cluster, "OffsetFetch")
+    answer = cluster.offset_fetch(request)
+    for partition, metadata in zip(answer.groups[0].topics[0].partitions, ("text", None), strict=True):
+        partition.committed_offset, partition.metadata, partition.committed_leader_epoch = 0, metadata, 4
+    cluster.answer(request, answer)
+    assert lookup.result == {T0: OffsetAndMetadata(0, "text", 4), T1: OffsetAndMetadata(0, "", 4)}
+    assert cluster.engine._lookups == [], "finished lookups are forgotten"
+
+
+def test_lookup_of_no_partitions_needs_no_request():
+    cluster = FakeLogCluster({T0: 0}, group="g", assign=False)
+    lookup = cluster.engine.look_up_committed([])
+    assert (lookup.done, lookup.result, lookup.next_deadline()) == (True, {}, float("inf"))
+    cluster.settle()
+    assert cluster.count("OffsetFetch") == 0
+
+
+def test_committed_lookup_without_a_subscription_needs_the_coordinator():
+    cluster = FakeLogCluster({T0: 0, T1: 1}, group="g", assign=False)
+    cluster.hold("FindCoordinator", "OffsetFetch", "ListOffsets")
+    cluster.settle()
+    assert cluster.pending("FindCoordinator") == []
+    log = cluster.engine.look_up_log({T0: -1})
+    cluster.settle()
+    assert cluster.pending("FindCoordinator") == []
+    lookup = cluster.engine.look_up_committed([T0])
+    cluster.settle()
+    assert cluster.pending("FindCoordinator"), "beside another lookup"
+    cluster.answer_error("FindCoordinator", E.GROUP_AUTHORIZATION_FAILED, polling=False)
+    assert isinstance(lookup.error, AuthorizationFailed)
+    assert (log.done, cluster.engine._lookups) == (False, [log])
