@@ -387,29 +387,30 @@ def encode_response(
     Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version, or if
     ``body`` is not a response.
     """
+    api = _api_of(type(body), "response")
     if header is None:
         encoded = codec.encode(body, version, engine=engine)
-        return pack_response(encoded, body.__class__, version, correlation_id)[PREFIX.size :]
-    header_version = response_header_version(_api_of(type(body), "response"), version)
+        return pack_response(encoded, api.key, version, correlation_id)[PREFIX.size :]
+    header_version = response_header_version(api, version)
     return codec.encode(header, header_version, engine=engine) + codec.encode(body, version, engine=engine)
 
 
-def pack_response(encoded: bytes, message: type, version: int, correlation_id: int) -> bytes:
+def pack_response(encoded: bytes, api_key: int, version: int, correlation_id: int) -> bytes:
     """Return the bytes to send for an encoded response body: length prefix, header and body.
 
     Args:
         encoded: the encoded body.
-        message: class of the body, which selects the header version.
-        version: version of the body.
+        api_key: API key of the request.
+        version: version of the request, and of the body.
         correlation_id: correlation id of the request.
 
-    Raises: EncodeError if a value cannot be encoded; SchemaError if the message does not have this version.
+    Raises: EncodeError if a value cannot be encoded.
     """
     try:
-        write_head, size = _response_head(message, version)
+        write_head, size = _response_head(api_key, version)
         return write_head(size + len(encoded), correlation_id) + encoded
     except struct.error:
-        header_version = response_header_version(_api_of(message, "response"), version)
+        header_version = response_header_version(APIS[api_key], version)
         header = codec.encode(
             ResponseHeader(correlation_id=correlation_id), header_version
         )  # raises the error with the field
@@ -417,13 +418,13 @@ def pack_response(encoded: bytes, message: type, version: int, correlation_id: i
 
 
 @cache
-def _response_head(message: type, version: int) -> tuple[Callable[[int, int], bytes], int]:
+def _response_head(api_key: int, version: int) -> tuple[Callable[[int, int], bytes], int]:
     """Return a function that packs the length prefix and the header of a response, and the size of this header in
     bytes.
 
     The function gets the length and the correlation id. The header has no tagged fields.
     """
-    tagged = response_header_version(_api_of(message, "response"), version) >= 1
+    tagged = response_header_version(APIS[api_key], version) >= 1
     head = struct.Struct(">iix" if tagged else ">ii")
     return head.pack, head.size - PREFIX.size
 

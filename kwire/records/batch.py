@@ -178,6 +178,10 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
     Raises: Truncated if the data ends before the end of the batch; DecodeError if magic is not 2 or the length is
     invalid.
     """
+    if NATIVE is not None and not at and data.__class__ is bytes:
+        batch: Batch | None = NATIVE.only(data)
+        if batch is not None:
+            return batch
     left = len(data) - at
     if left < HEADER.size:
         raise Truncated(f"expected {HEADER.size} bytes of batch header, found {left}", message=MESSAGE, offset=at)

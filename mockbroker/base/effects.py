@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from kwire import APIS, decode
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.event_kinds import EventKind
 
@@ -169,6 +170,33 @@ class Reply:
     response: object
     encoded: dict[int, bytes] | None = field(default=None, compare=False, repr=False)
     delivery: Delivery | None = field(default=None, compare=False)
+
+
+class EncodedReply(Reply):
+    """The effect of sending a response that the handler has encoded itself, without creating the message.
+
+    The message is decoded when it is read for the first time, for example by a stage that changes the response.
+
+    Args:
+        ticket: Identity of the request.
+        body: The encoded message, without header.
+    """
+
+    __slots__ = ("_message",)
+
+    def __init__(self, ticket: Ticket, body: bytes) -> None:
+        self.ticket = ticket
+        self.encoded = {ticket.version: body}
+        self.delivery = None
+        self._message: object = None
+
+    @property
+    def response(self) -> object:  # type: ignore[override]
+        if self._message is None:
+            assert self.encoded is not None
+            version = self.ticket.version
+            self._message = decode(APIS[self.ticket.api_key].response, self.encoded[version], version)
+        return self._message
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import replace
-from typing import Any
 
 from kwire.codec import encode_in_slices
 from kwire.envelope import pack_response
@@ -32,7 +31,6 @@ def encoded(reply: Reply, size: int) -> Generator[None, None, Reply]:
         cache[ticket.version] = yield from encode_in_slices(reply.response, ticket.version, size)
     delivery = reply.delivery
     if delivery is not None and delivery.alter is not None:
-        response: Any = reply.response
-        frame = pack_response(cache[ticket.version], response.__class__, ticket.version, ticket.correlation_id)
+        frame = pack_response(cache[ticket.version], ticket.api_key, ticket.version, ticket.correlation_id)
         delivery = replace(delivery, alter=None, frame=(yield from delivery.alter(frame)))
     return Reply(ticket, reply.response, cache, delivery)

@@ -233,17 +233,17 @@ class ClientRequests:
         if self.ticket is None:
             raise LocalProtocolError(NO_REQUEST)
         self.ticket = None
-        ticket, response, encoded = reply.ticket, reply.response, reply.encoded
+        ticket, encoded = reply.ticket, reply.encoded
         if encoded is None:
-            body = codec.encode(response, ticket.version)
+            body = codec.encode(reply.response, ticket.version)
         elif (kept := encoded.get(ticket.version)) is not None:
             body = kept
         else:
-            body = encoded[ticket.version] = codec.encode(response, ticket.version)
+            body = encoded[ticket.version] = codec.encode(reply.response, ticket.version)
         size = len(body)
         if size > UNCOUNTED and size > self._router.broker.settings.mockbroker_response_max_bytes:
             self._router.broker.response_room().reserve(size)
-        frame = pack_response(body, response.__class__, ticket.version, ticket.correlation_id)
+        frame = pack_response(body, ticket.api_key, ticket.version, ticket.correlation_id)
         if ticket.logged:
             self._router.requests.record_response(ticket, frame)
         delivery = reply.delivery

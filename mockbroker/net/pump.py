@@ -480,7 +480,12 @@ class Pump:
         """
         for outcome in outcomes:
             ticket = outcome.ticket
-            if type(outcome) is Reply and served is not None and ticket is served.requests.ticket and not served.closed:
+            if (
+                isinstance(outcome, Reply)
+                and served is not None
+                and ticket is served.requests.ticket
+                and not served.closed
+            ):
                 self._answer(served, outcome)  # most often
                 continue
             connection = self.connections.get(ticket.connection)

@@ -250,7 +250,7 @@ class QuotaStage(Stage):
             response = Reply(call.ticket, body, None, response.delivery)
             if mutation is not None:
                 seconds = self._router.broker.quotas.bucket(mutation).excess(now)
-        if request is not None and response.__class__ is Reply:
+        if request is not None and isinstance(response, Reply):
             settings = self._settings
             excess = request.rate.use(settings.mockbroker_quota_request_us / US_PER_PERCENT, request.limit, now)
             if excess:

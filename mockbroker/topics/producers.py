@@ -15,6 +15,7 @@ from kwire.records.batch import Batch
 
 REMEMBERED = 5  # batches stored per producer, the maximum that a client sends without waiting for a response
 NO_PRODUCER = -1
+NONE = ErrorCode.NONE
 LAST_EPOCH = 2**15 - 1  # reached only by fencing a producer in the epoch before
 SEQUENCES = 1 << 31  # sequence numbers start at 0 again after this many
 
@@ -138,7 +139,7 @@ class Producers:
         else the error code.
         """
         if batch.producer_id == NO_PRODUCER:
-            return ErrorCode.NONE
+            return NONE
         producer = self._producers.get(batch.producer_id)
         verified = self._verified.get(batch.producer_id) if batch.transactional else None
         if verified is not None and batch.base_sequence > verified[1]:

@@ -69,14 +69,22 @@ impl Batches {
         others: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let py = slf.py();
-        let bytes = data.as_bytes();
-        if let Some((head, _)) = batch_in(bytes).filter(|(_, whole)| whole.len() == bytes.len()) {
-            let batch = slf.get().create(data.clone(), head, 0)?;
+        if let Some(batch) = slf.get().only(data)? {
             return Ok(PyTuple::new(py, [batch])?.try_iter()?.into_any());
         }
         let (batches, data) = (slf.clone().unbind(), data.clone().unbind());
         let batches = BatchIterator { batches, data, at: 0, others: others.clone().unbind(), rest: None };
         Ok(Bound::new(py, batches)?.into_any())
+    }
+
+    /// Return the batch that is all of the data; None if the data is something else.
+    #[pyo3(signature = (data, /))]
+    fn only<'py>(&self, data: &Bound<'py, PyBytes>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let bytes = data.as_bytes();
+        match batch_in(bytes).filter(|(_, whole)| whole.len() == bytes.len()) {
+            Some((head, _)) => self.create(data.clone(), head, 0).map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Return an iterator over the records of a batch; None if they are left to Python.

@@ -131,7 +131,7 @@ mod kwire_native {
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 4;
+    const TABLES: u32 = 5;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -53,10 +53,16 @@ class Handler:
             versions: API versions that the handler implements.
             module: Full name of the module. It has the function ``handle``, and may have ``adapt_response``.
         """
-        handler = cls.__new__(cls)
+        handler = _UnloadedHandler.__new__(_UnloadedHandler)
         handler.versions = versions
         handler._module = module
         return handler
+
+
+class _UnloadedHandler(Handler):
+    """A handler whose module is not imported yet. It becomes a Handler, whose functions Python finds faster."""
+
+    __slots__ = ()
 
     def __getattr__(self, name: str) -> Any:
         """Import the handler's module, set ``handle`` and ``adapt_response``, and return the function with this name.
@@ -68,4 +74,5 @@ class Handler:
         module = import_module(self._module)
         self.handle = module.handle
         self.adapt_response = getattr(module, "adapt_response", None)
+        self.__class__ = Handler  # type: ignore[assignment]
         return getattr(self, name)

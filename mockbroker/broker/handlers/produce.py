@@ -7,6 +7,7 @@ are validated only if a setting or the header requires it. The message sets of v
 from __future__ import annotations
 
 import struct
+from typing import TypeAlias
 from uuid import UUID
 
 from kwire import DecodeError, ErrorCode, LimitError, Truncated
@@ -27,21 +28,22 @@ from kwire.records.batch import (
 )
 from kwire.records.compression import decompress, may_be_produced
 from kwire.records.message_set import PRODUCE_BATCHES_SINCE
-from mockbroker.base.effects import Call, Close, Effects, NoReply, Reply, Steps, begin
+from mockbroker.base.effects import Call, Close, Effects, EncodedReply, NoReply, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics import message_sets
 from mockbroker.topics.model import INTERNAL, Partition, Topic
-from mockbroker.topics.producers import Appended
+from mockbroker.topics.producers import Appended as ProducerBatch
 from mockbroker.topics.record_rules import RecordRules, Rejection, rejection
 from mockbroker.transactions.state import NO_PRODUCER, Identity
 
-NONE = ErrorCode.NONE
+NONE, INVALID_RECORD = ErrorCode.NONE, ErrorCode.INVALID_RECORD
 MAX_BATCH = 2**31 - 1  # bytes with base offset and length: an int in Kafka
 RequestTopic = ProduceRequest.Topic
 ResponseTopic = ProduceResponse.Topic
 ResponsePartition = ProduceResponse.Topic.Partition
+Appended: TypeAlias = tuple[int, int, int]  # base offset, append time and log start offset of appended records
 NOT_ADDED = "Partition was not added to the transaction"
 ABORTABLE_SINCE = 11  # first version that returns TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # first version that adds partitions to the transaction
@@ -70,12 +72,16 @@ def handle(broker: Broker, call: Call[ProduceRequest], now: float) -> Effects:
     if len(request.topic_data) == 1 and len((requested := request.topic_data[0]).partition_data) == 1:  # most requests
         appended: list[Partition] = []
         topic = broker.cluster.find(requested.name, requested.topic_id, by_id=version >= 13)
-        result = _append(broker, call, topic, requested.partition_data[0], appended, now)
-        response = ProduceResponse(responses=[_response_topic(requested, [result])])
-        encoded = None
-        if topic is not None and version >= FIELDS_SINCE and not result.error_code:
-            encoded = {version: _encoded(topic, version, response, result)}
-        return _respond(call, response, encoded) + complete_delayed_fetches(broker, appended)
+        data = requested.partition_data[0]
+        result = _append(broker, call, topic, data, appended, now)
+        if topic is None or version < FIELDS_SINCE or isinstance(result, ResponsePartition):
+            results = [_partition_response(data, result)]
+            effects = _respond(call, ProduceResponse(responses=[_response_topic(requested, results)]))
+        elif request.acks == 0:
+            effects = [NoReply(call.ticket)]
+        else:
+            effects = [EncodedReply(call.ticket, _encoded(topic, version, requested, result))]
+        return effects + complete_delayed_fetches(broker, appended)
     return begin(call.ticket, _append_all(broker, call, now))
 
 
@@ -103,7 +109,7 @@ def _append_all(broker: Broker, call: Call[ProduceRequest], now: float) -> Steps
                 now = yield []
                 remaining = broker.slice_size
                 topic = _topic(broker, call, requested)  # it may have been deleted
-            results.append(_append(broker, call, topic, data, appended, now))
+            results.append(_partition_response(data, _append(broker, call, topic, data, appended, now)))
             remaining -= APPEND_COST + len(data.records or b"") // BYTES_PER_ELEMENT
         response.responses.append(_response_topic(requested, results))
     return _respond(call, response) + complete_delayed_fetches(broker, appended)
@@ -115,6 +121,21 @@ def _topic(broker: Broker, call: Call[ProduceRequest], requested: RequestTopic) 
 
 def _response_topic(requested: RequestTopic, results: list[ResponsePartition]) -> ResponseTopic:
     return ResponseTopic(name=requested.name, topic_id=requested.topic_id, partition_responses=results)
+
+
+def _partition_response(data: RequestTopic.Partition, result: Appended | ResponsePartition) -> ResponsePartition:
+    """Return the part of a response about one partition.
+
+    Args:
+        data: The partition in the request.
+        result: The result of ``_append``.
+    """
+    if isinstance(result, ResponsePartition):
+        return result
+    base_offset, append_time, start = result
+    return ResponsePartition(
+        index=data.index, base_offset=base_offset, log_append_time_ms=append_time, log_start_offset=start
+    )
 
 
 def _without_duplicates(requested: list[RequestTopic]) -> list[RequestTopic]:
@@ -193,7 +214,7 @@ def _error_response(request: ProduceRequest, error: ErrorCode) -> ProduceRespons
     )
 
 
-def _encoded(topic: Topic, version: int, response: ProduceResponse, result: ResponsePartition) -> bytes:
+def _encoded(topic: Topic, version: int, requested: RequestTopic, appended: Appended) -> bytes:
     """Return the encoded response to a Produce with one partition that has no error.
 
     Only the fields of the partition differ between the responses about a topic, so that the other bytes are cached.
@@ -201,23 +222,21 @@ def _encoded(topic: Topic, version: int, response: ProduceResponse, result: Resp
     Args:
         topic: The topic.
         version: API version.
-        response: The response. All of its fields except ``responses`` have their defaults.
-        result: The only partition in the response.
+        requested: The topic in the request, with one partition.
+        appended: The result of the append to this partition.
     """
     around = topic.produce_responses.get(version)
     if around is None:
         unset = ResponsePartition(**dict(zip(FIELD_NAMES, UNSET, strict=True)))
-        first = response.responses[0]
-        model = ResponseTopic(name=first.name, topic_id=first.topic_id, partition_responses=[unset])
-        before, _, after = encode(ProduceResponse(responses=[model]), version).partition(FIELDS.pack(*UNSET))
+        response = ProduceResponse(responses=[_response_topic(requested, [unset])])
+        before, _, after = encode(response, version).partition(FIELDS.pack(*UNSET))
         around = topic.produce_responses[version] = before, after
-    fields = FIELDS.pack(result.index, 0, result.base_offset, result.log_append_time_ms, result.log_start_offset)
-    return around[0] + fields + around[1]
+    return around[0] + FIELDS.pack(requested.partition_data[0].index, 0, *appended) + around[1]
 
 
-def _respond(call: Call[ProduceRequest], response: ProduceResponse, encoded: dict[int, bytes] | None = None) -> Effects:
+def _respond(call: Call[ProduceRequest], response: ProduceResponse) -> Effects:
     if call.request.acks != 0:
-        return [Reply(call.ticket, response, encoded)]
+        return [Reply(call.ticket, response)]
     errors = {result.error_code for topic in response.responses for result in topic.partition_responses} - {NONE}
     if errors:  # there is no response, so Kafka closes the connection
         names = ", ".join(ErrorCode(error).name for error in sorted(errors))
@@ -232,7 +251,17 @@ def _append(
     data: ProduceRequest.Topic.Partition,
     appended: list[Partition],
     now: float,
-) -> ResponsePartition:
+) -> Appended | ResponsePartition:
+    """Append the records of a partition. Return where they were appended, or the response with the error.
+
+    Args:
+        broker: The state of the cluster.
+        call: The request, its client, and its ticket (the object that identifies the request).
+        topic: The topic; None if it does not exist.
+        data: The partition in the request.
+        appended: List to which the partition is added if the records are appended.
+        now: The broker's time in seconds.
+    """
     partition = topic.partition(data.index) if topic else None
     leads = partition is not None and partition.leader == call.client.node
     error = NONE if leads else broker.leader_error(partition, call.client.node)
@@ -288,8 +317,8 @@ def _append(
     result = _append_batch(
         partition, batch, appended, now_ms, starts_at_zero=transactional and version >= KIP_890_SINCE
     )
-    if appended and appended[-1] is partition:
-        broker.logs.appended(topic, partition, config, result.base_offset, now)
+    if not isinstance(result, ResponsePartition) and appended and appended[-1] is partition:
+        broker.logs.appended(topic, partition, config, result[0], now)
     return result
 
 
@@ -376,8 +405,8 @@ def _transaction_error(
 
 def _append_batch(
     partition: Partition, batch: Batch, appended: list[Partition], now_ms: int, *, starts_at_zero: bool
-) -> ResponsePartition:
-    """Append a batch, unless it is invalid, a duplicate or out of order, and return the result.
+) -> Appended | ResponsePartition:
+    """Append a batch, unless it is invalid, a duplicate or out of order, and return the result as ``_append`` does.
 
     Args:
         partition: The partition.
@@ -387,24 +416,17 @@ def _append_batch(
         starts_at_zero: True if a producer that is new to the partition must start with sequence 0 (KIP-890).
     """
     log = partition.log
-    outcome: Appended | ErrorCode = ErrorCode.INVALID_RECORD
+    outcome: ProducerBatch | ErrorCode = INVALID_RECORD
     if _is_valid_for_log(batch):
         outcome = partition.producers.check(batch, starts_at_zero=starts_at_zero)
-    if isinstance(outcome, Appended):
-        return ResponsePartition(
-            index=partition.index,
-            base_offset=outcome.base_offset,
-            log_append_time_ms=outcome.max_timestamp,
-            log_start_offset=log.start,
-        )
+    if isinstance(outcome, ProducerBatch):
+        return outcome.base_offset, outcome.max_timestamp, log.start
     if outcome:
         return ResponsePartition(index=partition.index, error_code=outcome, base_offset=-1, log_start_offset=log.start)
     base_offset = partition.append(batch, now_ms)
     appended.append(partition)
     append_time = batch.max_timestamp if batch.attributes & LOG_APPEND_TIME else NO_APPEND_TIME
-    return ResponsePartition(
-        index=partition.index, base_offset=base_offset, log_append_time_ms=append_time, log_start_offset=log.start
-    )
+    return base_offset, append_time, log.start
 
 
 def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode | None:
