@@ -493,11 +493,12 @@ class Consumer:
     @property
     def group_metadata(self) -> GroupMetadata:
         """The current membership in the group, for a transactional producer. Raises: IllegalUse without a group."""
-        member = self._engine.member
-        if member is None or self._engine.group is None:
+        member, group = self._engine.member, self._engine.group
+        if group is None:
             raise IllegalUse("group_metadata needs a group: open the consumer with group=...")
+        assert member
         identity = member.identity
-        return GroupMetadata(self._engine.group, identity.generation, identity.member_id, identity.instance_id)
+        return GroupMetadata(group, identity.generation, identity.member_id, identity.instance_id)
 
     def rejoin(self, reason: str = "the application requested a rebalance") -> None:
         """Request a rebalance with the next poll. Without a group, do nothing.

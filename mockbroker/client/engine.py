@@ -134,8 +134,8 @@ class Engine:
         """Remove all subscribed topics and assigned partitions, with their buffered records; a member of a group leaves
         the group.
         """
-        if self.member and self.subscription.subscribed:
-            self.member.leave("the consumer unsubscribed from all topics")
+        if member := self._active_member:
+            member.leave("the consumer unsubscribed from all topics")
         self.subscription.clear()
         self.metadata.require_matching_topics(None)
         self.metadata.require_topics(())
@@ -145,11 +145,17 @@ class Engine:
     # Polls and time
 
     @property
+    def _active_member(self) -> Membership | None:
+        """The member of the group; None without a subscription."""
+        return self.member if self.subscription.subscribed else None
+
+    @property
     def listener_call(self) -> ListenerCall | None:
         """The next call of the user's rebalance listener; None if no call is pending. The rebalance waits for the call
         to return.
         """
-        return self.member.listener_call if self.member and self.subscription.subscribed else None
+        member = self._active_member
+        return member.listener_call if member else None
 
     def listener_returned(self, error: Exception | None) -> None:
         """Continue the rebalance, because the listener has returned.
@@ -164,8 +170,8 @@ class Engine:
 
         ``waiting``: True to stop the timer instead, because the user waits inside a poll.
         """
-        if self.member and self.subscription.subscribed:
-            self.member.record_poll(waiting=waiting)
+        if member := self._active_member:
+            member.record_poll(waiting=waiting)
 
     def auto_commit(self) -> None:
         """Commit all positions, without waiting for the result, if ``auto_commit_interval`` has passed."""
@@ -207,8 +213,8 @@ class Engine:
             self.coordinator.find_if_due()
         if polling:
             self._raise()
-        if self.member and self.subscription.subscribed:
-            self.member.maintain(polling=polling)
+        if member := self._active_member:
+            member.maintain(polling=polling)
             if self._assigned_version != self.positions.version:
                 self._assigned_version = self.positions.version
                 self._auto_commit_later()
@@ -255,8 +261,8 @@ class Engine:
         at = min(component.next_deadline() for component in components)
         if self._needs_coordinator:
             at = min(at, self.coordinator.next_deadline())
-        if self.member and self.subscription.subscribed:
-            at = min(at, self.member.next_deadline())
+        if member := self._active_member:
+            at = min(at, member.next_deadline())
         return at
 
     @property

@@ -43,8 +43,7 @@ class Completing:
         status = self._status
         yield POLL
         if status.state is not ClassicState.STABLE:
-            status.rejoin("the generation ended before the assignment was applied")
-            return
+            return  # the generation has ended, and a rebalance is requested already
         try:
             assignor = self._leading.assignor
             assignment = decode_assignment(status.assignment or b"")
@@ -67,16 +66,16 @@ class Completing:
     def _not_subscribed(self, assignment: Assignment) -> set[str]:
         """Return the unsubscribed topics of an assignment.
 
-        Topics that match the subscribed pattern are first added to the subscription, and new metadata is requested.
+        Topics that match the subscribed pattern are first added to the subscription, because the leader's metadata may
+        be newer. The metadata of these topics is then requested.
         ``assignment``: the new assignment.
         """
-        subscription, metadata = self._components.subscription, self._components.metadata
+        subscription = self._components.subscription
         unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics
         if unsubscribed and subscription.type is SubscriptionType.AUTO_PATTERN and subscription.pattern:
             matching = {topic for topic in unsubscribed if subscription.pattern.fullmatch(topic)}
             unsubscribed -= matching
             if matching:
-                metadata.refresh()  # the leader's metadata is newer
                 subscription.set_topics(subscription.topics | matching)
                 self._status.subscription_version = subscription.version
         return unsubscribed

@@ -746,3 +746,13 @@ async def test_listener_of_a_cancelled_consumer_may_wait(autojump_clock) -> None
             async with consumer_of(cluster, listener=WaitingListener()) as consumer:
                 await consumer.poll()
     assert ended == [4]
+
+
+async def test_error_of_the_block_precedes_an_error_on_close(autojump_clock) -> None:
+    class FailingListener(RebalanceListener):
+        async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            raise OSError
+
+    async with cluster_of() as cluster:
+        with pytest.raises(UserError):
+            await read_and_raise(UserError(), consumer_of(cluster, listener=FailingListener()))

@@ -637,3 +637,19 @@ def test_pattern_member_joins_only_with_the_metadata_of_all_topics() -> None:
     assert (cluster.count(HEARTBEAT), cluster.member.next_deadline()) == (0, cluster.now + 300.0)
     cluster.answer("Metadata", cluster.metadata(cluster.request("Metadata")))
     assert sent_fields(cluster)["names"] == ["t", "t2"]
+
+
+def test_unknown_topic_id_refreshes_metadata_after_a_backoff() -> None:
+    cluster = stable_member()
+    cluster.wait_for(HEARTBEAT)
+    cluster.hold("Metadata")
+    cluster.answer_consumer_heartbeat(1, [T0, ("new", 0)], polling=False)
+    assert cluster.engine.metadata.next_deadline() == pytest.approx(cluster.now + 0.1)
+
+
+@pytest.mark.parametrize("code", [E.TOPIC_AUTHORIZATION_FAILED, E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR])
+def test_heartbeat_is_retried_after_a_backoff(code: E) -> None:
+    cluster = stable_member()
+    failed = cluster.wait_for(HEARTBEAT).at
+    cluster.answer_consumer_heartbeat(0, error=code, polling=False)
+    assert cluster.wait_for(HEARTBEAT, polling=False).at == pytest.approx(failed + 0.1)

@@ -1164,3 +1164,41 @@ def test_unknown_partition_refreshes_metadata_after_a_backoff():
     cluster.engine.metadata._refresh_at = cluster.now + 300.0
     assert cluster.fetcher.send_fetches() == 0
     assert cluster.engine.metadata.next_deadline() == pytest.approx(cluster.now + 0.1)
+
+
+def test_partition_without_a_leader_does_not_delay_others():
+    cluster = FakeLogCluster({T0: 0, T1: 0})
+    cluster.leaders[T0] = -1
+    cluster.settle()
+    for partition in (T0, T1):
+        cluster.seek(partition, 0)
+    cluster.settle()
+    cluster.poll_records()
+    assert cluster.fetch_offsets(only(cluster)) == {T1: 0}
+
+
+def test_preferred_replica_is_used_until_its_time_is_over():
+    cluster = FakeLogCluster({T0: 0, T1: 1})
+    cluster.hold("ListOffsets")
+    cluster.engine.assign([T0])
+    cluster.settle()
+    cluster.seek(T0, 0)
+    cluster.settle()
+    position = cluster.positions.of(T0)
+    position.replica = 1, cluster.now
+    cluster.poll_records()
+    assert (only(cluster).node, position.replica) == (0, None), "the time is over"
+
+
+def test_expired_replica_does_not_refresh_metadata():
+    cluster = FakeLogCluster({T0: 0})
+    cluster.settle()
+    cluster.seek(T0, 0)
+    cluster.settle()
+    for until, expected in ((0.0, 300.0), (9.0, 0.1)):
+        cluster.engine.metadata._refresh_at = 300.0
+        cluster.positions.of(T0).replica = 7, until
+        cluster.fetcher._in_flight.clear()
+        cluster.fetcher.send_fetches()
+        assert cluster.positions.of(T0).replica is None
+        assert cluster.engine.metadata.next_deadline() == pytest.approx(expected)

@@ -559,3 +559,33 @@ async def test_timestamp_0_is_the_earliest(autojump_clock):
             await consumer.offsets_for_times({T0: -1})
         with pytest.raises(ValueError, match="timestamp -1 is negative"):
             consumer.seek_to_time(-1)
+
+
+async def test_next_assignment_commits_the_positions_before(autojump_clock):
+    options: Any = {"group": "g", "enable_auto_commit": True}
+    async with cluster_with({T0: 3, T1: 3}) as cluster, reader(cluster, T0, **options) as consumer:
+        await read(consumer, 3)
+        await consumer.assign([T1])
+        assert not consumer._engine.committer._unfinished[0].retried
+        await consumer.poll(0.5)
+        assert cluster.committed("g") == {T0: 3}
+
+
+async def test_seek_to_the_beginning_of_one_partition(autojump_clock):
+    async with cluster_with({T0: 2, T1: 2}) as cluster, reader(cluster, T0, T1) as consumer:
+        await read(consumer, 4)
+        consumer.seek_to_beginning(T0)
+        assert (consumer.position(T0), consumer.position(T1)) == (None, 2)
+        assert await read(consumer, 2) == [(0, 0), (0, 1)]
+        consumer.seek_to_end(T1)
+        assert (consumer.position(T0), consumer.position(T1)) == (2, None)
+
+
+async def test_lag_is_unknown_before_the_first_fetch(autojump_clock):
+    async with cluster_with({T0: 3}) as cluster, reader(cluster, T0) as consumer:
+        assert (consumer.position(T0), consumer.lag(T0)) == (None, None)
+        consumer.seek(T0, 1)
+        assert (consumer.position(T0), consumer.lag(T0)) == (1, None)
+        await read(consumer, 2)
+        await consumer.poll(0.2)
+        assert consumer.lag(T0) == 0

@@ -936,3 +936,12 @@ def test_status_before_the_first_rebalance() -> None:
     assert (status.rejoin_reason, status.revoked, status.assignment) == ("a new member", False, None)
     assert (status.subscription_version, status.assignment_snapshot, status.failure) == (-1, None, None)
     assert status.identity == Identity(-1, "", "one")
+
+
+def test_assigned_topics_that_do_not_match_the_pattern_are_refused() -> None:
+    cluster = subscribed(T, topics={"t1": 1, "u": 1})
+    cluster.poll()
+    cluster.answer_join()
+    cluster.answer_sync([("t1", 0), ("u", 0)])
+    assert (cluster.assigned, cluster.engine.subscription.topics) == ([], {"t1"})
+    assert cluster.request("JoinGroup").body.reason == "the assignment has topics without a subscription: u"
