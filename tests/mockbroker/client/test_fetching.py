@@ -1202,3 +1202,37 @@ def test_expired_replica_does_not_refresh_metadata():
         cluster.fetcher.send_fetches()
         assert cluster.positions.of(T0).replica is None
         assert cluster.engine.metadata.next_deadline() == pytest.approx(expected)
+
+
+def test_unreachable_leader_does_not_delay_others():
+    cluster = FakeLogCluster({T0: 0, T1: 1})
+    cluster.settle()
+    for partition in (T0, T1):
+        cluster.seek(partition, 0)
+    cluster.settle()
+    network = cluster.engine.network
+    network.can_send = lambda node: node.id != 0
+    assert cluster.fetcher.send_fetches() == 1
+    assert list(cluster.fetcher._in_flight) == [1]
+
+
+def test_dropped_response_refreshes_metadata():
+    cluster = fetching()
+    requests = cluster.count("Metadata")
+    cluster.answer(only(cluster), FetchResponse(session_id=3))
+    assert cluster.count("Metadata") == requests + 1
+
+
+def test_position_is_validated_before_a_named_leader_is_fetched():
+    cluster = fetching({T0: 0, T1: 1})
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    cluster.poll_records()
+    cluster.hold("OffsetForLeaderEpoch")
+    request = next(each for each in cluster.fetches if each.node == 0)
+    leader = FetchedPartition.Leader(leader_id=1, leader_epoch=1)
+    cluster.answer(request, cluster.fetch_one(request, T0, error_code=E.NOT_LEADER_OR_FOLLOWER, current_leader=leader))
+    cluster.engine.collect_records(1)
+    assert cluster.engine.next_deadline() == cluster.now
+    cluster.settle()
+    assert cluster.request("OffsetForLeaderEpoch").node == 1

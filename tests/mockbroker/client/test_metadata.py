@@ -199,6 +199,8 @@ def test_partitions_after_a_gap_are_ignored() -> None:
     cluster = first_request_pending("t")
     cluster.answer("Metadata", answer(topic("t", (1, 0), (1, 0), (1, 0), numbers=[0, 1, 7])))
     assert len(cluster.engine.metadata.topics["t"].partitions) == 2
+    cluster.engine.metadata.update(answer(topic("t", (1, 0), (1, 0), (1, 0), numbers=[0, 2, 3])))
+    assert len(cluster.engine.metadata.topics["t"].partitions) == 1
 
 
 def test_new_leader_of_a_fetch_response_is_applied() -> None:
@@ -300,3 +302,12 @@ def test_refresh_after_failures_waits_for_the_backoff() -> None:
         metadata._refresh_at = 0.05
         metadata.retry_later()
         assert metadata.next_deadline() == 0.05
+
+
+def test_topics_of_lookups_are_requested_at_once() -> None:
+    metadata = requiring("t", topics={"t": 1, "u": 1}).engine.metadata
+    assert metadata.next_deadline() == 300.0
+    metadata.require_lookup_topics(["t"])
+    assert metadata.next_deadline() == 300.0, "it is required already"
+    metadata.require_lookup_topics(["u"])
+    assert metadata.next_deadline() == 0.0

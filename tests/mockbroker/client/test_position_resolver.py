@@ -17,6 +17,7 @@ from mockbroker.client.call import Failure, OutgoingCall
 from mockbroker.client.errors import (
     AuthorizationFailed,
     BrokerError,
+    ConsumerError,
     IllegalUse,
     NoOffset,
     NotAssigned,
@@ -346,11 +347,11 @@ def test_missing_and_extra_partitions_of_list_offsets():
     cluster = starting({T0: 0, T1: 0}, group=None)
     request = only(cluster, "ListOffsets")
     kind = ListOffsetsResponse.Topic
-    lines = [kind.Partition(partition_index=n, offset=at) for n, at in ((0, 3), (0, 8), (7, 9))]
+    lines = [kind.Partition(partition_index=n, offset=at) for n, at in ((7, 9), (0, 3), (0, 8))]
     cluster.answer(request, ListOffsetsResponse(topics=[kind(name="t", partitions=lines)]))
     assert (cluster.position(T0), cluster.position(T1)) == (3, None)
-    cluster.wait(0.5)
-    request = only(cluster, "ListOffsets")
+    request = cluster.wait_for("ListOffsets")
+    assert request.at == pytest.approx(0.1)
     assert [line.partition_index for line in request.body.topics[0].partitions] == [1]
     cluster.answer_rightly(request)
     assert (cluster.position(T0), cluster.position(T1)) == (3, 2)
@@ -696,3 +697,34 @@ def test_committed_lookup_without_a_subscription_needs_the_coordinator():
     cluster.answer_error("FindCoordinator", E.GROUP_AUTHORIZATION_FAILED, polling=False)
     assert isinstance(lookup.error, AuthorizationFailed)
     assert (log.done, cluster.engine._lookups) == (False, [log])
+
+
+def test_first_failure_is_raised_first():
+    cluster = starting(group=None, held=(), auto_offset_reset="none")
+    resolver = cluster.engine.resolver
+    with pytest.raises(NoOffset):
+        cluster.poll_records()
+    first = resolver.failure = ConsumerError("the first failure")
+    resolver._reset_or_fail({T0: cluster.positions.of(T0)})
+    assert resolver.failure is first
+    cluster.seek(T0, 5)
+    cluster.positions.of(T0).topic_id = UUID(int=3)
+    resolver._check_topic_ids()
+    assert resolver.failure is first
+
+
+def test_new_assignment_does_not_wait_for_the_offsets_of_another():
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8})
+    cluster.engine.assign([T0])
+    cluster.settle()
+    late = cluster.pending("OffsetFetch")[0]
+    cluster.engine.assign([T1])
+    cluster.settle()
+    cluster.engine.assign([])
+    cluster.settle()
+    cluster.answer_rightly(late)
+    cluster.engine.assign([T1])
+    cluster.settle()
+    for request in cluster.pending("OffsetFetch"):
+        cluster.answer_rightly(request)
+    assert cluster.position(T1) == 8

@@ -296,3 +296,20 @@ async def test_later_acknowledgements_are_sent_with_a_fetch(autojump_clock, clus
         assert not consumer._engine.fetcher.committing
         await consumer.poll(1)
         assert len(cluster.requests("ShareAcknowledge")) == 1
+
+
+async def test_acknowledgement_is_for_the_partition_of_the_record(autojump_clock, cluster: Cluster) -> None:
+    async with joined(cluster, share_acknowledgement_mode="explicit") as consumer:
+        for partition in (0, 1):
+            cluster.produce("orders", [str(partition)], partition=partition)
+        while len(consumer._engine.fetcher._deliveries) < 2:
+            consumer._engine.fetching = True
+            consumer._driver.advance()
+            await trio.sleep(0.01)
+        batch = await records(consumer, 2)
+        assert {record.offset for record in batch} == {0}
+        consumer.acknowledge(batch[1], AcknowledgeType.REJECT)
+        opened = {delivery.partition: delivery.open for delivery in consumer._returned}
+        rejected = ("orders", batch[1].partition)
+        assert {partition for partition, offsets in opened.items() if not offsets} == {rejected}
+        consumer.acknowledge(batch[0])

@@ -237,3 +237,13 @@ def test_member_that_left_joins_again_with_all_fields(harness: Harness) -> None:
     harness.member.subscribe(["t", "s"])
     request = harness.request()
     assert (request.member_epoch, request.subscribed_topic_names, request.rack_id) == (0, ["s", "t"], "r")
+
+
+def test_lost_response_keeps_an_earlier_failure(harness: Harness) -> None:
+    harness.request()
+    harness.answer(error_code=E.GROUP_AUTHORIZATION_FAILED)
+    earlier = harness.member.failure
+    harness.clock.now = 1.0
+    harness.request()
+    harness.coordinator.calls[-1].fail(Failure.DISCONNECTED)
+    assert earlier is harness.member.failure is not None
