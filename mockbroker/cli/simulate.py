@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 REPEAT_INTERVAL = 25  # every 25th seed is run twice, and both runs must be identical
 SEEDS, EVENTS = 100, 1_000
 CANDIDATES = 4  # seeds of which --steer runs one
-COLLECT_AFTER = (50_000, 20, 20)  # for gc.set_threshold; Python's default takes a quarter of the run time
+COLLECT_AFTER = (200_000, 20, 20)  # for gc.set_threshold; with the default, collections take a quarter of the run time
 # Names of lab.simulation.schemes, not imported so that --help is fast.
 SCHEME_NAMES = (
     "swarm",

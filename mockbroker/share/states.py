@@ -237,9 +237,9 @@ class ShareStates:
         self._states |= {key: state for key, (state, _) in loaded.items()}
         self._snapshot_offsets[partition.index] = {key: offset for key, (_, offset) in loaded.items()}
 
-    def keys(self) -> Iterable[StateKey]:
-        """Return the keys of all initialized share partitions."""
-        return self._states.keys()
+    def items(self) -> Iterable[tuple[StateKey, ShareState]]:
+        """Return the keys and states of all initialized share partitions. The caller must not change the states."""
+        return self._states.items()
 
     def _write(
         self, key: StateKey, state: ShareState, start_offset: int, batches: Sequence[StateBatch], now: float

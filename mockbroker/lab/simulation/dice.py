@@ -9,7 +9,7 @@ from uuid import UUID
 
 T = TypeVar("T")
 FACTOR, STEP, MASK = 6364136223846793005, 1442695040888963407, (1 << 64) - 1  # Knuth's MMIX
-BITS = 53
+SCALE = 2.0**-53
 
 
 class Dice:
@@ -24,8 +24,8 @@ class Dice:
 
     def random(self) -> float:
         """Return a number from 0 (inclusive) to 1 (exclusive)."""
-        self._state = state = (self._state * FACTOR + STEP) & MASK
-        return ((state ^ state >> 29) >> 11) / (1 << BITS)
+        self._state = state = self._state * FACTOR + STEP & MASK
+        return ((state ^ state >> 29) >> 11) * SCALE
 
     def below(self, limit: int) -> int:
         """Return an integer from 0 to ``limit`` - 1."""

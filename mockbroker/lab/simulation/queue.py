@@ -30,6 +30,14 @@ class Queue:
         self._order += 1
         heappush(self._heap, (self.now + seconds if seconds > 0.0 else self.now, self._order, what, with_))
 
+    def run_to(self, until: float) -> None:
+        """Run all calls up to the virtual time ``until``, in seconds, and set the time to it."""
+        heap = self._heap
+        while heap and heap[0][0] <= until:
+            self.now, _, what, with_ = heappop(heap)
+            what(*with_)
+        self.now = until
+
     @property
     def next(self) -> float:
         return self._heap[0][0] if self._heap else inf

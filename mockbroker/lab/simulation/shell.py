@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from math import inf, nextafter
-from typing import Any
+from typing import Any, TypeAlias, cast
 
 from kwire import WireError
 from kwire.apikeys import ApiKey
@@ -122,6 +122,9 @@ class SimulatedConnection(Connection):
         self._shell.network.break_off(self.wire)
 
 
+Observed: TypeAlias = SimulatedConnection | ServedConnection
+
+
 class ObservedPump(Pump):
     """The pump of the broker (the loop that handles requests and sends responses), extended to call the invariant
     checkers.
@@ -138,10 +141,11 @@ class ObservedPump(Pump):
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:
         shell = self._shell
-        assert isinstance(connection, SimulatedConnection | ServedConnection)
-        connection.pending = call
-        if isinstance(connection, ServedConnection):
-            connection.check_request(call)
+        observed = cast("Observed", connection)
+        observed.pending = call
+        if shell.sockets is not None:
+            assert isinstance(observed, ServedConnection)
+            observed.check_request(call)
             if call.ticket.api_key in AUTHENTICATION:
                 super().handle(connection, call, now)
                 return
@@ -153,12 +157,14 @@ class ObservedPump(Pump):
 
     def resume(self, connection: Connection, now: float) -> bool:
         shell = self._shell
-        assert isinstance(connection, SimulatedConnection | ServedConnection)
         assert connection.work is not None
-        call = shell.waiting.get(connection.work.ticket) or connection.pending  # not waiting: being encoded
+        # a request that is not waiting is being encoded
+        call = shell.waiting.get(connection.work.ticket) or cast("Observed", connection).pending
         assert call is not None
         shell.served = call
-        shell.watchers.notify("resumed", shell.broker, call, now)
+        broker = shell.broker
+        for resumed in shell.watchers.resumed[call.ticket.api_key]:
+            resumed(broker, call, now)
         more = super().resume(connection, now)
         shell.handled(call, now)
         shell.forget_silent(connection, call)
@@ -206,10 +212,10 @@ class ObservedRouter(Router):
             now: broker time, seconds.
         """
         outcomes = super().finish(effects, now)
-        sent = {id(outcome.ticket) for outcome in outcomes if isinstance(outcome, Reply)}
         for effect in effects:
-            if isinstance(effect, Reply) and effect.ticket.fault and id(effect.ticket) not in sent:
-                call = self.shell.waiting.get(effect.ticket)
+            if isinstance(effect, Reply) and effect.ticket.fault:
+                sent = any(isinstance(each, Reply) and each.ticket is effect.ticket for each in outcomes)
+                call = None if sent else self.shell.waiting.get(effect.ticket)
                 if call is not None:
                     self.shell.answered(call, effect.response)
         return outcomes
@@ -395,7 +401,8 @@ class Shell:
 
         Returns: always False.
         """
-        if self.busy or self.queue.now < self._collects_until:
+        time = self.queue.now
+        if self.down or time < self.stalled or time < self._collects_until:
             return False
         postponed = 0.0 if self._buggify is None or not self.pump.queued else self._buggify.postpones_turn()
         if postponed:
@@ -403,14 +410,16 @@ class Shell:
             self.watchers.notify("stalled", postponed)  # a request that is ready must wait as long
             self.queue.at(self._collects_until, self.turn)
             return False
-        if self.pump.turn(self.now):
-            sliced = any(connection.work is not None for connection in self.pump.connections.values())
+        pump, now = self.pump, time + self.skew
+        if pump.turn(now):
+            sliced = any(connection.work is not None for connection in pump.connections.values())
             self.queue.after(self._slices.between(0.0, SLICE_TIME) if sliced else 0.0, self.turn)
-        if self.pump.unsynced:
+        if pump.unsynced:
             self._sync()
-        self._acknowledge_unsent()
+        if self._unsent:
+            self._acknowledge_unsent()
         self.keep_time()
-        self._look(self.now)
+        self._look(now)
         return False
 
     # --- what the pump and its connections report ---
@@ -430,7 +439,7 @@ class Shell:
         if call.ticket.api_key in JOINING:
             self._notice_replacement(call.request.group_id)
         broker = self.broker
-        for handled in self.watchers.handled:
+        for handled in self.watchers.handled[call.ticket.api_key]:
             handled(broker, call, now)
 
     def forget_silent(self, connection: Connection, call: Call[Any]) -> None:
@@ -472,7 +481,7 @@ class Shell:
         if call.ticket.api_key in JOINING:
             self._types.begin(self.broker, call.request.group_id)
         broker = self.broker
-        for before in self.watchers.before:
+        for before in self.watchers.before[call.ticket.api_key]:
             before(broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
@@ -490,7 +499,7 @@ class Shell:
         if call.ticket not in self._begun:  # a fault rule has answered it
             return
         broker, now = self.broker, self.now
-        for answered in self.watchers.answered:
+        for answered in self.watchers.answered[call.ticket.api_key]:
             answered(broker, call, response, now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
@@ -504,7 +513,7 @@ class Shell:
             response: the response body.
         """
         broker, now = self.broker, self.now
-        for acknowledged in self.watchers.acknowledged if call.ticket in self._begun else ():
+        for acknowledged in self.watchers.acknowledged[call.ticket.api_key] if call.ticket in self._begun else ():
             acknowledged(broker, call, response, now)
         if not wire.cut:
             answer = describe_response(call.ticket.api_key, response)
@@ -572,7 +581,7 @@ class Shell:
         synced = 0 if self.disk is None else self.disk.synced
         while self._unsent and self._unsent[0][0] <= synced:
             _, (call, response) = self._unsent.popleft()
-            for acknowledged in self.watchers.acknowledged:
+            for acknowledged in self.watchers.acknowledged[call.ticket.api_key]:
                 acknowledged(self.broker, call, response, self.now)
 
     # --- the disk ---
@@ -617,8 +626,7 @@ class Shell:
         self._unsent.clear()
         self._tick_at = inf
         for connection in connections:
-            assert isinstance(connection, SimulatedConnection | ServedConnection)
-            self.network.break_off(connection.wire)
+            self.network.break_off(cast("Observed", connection).wire)
         self._open_sockets()
         self.watchers.notify("crashed", self.broker, self.now)
         self.queue.after(seconds, self.restart)
@@ -683,9 +691,9 @@ class Shell:
 
         Do nothing if the timer is already scheduled for this time or earlier, or the process is down.
         """
-        if self.down:
-            return
         deadline = self.router.deadline()
+        if self.down or deadline == inf:
+            return
         at = max(deadline - self.skew, self.queue.now)
         while at + self.skew < deadline < inf:  # a time that is rounded down would always be before the deadline
             at = nextafter(at, inf)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from kwire.apikeys import ApiKey
@@ -42,9 +42,12 @@ class Watcher:
 
     Attributes:
         name: name of the invariant, such as I1.
+        apis: API keys of the requests for which ``before``, ``resumed``, ``handled``, ``answered`` and ``acknowledged``
+            are called; None for all.
     """
 
     name = ""
+    apis: Collection[int] | None = None
 
     def broken(self, text: str) -> Broken:
         """Return the exception for a violation. ``text``: description of the violation."""
@@ -224,6 +227,24 @@ HOOKS = (
 )  # fmt: skip
 
 
+class ByApi(dict[int, list[Callable[..., None]]]):
+    """A hook of the invariant checkers, by API key: the methods to call for a request.
+
+    Args:
+        hook: name of the hook.
+        checkers: the invariant checkers that have the hook.
+    """
+
+    def __init__(self, hook: str, checkers: list[Watcher]) -> None:
+        self._hook = hook
+        self._checkers = checkers
+
+    def __missing__(self, api_key: int) -> list[Callable[..., None]]:
+        checkers = [each for each in self._checkers if each.apis is None or api_key in each.apis]
+        self[api_key] = methods = [getattr(each, self._hook) for each in checkers]
+        return methods
+
+
 class Watchers:
     """All invariant checkers of a run. An event is passed only to checkers that override the method for it.
 
@@ -233,15 +254,19 @@ class Watchers:
 
     def __init__(self, watchers: Iterable[Watcher]) -> None:
         checkers = list(watchers)
-        self._hooks: dict[str, list[Callable[..., None]]] = {
-            name: [getattr(each, name) for each in checkers if getattr(type(each), name) is not getattr(Watcher, name)]
+        of_hook = {
+            name: [each for each in checkers if getattr(type(each), name) is not getattr(Watcher, name)]
             for name in HOOKS
         }
-        self.before = self._hooks["before"]
+        self._hooks: dict[str, list[Callable[..., None]]] = {
+            name: [getattr(each, name) for each in some] for name, some in of_hook.items()
+        }
         self.journaled = self._hooks["journaled"]
-        self.answered = self._hooks["answered"]
-        self.handled = self._hooks["handled"]
-        self.acknowledged = self._hooks["acknowledged"]
+        self.before = ByApi("before", of_hook["before"])
+        self.resumed = ByApi("resumed", of_hook["resumed"])
+        self.handled = ByApi("handled", of_hook["handled"])
+        self.answered = ByApi("answered", of_hook["answered"])
+        self.acknowledged = ByApi("acknowledged", of_hook["acknowledged"])
 
     def notify(self, hook: str, *what: Any) -> None:
         for each in self._hooks[hook]:

@@ -590,6 +590,4 @@ class World:
 
     def _wait(self, seconds: float) -> None:
         until = self.queue.now + seconds
-        while self.queue.next <= until:
-            self.queue.step()
-        self.queue.now = until
+        self.queue.run_to(until)

@@ -123,7 +123,7 @@ def test_deleted_states_are_not_rebuilt(broker, key, topic):
     for partition in (0, 1):
         broker.share_states.initialize(key._replace(partition=partition), 1, -1, 0.0)
     broker.share_states.delete_topics({topic.topic_id}, 0.0)
-    assert list(broker.share_states.keys()) == []
+    assert list(broker.share_states.items()) == []
     assert reloaded(broker, key) == ErrorCode.INVALID_REQUEST
 
 

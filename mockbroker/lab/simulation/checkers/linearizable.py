@@ -6,6 +6,7 @@ Lowe, "Testing for linearizability".
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from math import inf
 
 from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
@@ -49,21 +50,21 @@ def _interval(operation: OffsetOperation) -> Interval:
     return transaction.decided_at, transaction.ended_at if transaction.is_committed else inf
 
 
-def _is_optional(operation: OffsetOperation, others: list[OffsetOperation]) -> bool:
+def _is_optional(operation: OffsetOperation, others: list[tuple[OffsetOperation, Interval]]) -> bool:
     """Return whether a commit in a transaction may have no effect, because another commit may have come later.
 
     The result is False for operations outside a transaction.
 
     Args:
         operation: the commit to judge.
-        others: all operations on the same group and partition.
+        others: all operations on the same group and partition, with their intervals.
     """
     if operation.transaction is None:
         return False
     end = _interval(operation)[1]
     return any(
-        other is not operation and other.write and other.sent_at < end and _interval(other)[1] > operation.sent_at
-        for other in others
+        other is not operation and other.write and other.sent_at < end and other_end > operation.sent_at
+        for other, (_, other_end) in others
     )
 
 
@@ -76,58 +77,74 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
 
     ``operations``: all operations on one register, such as the committed offset of a group and partition.
     """
+    timed = [(operation, _interval(operation)) for operation in operations]
     found = {operation.offset for operation in operations if not operation.write}
-    # A commit that may have had no effect, and whose offset no lookup has returned, explains no result.
-    relevant = [each for each in operations if not each.write or each.offset in found or _interval(each)[1] < inf]
-    intervals = list(map(_interval, relevant))
-    events = [(start, 0, number) for number, (start, _) in enumerate(intervals)]
-    events += [(end, 1, number) for number, (_, end) in enumerate(intervals) if end < inf]
+    events: list[tuple[float, int, int]] = []  # time, whether it is the end, and number of the operation
+    optional: set[int] = set()  # operations that may have had no effect
+    for number, (operation, (start, end)) in enumerate(timed):
+        if end == inf or _is_optional(operation, timed):
+            if not operation.write or operation.offset not in found:
+                continue  # it explains no result
+            optional.add(number)
+        events.append((start, 0, number))
+        if end < inf:
+            events.append((end, 1, number))
     pending: set[int] = set()
     states: set[State] = {(-1, 0)}
     for _, is_end, number in sorted(events):
         if not is_end:
             pending.add(number)
             continue
-        reached = _reach(states, pending, relevant)
+        reached = _reach(states, [(each, operations[each]) for each in pending], optional - {number})
         if reached is None:
             return None
         bit = 1 << number
-        if not _is_optional(relevant[number], operations):
+        if number not in optional:
             reached = {state for state in reached if state[1] & bit}
         if not reached:
-            return relevant[number]
+            return operations[number]
         pending.discard(number)
         states = {(offset, taken & ~bit) for offset, taken in reached}
     return None
 
 
-def _reach(states: set[State], pending: set[int], operations: list[OffsetOperation]) -> set[State] | None:
+def _reach(
+    states: set[State], pending: list[tuple[int, OffsetOperation]], optional: Collection[int]
+) -> set[State] | None:
     """Return the states that are possible after pending operations take effect, or None if there are more than
     MOST_STATES.
 
-    A pending lookup whose result is the committed offset takes effect at once in every state: because it changes
-    nothing, a state without it permits no other continuation.
+    States that permit no other continuation than a further state are left out:
+
+    - A pending lookup whose result is the committed offset takes effect at once in every state.
+    - A commit that may have had no effect takes effect only just before a pending lookup that returns its offset.
+      Without such a lookup, it takes effect later, or another commit replaces its offset.
 
     Args:
         states: possible states before, as (committed offset, mask of the operations that took effect).
-        pending: numbers of the operations in flight, as indexes of ``operations``.
-        operations: the operations on one group and partition that may explain a result.
+        pending: the operations in flight, with their numbers.
+        optional: numbers of operations that may have had no effect, and that may take effect later too.
     """
-    commits: list[tuple[int, int]] = []  # bit and offset
+    commits: list[tuple[int, int, bool]] = []  # bit, offset, and whether it is optional
     lookups: dict[int, int] = {}  # offset to the bits of the lookups with this result
-    for number in pending:
-        operation = operations[number]
+    for number, operation in pending:
         if operation.write:
-            commits.append((1 << number, operation.offset))
+            commits.append((1 << number, operation.offset, number in optional))
         else:
             lookups[operation.offset] = lookups.get(operation.offset, 0) | 1 << number
-    steps = [(bit, offset, bit | lookups.get(offset, 0)) for bit, offset in commits]
+    # Of each commit: its bit, its offset, the bits of it and of the lookups that then take effect, and the bits of the
+    # lookups of which one must be pending (-1: the commit needs no lookup).
+    steps = [
+        (bit, offset, bit | (readers := lookups.get(offset, 0)), readers if is_optional else -1)
+        for bit, offset, is_optional in commits
+        if not is_optional or offset in lookups
+    ]
     todo = [(offset, taken | lookups.get(offset, 0)) for offset, taken in states]
     reached = set(todo)
-    while todo:
+    while todo and steps:
         _, taken = todo.pop()
-        for bit, offset, added in steps:
-            if not taken & bit and (state := (offset, taken | added)) not in reached:
+        for bit, offset, added, explains in steps:
+            if not taken & bit and explains & ~taken and (state := (offset, taken | added)) not in reached:
                 reached.add(state)
                 todo.append(state)
         if len(reached) > MOST_STATES:

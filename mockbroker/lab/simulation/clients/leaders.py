@@ -27,6 +27,7 @@ class Leaders:
         epochs: partition -> leader epoch.
         ids: topic name -> topic id.
         connections: broker id -> open connection.
+        changes: number of changes of ``nodes`` and ``connections`` so far.
     """
 
     def __init__(self, client: Client) -> None:
@@ -34,6 +35,7 @@ class Leaders:
         self.epochs: dict[Place, int] = {}
         self.ids: dict[str, UUID] = {}
         self.connections: dict[int, Wire] = {}
+        self.changes = 0
         self._client = client
         self._any: Wire | None = None  # connection for Metadata and FindCoordinator
         self._asked = False
@@ -68,6 +70,7 @@ class Leaders:
 
     def _refreshed(self, answer: MetadataResponse) -> None:
         self._asked = False
+        self.changes += 1
         for topic in answer.topics:
             if topic.error_code or topic.name is None:
                 continue
@@ -90,6 +93,7 @@ class Leaders:
         if node not in self.connections:
             client = self._client
             self.connections[node] = client.network.connect(client, client.link, node, client.name)
+            self.changes += 1
         return self.connections[node]
 
     def disconnected(self, connection: Wire) -> bool:
@@ -103,6 +107,7 @@ class Leaders:
             self._any, self._asked = None, False
         elif self.connections.get(connection.node) is connection:
             del self.connections[connection.node]
+            self.changes += 1
         else:
             return False
         self.refresh_later()
@@ -114,3 +119,4 @@ class Leaders:
             if wire is not None:
                 self._client.network.close(wire)
         self.connections, self._any, self._asked, self._due = {}, None, False, False
+        self.changes += 1

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import islice
 
 from kwire import ErrorCode as E
 from kwire.apikeys import ApiKey
@@ -71,6 +72,7 @@ class Sender:
         producer: producer id and epoch; None for a producer that is not idempotent, and until an idempotent producer
             has got its producer id.
         transactional_id: transactional id; None for a producer without transactions.
+        unsettled: number of batches that have no final result yet.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class Sender:
     ) -> None:
         self.producer: tuple[int, int] | None = None
         self.transactional_id: str | None = None
+        self.unsettled = 0
         self._client = client
         self._leaders = leaders
         self._acks = acks
@@ -88,6 +91,7 @@ class Sender:
         self._known: set[Place] = set()  # partitions with a batch of the producer: they refuse gaps in sequence numbers
         self._numbers = 0
         self._due = False
+        self._blocked = -1  # value of ``leaders.changes`` with which no batch may be sent; -1 after other changes
 
     def reset(self, producer: tuple[int, int] | None) -> None:
         """Discard all batches, and set the producer id and epoch. If the id or the epoch changes, sequence numbers
@@ -100,11 +104,7 @@ class Sender:
             self._known.clear()
         self.producer = producer
         self._batches.clear()
-
-    @property
-    def unsettled(self) -> int:
-        """The number of batches that have no final result yet."""
-        return sum(map(len, self._batches.values()))
+        self.unsettled, self._blocked = 0, -1
 
     def full(self, place: Place) -> bool:
         """Return whether a partition (``place``) has the maximum number of batches without a final result
@@ -143,22 +143,29 @@ class Sender:
         )
         client.history.writes.append(write)
         self._batches.setdefault(place, deque()).append(Batch(write, data))
+        self.unsettled += 1
+        self._blocked = -1
         return write
 
     def send_due(self) -> None:
         """Send all batches that may be sent now, with at most one batch of a partition in a request."""
         self._due = False
-        by_node: dict[int, list[Batch]] = {}
-        for place, batches in self._batches.items():
-            node = self._leaders.nodes.get(place)
-            if node is None:
-                self._leaders.refresh_later()
-            elif batches and (batch := self._next(batches, self._leaders.connections.get(node))) is not None:
-                by_node.setdefault(node, []).append(batch)
-        for node, due in by_node.items():
-            wire = self._leaders.wire(node)
-            if len(wire.waiting) < MOST_IN_FLIGHT:
-                self._send(wire, due)
+        leaders = self._leaders
+        if self._blocked != leaders.changes:
+            by_node: dict[int, list[Batch]] = {}
+            is_known = True
+            for place, batches in self._batches.items():
+                node = leaders.nodes.get(place)
+                if node is None:
+                    is_known = False
+                    leaders.refresh_later()
+                elif batches and (batch := self._next(batches, leaders.connections.get(node))) is not None:
+                    by_node.setdefault(node, []).append(batch)
+            self._blocked = leaders.changes if is_known and not by_node else -1
+            for node, due in by_node.items():
+                wire = leaders.wire(node)
+                if len(wire.waiting) < MOST_IN_FLIGHT:
+                    self._send(wire, due)
         if self.unsettled:
             self._send_later()
 
@@ -180,8 +187,8 @@ class Sender:
         for at, batch in enumerate(batches):
             if batch.wire is None:
                 pipelined = batch.attempts == 0 and batch.write.place in self._known
-                in_order = all(later.wire is None for later in list(batches)[at:])
-                return batch if in_order and (at == 0 or pipelined) else None
+                in_order = (at == 0 or pipelined) and all(later.wire is None for later in islice(batches, at, None))
+                return batch if in_order else None
             if batch.wire is not wire or batch.attempts > 1:
                 return None
         return None
@@ -218,6 +225,7 @@ class Sender:
         return recorded
 
     def _sent(self, due: list[Batch], requests: list[Fenced | None], answer: ProduceResponse) -> None:
+        self._blocked = -1
         names = {topic_id: name for name, topic_id in self._leaders.ids.items()}
         results = {
             (names.get(topic.topic_id, "") if self._version >= BY_ID_SINCE else topic.name, result.index): result
@@ -252,6 +260,8 @@ class Sender:
         batches = self._batches.get(batch.write.place)
         if batches is not None and batch in batches:
             batches.remove(batch)
+            self.unsettled -= 1
+            self._blocked = -1
         self._settled(batch.write)
 
     def disconnected(self, connection: Wire) -> None:
@@ -260,4 +270,5 @@ class Sender:
             for batch in batches:
                 if batch.wire is connection:
                     batch.wire = None
+        self._blocked = -1
         self._send_later()

@@ -21,6 +21,7 @@ class FencedProducers(Watcher):
     """
 
     name = "I19"
+    apis = (ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_OFFSETS_TO_TXN, ApiKey.END_TXN, ApiKey.TXN_OFFSET_COMMIT)
 
     def __init__(self) -> None:
         self._newest: dict[str, Producer] = {}

@@ -30,6 +30,7 @@ class FetchWaits(Watcher):
     """
 
     name = "I46"
+    apis = (ApiKey.FETCH,)
 
     def __init__(self, early: float, late: float) -> None:
         self._early = early
@@ -38,8 +39,6 @@ class FetchWaits(Watcher):
         self._sessions: dict[int, set[Place]] = {}  # partitions of a fetch session, as far as they are known
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key != ApiKey.FETCH:
-            return
         self._pending[call.ticket] = call, now, 0.0
         request = call.request
         if request.session_epoch > 0 and (session := self._sessions.get(request.session_id)) is not None:

@@ -48,6 +48,7 @@ class Generations(Watcher):
     """
 
     name = "I2"
+    apis = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS)
 
     def __init__(self) -> None:
         self._reached: dict[str, int] = {}
@@ -148,15 +149,12 @@ class Generations(Watcher):
         self._reached[event.group] = event.generation
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS):
-            group = call.request.group_id
-            if call.ticket.api_key != ApiKey.JOIN_GROUP or not _has_epochs(broker, group):  # else a member epoch
-                self._origins.answered(call.ticket, group)
+        group = call.request.group_id
+        if call.ticket.api_key != ApiKey.JOIN_GROUP or not _has_epochs(broker, group):  # else a member epoch
+            self._origins.answered(call.ticket, group)
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         key = call.ticket.api_key
-        if key not in (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, *HEARTBEATS):
-            return
         group = call.request.group_id
         lives, current = self._origins.check_origin(call.ticket, group)
         if not lives:

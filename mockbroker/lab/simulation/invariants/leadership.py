@@ -25,6 +25,7 @@ class Leadership(Watcher):
     """
 
     name = "I17"
+    apis = (ApiKey.JOIN_GROUP,)
 
     def __init__(self) -> None:
         self._leaders: dict[str, str] = {}  # group -> leader of the newest generation
@@ -32,9 +33,8 @@ class Leadership(Watcher):
         self._instances: dict[tuple[str, str], str] = {}  # group and member id -> instance id
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key == ApiKey.JOIN_GROUP:
-            request = call.request
-            self._joining[call.ticket] = request.group_id, request.group_instance_id or request.member_id
+        request = call.request
+        self._joining[call.ticket] = request.group_id, request.group_instance_id or request.member_id
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         self._joining.pop(call.ticket, None)

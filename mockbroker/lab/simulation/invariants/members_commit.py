@@ -29,6 +29,7 @@ class MembersCommit(Watcher):
     """
 
     name = "I6"
+    apis = (ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP, ApiKey.LEAVE_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
     def __init__(self) -> None:
         self._refusals: dict[Ticket, list[str]] = {}  # for each slice: why it must be refused, "" if it may be accepted

@@ -37,6 +37,7 @@ class OneOwner(Watcher):
     """
 
     name = "I1"
+    apis = (ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP, ApiKey.CONSUMER_GROUP_HEARTBEAT)
 
     def __init__(self) -> None:
         self._given: dict[tuple[str, int], dict[tuple[str, int], str]] = {}

@@ -83,8 +83,7 @@ def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
     offsets = group.offsets
     return (
         group.generation,
-        group.state_name,
-        _OF_TYPE.get(type(group), _nothing)(group),
+        _OF_TYPE.get(type(group), _state_of)(group),
         len(group.members),
         len(group.timers),
         len(offsets.committed),
@@ -93,20 +92,27 @@ def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
     )
 
 
-def _nothing(_group: CoordinatedGroup) -> tuple[object, ...]:
-    return ()
+def _state_of(group: CoordinatedGroup) -> tuple[object, ...]:
+    return (group.state_name,)
 
 
 def _of_consumer_group(group: ConsumerGroup) -> tuple[object, ...]:
-    return group.assignment_epoch, len(group.partition_epochs)
+    # A change of a member replaces it: the state of the group needs no comparison, which would look at all members.
+    return group.assignment_epoch, len(group.partition_epochs), *group.members.values()
 
 
 def _of_streams_group(group: StreamsGroup) -> tuple[object, ...]:
-    return group.assignment_epoch, len(group.owners.active)
+    return group.state_name, group.assignment_epoch, len(group.owners.active)
 
 
 def _of_classic_group(group: ClassicGroup) -> tuple[object, ...]:
-    return group.leader, group.pending_join_count, len(group.pending_sync_members), len(group.pending_members)
+    return (
+        group.state,
+        group.leader,
+        group.pending_join_count,
+        len(group.pending_sync_members),
+        len(group.pending_members),
+    )
 
 
 _OF_TYPE: Mapping[type[CoordinatedGroup], Callable[[Any], tuple[object, ...]]] = {

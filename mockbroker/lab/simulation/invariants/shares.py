@@ -98,8 +98,8 @@ def state_epoch(broker: Broker, key: StateKey) -> int:
         broker: the cluster.
         key: the share partition.
     """
-    summary = broker.share_states.summary(key)
-    return -1 if summary is None else summary.state_epoch
+    state = broker.share_states.state(key)
+    return -1 if state is None else state.state_epoch
 
 
 @dataclass(slots=True)
@@ -132,21 +132,19 @@ class OneHolder(Watcher):
     """
 
     name = "I22"
+    apis = APIS
 
     def __init__(self) -> None:
         self._holders: dict[tuple[StateKey, int], Holder] = {}
         self._held: dict[Ticket, set[tuple[StateKey, int]]] = {}  # records that the sender of a request had acquired
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key in APIS:
-            self._held[call.ticket] = self._mark(call, leaving=True)
+        self._held[call.ticket] = self._mark(call, leaving=True)
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._held.pop(call.ticket, None)
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key not in APIS:
-            return
         lock = broker.share_group_settings(call.request.group_id).record_lock_duration_ms / 1000
         self._mark(call, leaving=False)
         held = self._held.pop(call.ticket, set())
@@ -228,6 +226,7 @@ class DeliveryCounts(Watcher):
     """
 
     name = "I23"
+    apis = (ApiKey.SHARE_FETCH,)
 
     def __init__(self) -> None:
         self._counts: dict[tuple[StateKey, int], tuple[int, object]] = {}
@@ -261,14 +260,13 @@ class NeverAgain(Watcher):
     """
 
     name = "I24"
+    apis = APIS
 
     def __init__(self) -> None:
         self._complete: dict[StateKey, dict[int, int]] = defaultdict(dict)  # state epoch by offset
         self._durable: dict[StateKey, dict[int, int]] = defaultdict(dict)
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key not in APIS:
-            return
         for key, offset, kind in accepted_in(call, response):
             if kind in COMPLETE:
                 self._complete[key][offset] = state_epoch(broker, key)
@@ -279,10 +277,9 @@ class NeverAgain(Watcher):
                 )
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key in APIS:
-            for key, offset, kind in accepted_in(call, response):
-                if kind in COMPLETE and offset in self._complete[key]:
-                    self._durable[key][offset] = self._complete[key][offset]
+        for key, offset, kind in accepted_in(call, response):
+            if kind in COMPLETE and offset in self._complete[key]:
+                self._durable[key][offset] = self._complete[key][offset]
 
     def journaled(self, broker: Broker, event: Event) -> None:
         if event.event == EventKind.DELETE:
@@ -298,29 +295,35 @@ class StartOffsets(Watcher):
     """The checker of invariant I25: the start offset of a share partition never moves back."""
 
     name = "I25"
+    apis = APIS
 
     def __init__(self) -> None:
         self._starts: dict[StateKey, tuple[int, object]] = {}
         self._stored: dict[StateKey, tuple[int, int]] = {}  # state epoch and start offset
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key in APIS:
-            self.inspect(broker, now)
+        self.inspect(broker, now)
 
     def inspect(self, broker: Broker, now: float) -> None:
         for key, leader in broker.share_partitions.loaded.items():
-            start, former = self._starts.get(key, (leader.start, leader))
-            self._starts[key] = leader.start, leader
-            if former is leader and leader.start < start:
-                raise self.broken(f"the start offset of {described(key)} moved back from {start} to {leader.start}")
-        for key in list(broker.share_states.keys()):
-            summary = broker.share_states.summary(key)
-            assert summary is not None
-            epoch, start = self._stored.get(key, (summary.state_epoch, summary.start_offset))
-            self._stored[key] = summary.state_epoch, summary.start_offset
-            if epoch == summary.state_epoch and summary.start_offset < start:
+            known = self._starts.get(key)
+            if known is None or known[1] is not leader:
+                self._starts[key] = leader.start, leader
+            elif known[0] != leader.start:
+                self._starts[key] = leader.start, leader
+                if leader.start < known[0]:
+                    raise self.broken(
+                        f"the start offset of {described(key)} moved back from {known[0]} to {leader.start}"
+                    )
+        for key, state in broker.share_states.items():
+            stored = self._stored.get(key)
+            now_stored = state.state_epoch, state.start_offset
+            if stored == now_stored:
+                continue
+            self._stored[key] = now_stored
+            if stored is not None and stored[0] == state.state_epoch and state.start_offset < stored[1]:
                 raise self.broken(
-                    f"the stored start offset of {described(key)} moved back from {start} to {summary.start_offset}"
+                    f"the stored start offset of {described(key)} moved back from {stored[1]} to {state.start_offset}"
                 )
 
     def journaled(self, broker: Broker, event: Event) -> None:
@@ -336,13 +339,14 @@ class ShareSessionEpochs(Watcher):
     """The checker of invariant I26: a share session accepts only the next epoch, and each epoch once."""
 
     name = "I26"
+    apis = APIS
 
     def __init__(self) -> None:
         self._last: dict[tuple[int, str, str], int] = {}
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         request = call.request
-        if call.ticket.api_key not in APIS or response.error_code or request.share_session_epoch < 0:
+        if response.error_code or request.share_session_epoch < 0:
             return
         session = call.client.node, request.group_id, request.member_id
         last = self._last.get(session, -1)

@@ -26,6 +26,7 @@ class Statistics(Watcher):
     """
 
     name = "I14"
+    apis = (ApiKey.LIST_GROUPS, ApiKey.DESCRIBE_GROUPS, ApiKey.CONSUMER_GROUP_DESCRIBE)
 
     def __init__(self) -> None:
         self._members: dict[str, dict[str, None]] = {}

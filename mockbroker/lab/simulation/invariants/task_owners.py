@@ -27,6 +27,7 @@ class TaskOwners(Watcher):
     """
 
     name = "I20"
+    apis = (ApiKey.STREAMS_GROUP_HEARTBEAT,)
 
     def __init__(self) -> None:
         self._owned: dict[str, dict[str, tuple[Tasks, Tasks]]] = {}  # group -> member -> active and standby tasks
@@ -44,8 +45,6 @@ class TaskOwners(Watcher):
             call: the request.
             now: broker time, seconds.
         """
-        if call.ticket.api_key != ApiKey.STREAMS_GROUP_HEARTBEAT:
-            return
         request = call.request
         key = request.group_id, request.member_id
         if request.process_id is not None:
@@ -68,7 +67,7 @@ class TaskOwners(Watcher):
             self._owned.get(event.group, {}).pop(event.member_id, None)
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket.api_key != ApiKey.STREAMS_GROUP_HEARTBEAT or response.error_code:
+        if response.error_code:
             return
         request = call.request
         group = broker.groups.get_as(request.group_id, StreamsGroup)

@@ -35,19 +35,16 @@ class Transitions(Watcher):
     name = "I12"
 
     def __init__(self) -> None:
-        self._states: dict[str, str] = {}
-        self._generations: dict[str, int] = {}
+        self._known: dict[str, tuple[str | None, int]] = {}  # group id -> state and generation
 
     def journaled(self, broker: Broker, event: Event) -> None:
         if event.event == EventKind.UNLOAD:
-            self._states.pop(event.group, None)
-            self._generations.pop(event.group, None)
+            self._known.pop(event.group, None)
         elif event.event == EventKind.DOWNGRADE:  # a consumer group becomes a Stable classic group
-            self._states[event.group], self._generations[event.group] = S, event.generation
+            self._known[event.group] = S, event.generation
 
     def crashed(self, broker: Broker, now: float) -> None:
-        self._states.clear()
-        self._generations.clear()
+        self._known.clear()
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._compare(broker, call.ticket.api_key)
@@ -56,30 +53,29 @@ class Transitions(Watcher):
         self._compare(broker, -1)
 
     def _compare(self, broker: Broker, api_key: int) -> None:
-        for group_id in [group_id for group_id in self._states if group_id not in broker.groups]:
-            del self._states[group_id]
-            self._generations.pop(group_id, None)
+        for group_id in [group_id for group_id in self._known if group_id not in broker.groups]:
+            del self._known[group_id]
         for group_id, any_group in broker.groups.items():
-            consumers = as_type(any_group, ConsumerGroup)
-            if consumers is not None and consumers.assignment_epoch > consumers.epoch:
-                raise self.broken(
-                    f"the assignment epoch {consumers.assignment_epoch} of group {group_id} is above "
-                    f"its group epoch {consumers.epoch}"
-                )
             group = as_type(any_group, ClassicGroup)
             if group is None:
-                self._states.pop(group_id, None)
-                self._generations.pop(group_id, None)
+                self._known.pop(group_id, None)
+                consumers = as_type(any_group, ConsumerGroup)
+                if consumers is not None and consumers.assignment_epoch > consumers.epoch:
+                    raise self.broken(
+                        f"the assignment epoch {consumers.assignment_epoch} of group {group_id} is above "
+                        f"its group epoch {consumers.epoch}"
+                    )
                 continue
-            state, before = group.state.value, self._states.get(group_id)
-            generation, had = group.generation, self._generations.get(group_id, group.generation)
+            state, generation = group.state.value, group.generation
+            before, had = self._known.get(group_id, (None, generation))
             if state != before:
                 self._changed(group, before, state, generation > had, api_key)
             elif generation != had and state not in (C, P):
                 raise self.broken(
                     f"group {group_id} went from generation {had} to {generation}, but stayed in state {state}"
                 )
-            self._states[group_id], self._generations[group_id] = state, generation
+            if state != before or generation != had:
+                self._known[group_id] = state, generation
             if (state == E and group.members) or (state in (C, S) and not group.members):
                 raise self.broken(f"group {group_id} is in state {state}, but has {len(group.members)} members")
 

@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.network import Wire
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.tcp.channel import Channel
-from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket, client_context
+from mockbroker.lab.simulation.tcp.sockets import ClientTls, SimulatedSocket
 from mockbroker.lab.simulation.watching import Broken
 from mockbroker.proxy.login import Credentials, login
 
@@ -39,6 +39,8 @@ class ClientEnd:
         dice: random number generator for the login.
         protocol: security protocol of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         on_end: function that is called when the broker has closed the connection.
+        refused: TLS of clients whose connection was refused. A new connection with TLS takes one and sends the same
+            ClientHello, which costs less than another one.
 
     Attributes:
         wire: value of the argument.
@@ -52,7 +54,15 @@ class ClientEnd:
     up: Channel
     sock: SimulatedSocket
 
-    def __init__(self, queue: Queue, wire: Wire, dice: Dice, protocol: str, on_end: Callable[[Wire], None]) -> None:
+    def __init__(
+        self,
+        queue: Queue,
+        wire: Wire,
+        dice: Dice,
+        protocol: str,
+        on_end: Callable[[Wire], None],
+        refused: list[ClientTls],
+    ) -> None:
         self.frames: deque[bytes] = deque()
         self.expected = bytearray()
         self.dead = False
@@ -62,13 +72,13 @@ class ClientEnd:
         self._side = ClientSide(wire.client.client_id)
         self._calls: deque[Call[Any]] = deque()
         self._arrived: deque[bytes] = deque()  # segments that a paused process has not read
-        self._unsent: list[bytes] = []  # requests that wait for the login
-        self._in, self._out = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self._tls: ssl.SSLObject | None = None
+        self._unsent: list[tuple[Call[Any], bool]] = []  # requests that wait for the login, and whether answered
+        self._refused = refused
+        self._tls: ClientTls | None = None
         self._login: Generator[bytes, bytes, None] | None = None
         self._tokens = FrameBuffer()
         if protocol in TLS_PROTOCOLS:
-            self._tls = client_context().wrap_bio(self._in, self._out)
+            self._tls = refused.pop() if refused else ClientTls()
         if protocol in SASL_PROTOCOLS:
             self._login = _old_login() if dice.chance(OLD_LOGIN) else login(_credentials(dice))
         self._ready = self._tls is None and self._login is None
@@ -76,9 +86,14 @@ class ClientEnd:
     def begin(self) -> None:
         """Begin the handshake of TLS, or the login. With PLAINTEXT, do nothing."""
         if self._tls is not None:
-            self._handshake()
+            self.up.send(self._tls.hello)
         elif self._login is not None:
             self._send_token(next(self._login))
+
+    def refuse(self) -> None:
+        """Handle that the broker does not accept the connection."""
+        if self._tls is not None:
+            self._refused.append(self._tls)
 
     def vanish(self) -> None:
         """Behave like a machine that has vanished: read, send and close nothing from now on.
@@ -94,19 +109,21 @@ class ClientEnd:
             call: the request.
             answered: False for a request without a response (Produce with acks=0).
         """
+        if self._ready:
+            self._send(call, answered=answered)
+        else:
+            self._unsent.append((call, answered))
+
+    def _send(self, call: Call[Any], *, answered: bool) -> None:
         if answered:
             self._calls.append(call)
-        data = self._side.send(call.request, call.version, answered=answered)
-        if self._ready:
-            self._write(data)
-        else:
-            self._unsent.append(data)
+        self._write(self._side.send(call.request, call.version, answered=answered))
 
     def _write(self, data: bytes) -> None:
         self.frames.append(data[PREFIX.size :])
         if self._tls is not None:
-            self._tls.write(data)
-            data = self._out.read()
+            self._tls.tls.write(data)
+            data = self._tls.outgoing.read()
         self.up.send(data)
 
     # --- reading ---
@@ -134,30 +151,30 @@ class ClientEnd:
         if self._tls is None:
             self._receive_plain(data)
             return
-        self._in.write(data)
+        self._tls.incoming.write(data)
+        tls = self._tls.tls
         try:
-            if not self._ready and self._tls.version() is None and not self._handshake():
+            if not self._ready and tls.version() is None and not self._handshake(self._tls):
                 return
-            while plain := self._tls.read(1 << 16):
+            while plain := tls.read(1 << 16):
                 self._receive_plain(plain)
         except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):  # nothing more, or the broker's close_notify
             pass
         except ssl.SSLError as error:
             raise Broken(NAME, f"connection {self.wire.number} received an invalid TLS record: {error}") from error
 
-    def _handshake(self) -> bool:
+    def _handshake(self, tls: ClientTls) -> bool:
         """Continue the handshake: send the bytes of the next step. Return whether the handshake is complete.
 
-        The SASL login begins when it is complete.
+        The SASL login begins when it is complete. ``tls``: TLS of the connection.
         """
-        assert self._tls is not None
         try:
-            self._tls.do_handshake()
+            tls.tls.do_handshake()
         except ssl.SSLWantReadError:
             done = False
         else:
             done = True
-        if data := self._out.read():
+        if data := tls.outgoing.read():
             self.up.send(data)
         if done and self._login is not None:
             self._send_token(next(self._login))
@@ -209,8 +226,8 @@ class ClientEnd:
     def _log_in(self) -> None:
         """Complete the login: send the requests that have waited for it."""
         self._ready, self._login = True, None
-        for data in self._unsent:
-            self._write(data)
+        for call, answered in self._unsent:
+            self._send(call, answered=answered)
         self._unsent.clear()
 
 

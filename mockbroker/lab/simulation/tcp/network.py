@@ -11,7 +11,7 @@ from mockbroker.lab.simulation.network import Link, Network, Wire
 from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.tcp.channel import Channel
 from mockbroker.lab.simulation.tcp.client_end import ClientEnd
-from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket
+from mockbroker.lab.simulation.tcp.sockets import ClientTls, SimulatedSocket
 
 ROOMS = (200, 2_000, 65_536)  # bytes of a connection that are sent and not yet read, at most; one value per connection
 
@@ -51,6 +51,7 @@ class ByteNetwork(Network):
         self._protocol = protocol
         self.ends: dict[int, ClientEnd] = {}
         self._dead: list[Wire] = []
+        self._refused: list[ClientTls] = []  # TLS of clients whose connection was refused
 
     def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None] | None) -> None:
         to.correlation += 1
@@ -69,7 +70,9 @@ class ByteNetwork(Network):
         ``wire``: the connection.
         """
         dice = Dice("tcp", self._dice.whole(0, 1 << 30), wire.number)
-        end = self.ends[wire.number] = ClientEnd(self._queue, wire, dice, self._protocol, self._broker_has_closed)
+        end = self.ends[wire.number] = ClientEnd(
+            self._queue, wire, dice, self._protocol, self._broker_has_closed, self._refused
+        )
         accepted: list[SimulatedSocket] = []
 
         def arrive(data: bytes) -> None:
@@ -78,6 +81,7 @@ class ByteNetwork(Network):
                 sock.down = down
                 taken = self._acceptor.accept(wire, sock, end) if data else None
                 if taken is None:
+                    end.refuse()
                     self.break_off(wire)
                     return
                 accepted.append(taken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -199,6 +200,24 @@ class SimulatedTls:
         wrapped = SimulatedTlsSocket(sock._dice, sock._room, sock.changed)
         wrapped.down = sock.down
         return wrapped
+
+
+class ClientTls:
+    """The client's TLS over memory BIOs, with the first message of its handshake.
+
+    Attributes:
+        incoming: bytes from the broker.
+        outgoing: bytes to send to the broker.
+        tls: the TLS object between the two.
+        hello: the bytes of the ClientHello.
+    """
+
+    def __init__(self) -> None:
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = client_context().wrap_bio(self.incoming, self.outgoing)
+        with suppress(ssl.SSLWantReadError):
+            self.tls.do_handshake()
+        self.hello = self.outgoing.read()
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from math import inf
 
 import pytest
@@ -9,6 +10,8 @@ import pytest
 from kwire import ErrorCode as E
 from mockbroker.lab.simulation.checkers import CHECKERS
 from mockbroker.lab.simulation.checkers.final_log import FinalLog
+from mockbroker.lab.simulation.checkers.linearizable import first_impossible
+from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.history import (
     EARLIEST,
     LATEST,
@@ -331,6 +334,38 @@ def test_an_end_is_too_high(story):
     story.write(b"a", offset=0)
     story.ends_with({0: b"a"})
     assert story.broken == {"I36": "m1 got the end 1 of t-0 at 0.200 s, but a record that was sent later has offset 0"}
+
+
+def has_order(operations: list[OffsetOperation], value: int = -1) -> bool:
+    """Return whether some order explains all operations, by trying all orders of the operations."""
+    first_end = min((each.done_at for each in operations), default=inf)
+    return not operations or any(
+        has_order([other for other in operations if other is not each], each.offset)
+        for each in operations
+        if each.sent_at <= first_end and (each.write or each.offset == value)
+    )
+
+
+def is_possible(operations: list[OffsetOperation]) -> bool:
+    answered = [each for each in operations if each.done_at < inf]
+    others = [each for each in operations if each.done_at == inf]
+    subsets = (some for size in range(len(others) + 1) for some in combinations(others, size))
+    return any(has_order([*answered, *some]) for some in subsets)
+
+
+def test_impossible_lookups_are_those_that_no_order_explains():
+    dice, impossible = Dice("registers"), 0
+    for _ in range(400):
+        operations = []
+        for _ in range(dice.whole(2, 6)):
+            write = dice.chance(0.6)
+            start = 10 * dice.random()
+            end = inf if write and dice.chance(0.4) else start + 4 * dice.random()
+            operations.append(OffsetOperation("g", PLACE, dice.whole(1 if write else -1, 2), write, start, end))
+        possible = is_possible(operations)
+        assert (first_impossible(operations) is None) is possible
+        impossible += not possible
+    assert 100 < impossible < 300
 
 
 def test_a_pending_offset_blocks_lookups(story):
