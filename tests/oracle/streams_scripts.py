@@ -537,6 +537,24 @@ async def kip1071_shutdown(p: Prober) -> None:
 
 
 @streams_script()
+async def kip1071_shutdown_by_an_unknown_member(p: Prober) -> None:
+    """A member that is not in the group leaves and asks all to shut down."""
+    a, b = await two(p)
+    c = Streams(p=p, conn="C")
+    await c.leave(shutdown_application=True)
+    await a.own()
+    await c.leave(member_epoch=-2, instance_id="i", shutdown_application=True)
+    await a.own()
+    await c.beat(member_epoch=3, shutdown_application=True)
+    await a.own()
+    await b.own(member_epoch=99, shutdown_application=True)
+    await a.own()
+    await b.leave(shutdown_application=True)
+    await a.own()
+    await a.leave()
+
+
+@streams_script()
 async def kip1071_endpoints(p: Prober) -> None:
     """Members with endpoints learn the partitions of all endpoints when the endpoint epoch has changed."""
     a = Streams(p=p, conn="A")

@@ -152,11 +152,14 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     def keys_to_delete(self, group: StreamsGroup, image: Image) -> Iterable[bytes]:
         """Return the keys for which tombstones are written when a group is deleted, in Kafka's order.
 
+        As in Kafka, the keys of the group itself are returned even if a record is missing, such as the target
+        assignment of a group that was empty before its initial rebalance delay had passed.
+
         Args:
             group: The group.
             image: The records that store the group, by key.
         """
-        last = [key for key in records.group_keys(group.group_id) if key in image]
+        last = records.group_keys(group.group_id)
         return [*(key for key in image if key not in last), *last]
 
     def from_records(

@@ -323,6 +323,18 @@ def test_only_an_empty_group_is_deleted(harness):
     assert harness.join("a").epoch == 2, "the group begins again"
 
 
+def test_deletion_writes_tombstones_for_missing_records_too():
+    """As Kafka 4.2.0 does: a group that had no target assignment yet gets a tombstone for it."""
+    harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
+    harness.join("a")
+    harness.leave("a")
+    log = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g").log
+    end = log.end
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    written = [record for batch in log.batches() for record in batch.records() if record.offset >= end]
+    assert [(record.key[:2], record.value) for record in written] == [(bytes([0, kind]), None) for kind in (20, 17, 23)]
+
+
 def commit(harness: Any, name: str, epoch: int, partition: int = 0, version: int = 9) -> int:
     place = OffsetCommitRequest.Topic.Partition(partition_index=partition, committed_offset=1)
     topics = [OffsetCommitRequest.Topic(name="t", partitions=[place])]
