@@ -1236,3 +1236,30 @@ def test_position_is_validated_before_a_named_leader_is_fetched():
     assert cluster.engine.next_deadline() == cluster.now
     cluster.settle()
     assert cluster.request("OffsetForLeaderEpoch").node == 1
+
+
+@pytest.mark.parametrize("why", ["failed", "truncated"])
+def test_leader_without_an_epoch_is_not_asked_again(why):
+    """Brokers before v7 of Metadata know no epochs."""
+    cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
+    cluster.logs[T0].add(10)
+    cluster.seek(T0, 0)
+    cluster.poll_records()
+    read_all(cluster)
+    cluster.answer_rightly(only(cluster))
+    cluster.hold("OffsetForLeaderEpoch")
+    move_leader(cluster, 1)
+    cluster.poll_records()
+    request = cluster.request("OffsetForLeaderEpoch")
+    answer = cluster.offset_for_leader_epoch(request)
+    (line,) = answer.topics[0].partitions
+    if why == "truncated":
+        line.end_offset = 5
+    else:
+        line.error_code = E.TOPIC_AUTHORIZATION_FAILED
+    cluster.engine.metadata.topics["t"].partitions[0].epoch = -1
+    cluster.answer(request, answer)
+    with pytest.raises((LogTruncated, AuthorizationFailed)):
+        cluster.poll_records()
+    cluster.poll_records()
+    assert cluster.pending("OffsetForLeaderEpoch") == []
