@@ -160,10 +160,19 @@ class Batch:
             )
         return chain.from_iterable(self._some(body if copy else cast("bytes", memoryview(body)), at, into))
 
-    def _some(self, body: bytes, at: int, into: type[R]) -> Iterator[list[R]]:
+    def _some(self, body: bytes, at: int, into: type[R], first: int = 0) -> Iterator[list[R]]:
+        """Yield the records from a number on, in lists. The native engine calls this method too.
+
+        Args:
+            body: decompressed records, or the whole batch if it is not compressed.
+            at: offset of the first record to yield in ``body``.
+            into: class of the records.
+            first: number of this record in the batch.
+        """
         append_time = self.max_timestamp if self.log_append_time else None
+        header = self.count, self.base_offset, self.base_timestamp, append_time
         try:
-            yield from read_records(body, at, self.count, self.base_offset, self.base_timestamp, append_time, into)
+            yield from read_records(body, at, *header, into, first)
         except DecodeError as error:
             if self.codec != compression.NONE:
                 error.reason += f" (byte {error.offset} after decompression)"
@@ -313,7 +322,6 @@ def build_batch(
             whole: bytes | None = WRITER.build(
                 records,
                 codec,
-                compression.compress,
                 base_offset,
                 last_offset,
                 keep_offsets,

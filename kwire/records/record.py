@@ -90,8 +90,9 @@ def read_records(
     base_timestamp: int,
     append_time: int | None,
     into: type[R],
+    first: int = 0,
 ) -> Iterator[list[R]]:
-    """Yield ``count`` records, in lists, from offset ``at`` to the end of ``data``.
+    """Yield records, in lists, from offset ``at`` to the end of ``data``.
 
     The error of an invalid record is raised after the records before it were yielded. The path in the error begins with
     the record, not with the batch. The offset in the error counts from the start of ``data``. Raises: DecodeError if
@@ -99,14 +100,15 @@ def read_records(
 
     Args:
         data: decompressed records. If this is a memoryview, keys and values are memoryviews.
-        at: offset of the first record in ``data``.
-        count: number of records.
+        at: offset in ``data`` of the first record to yield.
+        count: number of records in the batch.
         base_offset: base offset of the batch.
         base_timestamp: base timestamp of the batch, in milliseconds since 1970.
         append_time: timestamp of all records, in milliseconds since 1970; None if each record has its own.
         into: Record, or a subclass whose additional fields are not set.
+        first: number of the first record to yield in the batch.
     """
-    remaining = count
+    remaining = count - first
     copied = data.__class__ is bytes
     native = records_of(into) if copied else None  # type: ignore[arg-type]  # a class is hashable, its objects are not
     quick = max(base_offset, abs(base_timestamp)) < 2**62  # otherwise a sum may overflow an int64

@@ -4,7 +4,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyIterator, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyIterator, PyList, PyTuple, PyType};
 
 use crate::codecs;
 use crate::raw::{Class, View};
@@ -38,12 +38,13 @@ pub struct Batches {
     records: Py<Records>,
     most: usize,
     limit: usize,
+    chained: Py<PyAny>,
 }
 
 #[pymethods]
 impl Batches {
-    /// `names`: the slots data and position, and the fields of the header in wire order. `most`: records of the largest
-    /// batch that is read at once. `limit`: largest size of decompressed records, in bytes. Batches with more are left to
+    /// `names`: the slots data and position, and the fields of the header in wire order. `most`: records that are read
+    /// ahead of the next one. `limit`: largest size of decompressed records, in bytes; batches with more are left to
     /// Python.
     #[new]
     fn new(
@@ -56,7 +57,8 @@ impl Batches {
         if names.len() != SLOTS {
             return Err(PyValueError::new_err("a batch has fifteen slots"));
         }
-        Ok(Batches { batch: Class::probe(batch, &names)?, records, most, limit })
+        let chained = batch.py().import("itertools")?.getattr("chain")?.getattr("from_iterable")?.unbind();
+        Ok(Batches { batch: Class::probe(batch, &names)?, records, most, limit, chained })
     }
 
     /// Return an iterator over the batches in the data.
@@ -89,28 +91,39 @@ impl Batches {
 
     /// Return an iterator over the records of a batch; None if they are left to Python.
     #[pyo3(signature = (batch, verify_crc, /))]
-    fn records<'py>(&self, batch: &Bound<'py, PyAny>, verify_crc: bool) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let py = batch.py();
-        let Some(head) = self.batch.view(batch.clone()).and_then(|batch| Head::of(&batch)) else { return Ok(None) };
+    fn records<'py>(
+        slf: &Bound<'py, Self>,
+        batch: &Bound<'py, PyAny>,
+        verify_crc: bool,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let (py, this) = (slf.py(), slf.get());
+        let Some(head) = this.batch.view(batch.clone()).and_then(|batch| Head::of(&batch)) else { return Ok(None) };
         let data = head.data.as_bytes();
         let Some((covered, body)) = data.get(CRC_FROM..).zip(data.get(HEADER..)) else { return Ok(None) };
-        if head.count > self.most || (verify_crc && head.crc != i64::from(::crc32c::crc32c(covered))) {
+        let is_large = head.count > this.most;
+        if (is_large && head.codec == 0) || (verify_crc && head.crc != i64::from(::crc32c::crc32c(covered))) {
             return Ok(None);
         }
         if head.codec == 0 {
-            return self.whole(py, body, &head);
+            return this.whole(py, body, &head);
         }
-        let Some(plain) = codecs::decompressed(py, head.codec, body, self.limit) else { return Ok(None) };
-        let records = self.whole(py, plain.bytes(), &head);
-        plain.give_back();
-        records
+        let Some(plain) = codecs::decompressed(py, head.codec, body, this.limit) else { return Ok(None) };
+        if !is_large || head.count.saturating_mul(SMALLEST_RECORD) > plain.bytes().len() {
+            let records = this.whole(py, plain.bytes(), &head);
+            plain.give_back();
+            return records;
+        }
+        let (buffer, size) = plain.into_buffer();
+        let (batches, batch, at) = (slf.clone().unbind(), batch.clone().unbind(), (0, 0));
+        let portions = Portions { batches, batch, buffer, size, count: head.count, frame: head.frame, at, rest: None };
+        Ok(Some(this.chained.bind(py).call1((Bound::new(py, portions)?,))?))
     }
 }
 
 impl Batches {
     /// Return an iterator over the records in the data; None if they are left to Python.
     fn whole<'py>(&self, py: Python<'py>, data: &[u8], head: &Head) -> PyResult<Option<Bound<'py, PyAny>>> {
-        if head.count * SMALLEST_RECORD > data.len() {
+        if head.count.saturating_mul(SMALLEST_RECORD) > data.len() {
             return Ok(None);
         }
         let (found, end) = self.records.get().some(py, data, 0, head.count, &head.frame)?;
@@ -183,6 +196,59 @@ impl<'py> Head<'py> {
                 append_time: if attributes & LOG_APPEND_TIME == 0 { None } else { Some(number(MAX_TIMESTAMP)?) },
             },
         })
+    }
+}
+
+/// An iterator over lists of the records of a large batch. `size`: bytes of the buffer that contain records. `at`: offset
+/// and number of the next record. `rest`: the iterator that continues where Python must.
+#[pyclass(module = "kwire_native")]
+pub struct Portions {
+    batches: Py<Batches>,
+    batch: Py<PyAny>,
+    buffer: Vec<u8>,
+    size: usize,
+    count: usize,
+    frame: Frame,
+    at: (usize, usize),
+    rest: Option<Py<PyAny>>,
+}
+
+#[pymethods]
+impl Portions {
+    fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(mut slf: PyRefMut<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let py = slf.py();
+        if slf.rest.is_none() {
+            let (begin, index) = slf.at;
+            let (batches, data) = (slf.batches.get(), &slf.buffer[..slf.size]);
+            if index == slf.count && begin == slf.size {
+                return Ok(None);
+            }
+            let (records, most) = (batches.records.get(), batches.most.min(slf.count - index));
+            let (found, end) = records.some(py, data, begin, most, &slf.frame)?;
+            if most > 0 && found.len() == most {
+                slf.at = (end, index + most);
+                return Ok(Some(PyList::new(py, found)?.into_any()));
+            }
+            let arguments = (PyBytes::new(py, data), begin, records.class(py), index);
+            let rest = slf.batch.bind(py).call_method1("_some", arguments)?.unbind();
+            slf.rest = Some(rest);
+        }
+        let rest = slf.rest.as_ref().map(|rest| rest.clone_ref(py));
+        drop(slf);
+        match rest {
+            Some(rest) => rest.into_bound(py).cast_into::<PyIterator>()?.next().transpose(),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Drop for Portions {
+    fn drop(&mut self) {
+        codecs::reuse(std::mem::take(&mut self.buffer));
     }
 }
 

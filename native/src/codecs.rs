@@ -1,6 +1,6 @@
 //! Decompression of records, for the usual forms of each codec, and compression with zstd.
 //!
-//! All other forms, and all invalid data, are left to `kwire.records.compression`: `Tools::decompress` returns false. So
+//! All other forms, and all invalid data, are left to `kwire.records.compression`: `Tools::decompress` returns None. So
 //! each rule about invalid data exists once, in Python. Each codec here uses the same library as Python, or a library
 //! that accepts the same data. Every form that is accepted here ends with the data, and its size is limited before
 //! memory is used for it.
@@ -68,6 +68,24 @@ impl Output {
         }
         TOOLS.set(Some(self.tools));
     }
+
+    /// Keep the tools, but not the buffer: return it with the size of the result. The buffer goes back with `reuse`.
+    pub fn into_buffer(mut self) -> (Vec<u8>, usize) {
+        let buffer = std::mem::take(&mut self.tools.buffer);
+        TOOLS.set(Some(self.tools));
+        (buffer, self.size)
+    }
+}
+
+/// Keep a buffer for the next call of this thread, unless the thread has one.
+pub fn reuse(buffer: Vec<u8>) {
+    let _ = TOOLS.try_with(|kept| {
+        let mut tools = kept.take().unwrap_or_default();
+        if tools.buffer.is_empty() && buffer.len() <= KEPT {
+            tools.buffer = buffer;
+        }
+        kept.set(Some(tools));
+    }); // at the end of a thread, nothing is kept
 }
 
 /// Return decompressed data; None if it is left to Python.

@@ -65,6 +65,11 @@ impl Class {
         Ok(Class { class: class.clone().unbind(), offsets })
     }
 
+    /// Return the class itself.
+    pub fn of<'py>(&self, py: Python<'py>) -> &Bound<'py, PyType> {
+        self.class.bind(py)
+    }
+
     /// Create an object whose slots are empty, without calling a constructor.
     #[inline]
     pub fn create<'c, 'py>(&'c self, py: Python<'py>) -> PyResult<View<'c, 'py>> {

@@ -5,6 +5,7 @@
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBytes, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::raw::{self, Class, Pause, View};
@@ -24,6 +25,9 @@ const LAST_CODEC: i16 = 4; // zstd
 const TAIL: usize = 40; // bytes of the header of a batch that the checksum covers
 pub const CRC_FROM: usize = 21; // offset of these bytes
 pub const PREFIX: usize = 12; // base offset and length, which the length does not count
+
+/// The function of Python that compresses records.
+static COMPRESS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
 
 /// Return the CRC-32C of bytes from an offset on; `before` is the CRC of the bytes before them.
 #[pyfunction]
@@ -88,19 +92,16 @@ impl Records {
         self.written(records, deltas, base_timestamp, tail)
     }
 
-    /// Return a batch; None if it is left to Python. For the other arguments, see `build_batch`.
-    ///
-    /// `compress`: function `(codec, data)` that compresses the records.
+    /// Return a batch; None if it is left to Python. For the arguments, see `build_batch`.
     #[allow(clippy::too_many_arguments)]
     #[pyo3(signature = (
-        records, codec, compress, base_offset, last_offset, keep_offsets, leader_epoch, producer_id, producer_epoch, base_sequence,
+        records, codec, base_offset, last_offset, keep_offsets, leader_epoch, producer_id, producer_epoch, base_sequence,
         log_append_time, transactional, control, delete_horizon, max_timestamp, /
     ))]
     fn build<'py>(
         &self,
         records: Bound<'py, PyAny>,
         codec: i16,
-        compress: &Bound<'py, PyAny>,
         base_offset: Option<i64>,
         last_offset: Option<i64>,
         keep_offsets: bool,
@@ -145,7 +146,10 @@ impl Records {
             return self.written(&records, None, base_timestamp, Some((base_offset, leader_epoch, &tail)));
         }
         let Some(plain) = self.written(&records, None, base_timestamp, None)? else { return Ok(None) };
-        let body = compress.call1((codec, plain))?;
+        let compress = COMPRESS.get_or_try_init(plain.py(), || {
+            Ok::<_, PyErr>(plain.py().import("kwire.records.compression")?.getattr("compress")?.unbind())
+        })?;
+        let body = compress.bind(plain.py()).call1((codec, plain))?;
         let Ok(body) = body.cast_exact::<PyBytes>() else { return Ok(None) };
         batch(body, base_offset, leader_epoch, &tail)
     }
@@ -160,6 +164,11 @@ pub struct Frame {
 }
 
 impl Records {
+    /// Return the class of the records.
+    pub fn class<'py>(&self, py: Python<'py>) -> &Bound<'py, PyType> {
+        self.class.of(py)
+    }
+
     /// Read up to `most` records; return them with the offset after the last one. Fewer records: the next one is left to
     /// Python.
     pub fn some<'py>(
@@ -172,13 +181,19 @@ impl Records {
     ) -> PyResult<(Vec<Bound<'py, PyAny>>, usize)> {
         let (mut found, mut end) = (Vec::with_capacity(most.min(data.len() / SMALLEST_RECORD + 1)), at);
         let mut cursor = Cursor { py, data, at, names: Vec::new(), letters: Vec::new() };
+        let mut last: Option<(i64, Bound<'py, PyAny>)> = None; // records often have the timestamp of the record before them
         let _pause = Pause::new(py);
         while found.len() < most {
             let Some(fields) = cursor.record()? else { break };
             let record = self.class.create(py)?;
             let timestamp = frame.append_time.unwrap_or_else(|| frame.base_timestamp.wrapping_add(fields.timestamp));
             record.set(OFFSET, frame.base_offset.wrapping_add(i64::from(fields.offset)).into_pyobject(py)?.into_any());
-            record.set(TIMESTAMP, timestamp.into_pyobject(py)?.into_any());
+            let stamp = match &last {
+                Some((same, stamp)) if *same == timestamp => stamp.clone(),
+                _ => timestamp.into_pyobject(py)?.into_any(),
+            };
+            last = Some((timestamp, stamp.clone()));
+            record.set(TIMESTAMP, stamp);
             record.set(KEY, bytes_or_none(py, fields.key));
             record.set(VALUE, bytes_or_none(py, fields.value));
             record.set(HEADERS, match fields.headers {

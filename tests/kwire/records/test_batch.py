@@ -356,7 +356,7 @@ def test_batches_that_cannot_be_written_natively(monkeypatch: pytest.MonkeyPatch
     writer.build.return_value = b"native"
     monkeypatch.setattr(module, "WRITER", writer)
     assert build_batch(records, codec=codec) == b"native"
-    assert writer.build.call_args.args[:3] == (records, codec, compression.compress)
+    assert writer.build.call_args.args[:2] == (records, codec)
     writer.build.return_value = None
     monkeypatch.setattr(module, "written_natively", lambda *_: b"records")
     assert build_batch(records, codec=codec) == (b"records" if codec == compression.NONE else expected)

@@ -299,14 +299,61 @@ def test_engines_read_the_same_compressed_batches(
         assert first == second
 
 
+LARGE = [
+    Record(timestamp=n // 3, key=b"%d" % n, value=bytes(n % 90), headers=()) for n in range(2 * RECORDS_AT_ONCE + 1)
+]
+
+
 @pytest.mark.parametrize("codec", [compression.NONE, *CODECS])
-@pytest.mark.parametrize("count", [RECORDS_AT_ONCE, RECORDS_AT_ONCE + 1])
-def test_engines_read_large_batches_alike(codec: int, count: int) -> None:
-    records = [Record(offset=n, timestamp=n, key=b"%d" % n, value=bytes(n % 90)) for n in range(count)]
-    data = build_batch(records, codec=codec, log_append_time=7)
+@pytest.mark.parametrize("count", [RECORDS_AT_ONCE, RECORDS_AT_ONCE + 1, 2 * RECORDS_AT_ONCE, len(LARGE)])
+@pytest.mark.parametrize("append_time", [None, 7])
+def test_engines_read_the_same_large_batches(codec: int, count: int, append_time: int | None) -> None:
+    data = build_batch(LARGE[:count], codec=codec, log_append_time=append_time)
     first, second = (outcome(name, batches_in, data) for name in READERS)
     assert first == second
-    assert [(one.offset, one.timestamp) for one in first[1:]] == [(n, 7) for n in range(count)]
+    times = [n // 3 if append_time is None else append_time for n in range(count)]
+    assert [(one.offset, one.timestamp) for one in first[1:]] == list(enumerate(times))
+
+
+@pytest.mark.parametrize("at", [0, RECORDS_AT_ONCE - 1, RECORDS_AT_ONCE, RECORDS_AT_ONCE + 5, len(LARGE) - 1])
+@pytest.mark.parametrize("damage", ["many headers", "invalid", "missing", "trailing bytes", "count"])
+def test_engines_read_the_same_unusual_large_batches(at: int, damage: str) -> None:
+    """The unusual record, or the end of the data, is in any of the portions that are read at once."""
+    unusual = Record(timestamp=-5, value=b"v", headers=[("k", b"v")] * 70 if damage == "many headers" else ())
+    records = [*LARGE[:at], unusual, *LARGE[at + 1 :]]
+    header, plain = build_batch(records)[: batches.HEADER.size], write_records(records, None, records[0].timestamp)
+    before = len(write_records(records[:at], None, records[0].timestamp)) if at else 0
+    match damage:
+        case "invalid":
+            plain = plain[:before] + b"\x02" + plain[before + 1 :]
+        case "missing":
+            plain = plain[:before]
+        case "trailing bytes":
+            plain += bytes(at + 1)
+        case "count":
+            header = header[: batches.COUNT_AT] + struct.pack(">i", max(at, 1))
+    body = compression.compress(compression.LZ4, plain)
+    changed = bytearray(header + body)
+    struct.pack_into(">i", changed, 8, len(changed) - batches.PREFIX)
+    struct.pack_into(">h", changed, batches.CRC_FROM, compression.LZ4)
+    struct.pack_into(">I", changed, batches.CRC_AT, crc32c(bytes(changed), batches.CRC_FROM))
+    first, second = (outcome(name, batches_in, bytes(changed)) for name in READERS)
+    assert first == second
+    assert isinstance(first[-1], str) is (damage != "many headers")
+
+
+def test_records_of_two_large_batches_are_read_in_turn() -> None:
+    """Each of the iterators has a buffer of its own."""
+    data = build_batch(LARGE, codec=compression.ZSTD)
+    other = build_batch([*LARGE[::-1]], codec=compression.ZSTD)
+    with engine("native"):
+        (one,), (two,) = package.read(data), package.read(other)
+        pairs = list(zip(one.records(), two.records(), strict=True))
+        again = list(one.records())
+    assert (
+        [first.key for first, _ in pairs] == [second.key for _, second in pairs][::-1] == [each.key for each in LARGE]
+    )
+    assert [record.key for record in again] == [each.key for each in LARGE]
 
 
 @given(st.binary(max_size=300), st.integers(0, 500), st.integers(0, 40))
