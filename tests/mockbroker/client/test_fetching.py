@@ -1263,3 +1263,30 @@ def test_leader_without_an_epoch_is_not_asked_again(why):
         cluster.poll_records()
     cluster.poll_records()
     assert cluster.pending("OffsetForLeaderEpoch") == []
+
+
+def test_validation_from_before_a_seek_is_ignored():
+    cluster = fetching({T0: 0, T1: 1, T2: 2})
+    cluster.engine.assign([T0])
+    cluster.hold("OffsetForLeaderEpoch")
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    assert len(cluster.poll_records()) == 10
+    cluster.leaders[T0] = 1
+    move_leader(cluster, 1)
+    cluster.poll_records()
+    early = cluster.request("OffsetForLeaderEpoch")
+    cluster.seek(T0, 3)
+    cluster.leaders[T0] = 2
+    move_leader(cluster, 2)
+    cluster.poll_records()
+    cluster.answer_rightly(next(each for each in cluster.fetches if each.node == 2))
+    assert offsets(cluster.poll_records(4)) == [3, 4, 5, 6]
+    cluster.leaders[T0] = 0
+    move_leader(cluster, 3)
+    assert len(cluster.pending("OffsetForLeaderEpoch")) == 2
+    answer = cluster.offset_for_leader_epoch(early)
+    answer.topics[0].partitions[0].end_offset = 5
+    cluster.answer(early, answer)
+    assert cluster.position(T0) == 7
+    assert cluster.positions.of(T0).validating
