@@ -626,7 +626,7 @@ def test_pattern_is_matched_with_the_metadata_of_all_topics() -> None:
     assert cluster.engine.subscription.topics == {"t", "t2"}
 
 
-def test_pattern_member_joins_only_with_the_metadata_of_all_topics() -> None:
+def test_pattern_member_joins_with_the_metadata_of_all_topics() -> None:
     cluster = FakeCluster(group_protocol="consumer", topics={"t": 3, "t2": 1})
     cluster.settle()
     del cluster.answers["Metadata"]

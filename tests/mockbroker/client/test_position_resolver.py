@@ -635,7 +635,7 @@ def requested_group(cluster: Any) -> tuple[int, str | None, int]:
     return request.version, group.member_id, group.member_epoch
 
 
-def test_members_of_consumer_groups_fetch_offsets_with_their_epoch():
+def test_consumer_group_members_fetch_offsets_with_their_epoch():
     """Members of classic groups, and consumers that assign partitions, do not."""
     member = FakeLogCluster({T0: 0}, group="g", assign=False, group_protocol="consumer")
     member.hold("OffsetFetch")
@@ -682,7 +682,7 @@ def test_lookup_of_no_partitions_needs_no_request():
     assert cluster.count("OffsetFetch") == 0
 
 
-def test_committed_lookup_without_a_subscription_needs_the_coordinator():
+def test_lookup_without_a_subscription_needs_the_coordinator():
     cluster = FakeLogCluster({T0: 0}, group="g", assign=False)
     cluster.leaders[T0] = -1
     cluster.hold("FindCoordinator", "OffsetFetch")

@@ -938,7 +938,7 @@ def test_status_before_the_first_rebalance() -> None:
     assert status.identity == Identity(-1, "", "one")
 
 
-def test_assigned_topics_that_do_not_match_the_pattern_are_refused() -> None:
+def test_assigned_topics_outside_the_pattern_are_refused() -> None:
     cluster = subscribed(T, topics={"t1": 1, "u": 1})
     cluster.poll()
     cluster.answer_join()
