@@ -413,3 +413,17 @@ def test_lost_response_looks_the_coordinator_up_at_once() -> None:
     assert cluster.pending("OffsetFetch")
     cluster.cut(cluster.group_link(), polling=False)
     assert cluster.count("FindCoordinator") == lookups + 1
+
+
+def test_member_fenced_in_sync_group_never_joins_again() -> None:
+    cluster = FakeCluster(group_instance_id="one")
+    cluster.engine.subscribe(["t"])
+    cluster.poll()
+    cluster.answer_join(5)
+    with pytest.raises(FencedInstance):
+        cluster.answer_error("SyncGroup", E.FENCED_INSTANCE_ID)
+    for _ in range(3):
+        with pytest.raises(FencedInstance):
+            cluster.poll()
+        cluster.wait(1.0)
+    assert (cluster.count("JoinGroup"), cluster.member.generation) == (1, -1)

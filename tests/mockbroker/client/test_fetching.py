@@ -1140,11 +1140,13 @@ def test_node_is_not_fetched_at_once_after_an_error():
     """Of the connection or of the whole response; an unknown session only begins again."""
     for code in (None, E.FETCH_SESSION_TOPIC_ID_ERROR, E.UNKNOWN_SERVER_ERROR):
         cluster = fetching()
+        metadata = cluster.count("Metadata")
         if code is None:
             only(cluster).link.closed()
             cluster.settle()
         else:
             cluster.answer(only(cluster), FetchResponse(error_code=code))
+        assert cluster.count("Metadata") == metadata + 1
         requests = cluster.count("Fetch")
         assert cluster.fetcher.next_deadline() == pytest.approx(cluster.now + 0.1)
         cluster.poll_records()

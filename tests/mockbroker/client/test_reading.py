@@ -589,3 +589,13 @@ async def test_lag_is_unknown_before_the_first_fetch(autojump_clock):
         await read(consumer, 2)
         await consumer.poll(0.2)
         assert consumer.lag(T0) == 0
+
+
+async def test_reset_position_is_not_moved_back_to_unreturned_records(autojump_clock):
+    async with cluster_with({T0: 3}) as cluster, reader(cluster, T0) as consumer:
+        assert (await anext(consumer)).offset == 0
+        assert consumer.position(T0) == 1
+        position = consumer._engine.positions.of(T0)
+        position.reset_to(-1)
+        consumer._discard_unreturned()
+        assert (position.offset, position.reset_timestamp) == (None, -1)

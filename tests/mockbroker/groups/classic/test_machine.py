@@ -1263,3 +1263,11 @@ def test_unloaded_group_is_coordinated_elsewhere() -> None:
     waiting = harness.sync("b")
     harness._take(CLASSIC_TYPE.unload(harness.group))
     assert waiting.error is E.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(("join_settle", "until"), [(0.05, 10.05), (5.0, 10.1)])
+def test_first_join_phase_waits_until_joins_have_settled(join_settle: float, until: float) -> None:
+    group = ClassicGroup(group_id="g", initial_delay=0.0)
+    group.last_join_at = group.state_since = 10.0
+    assert timers._initial_delay_expired(group, join_settle, 10.01) == []
+    assert group.timers.earliest == pytest.approx(until)
