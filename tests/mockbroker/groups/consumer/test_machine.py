@@ -12,10 +12,11 @@ import pytest
 from tools.consumer_group_harness import ConsumerGroupHarness
 
 from kwire import ErrorCode as E
+from mockbroker.base.effects import Ticket
 from mockbroker.base.release import RELEASES
 from mockbroker.groups.consumer import machine
 from mockbroker.groups.consumer.state import ConsumerMember
-from mockbroker.groups.events import Evict, Rebalance
+from mockbroker.groups.events import ConsumerHeartbeat, Evict, Rebalance
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
 
@@ -771,3 +772,25 @@ def test_regex_matches_no_topic_that_the_client_may_not_describe(harness):
     group.may_describe = lambda topic: topic == "u"
     machine._resolve_regex(group, "[tu]", harness.broker.groups.context)
     assert group.resolved_regexes["[tu]"].topics == {"u"}
+
+
+def test_topics_of_a_regex_are_those_that_its_client_describes(harness):
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="[tu]")
+    group, context = harness.group, harness.broker.groups.context
+
+    def only_u(topic: str) -> bool:
+        return topic == "u"
+
+    event = ConsumerHeartbeat(
+        ticket=Ticket(1, 1, 0, 0),
+        member_id="b",
+        epoch=0,
+        client_id="b",
+        client_host="/127.0.0.1",
+        rebalance_timeout=60.0,
+        regex="[tu].*",
+        owned_partitions=frozenset(),
+        may_describe=only_u,
+    )
+    machine.heartbeat(group, event, context, harness.now)
+    assert group.may_describe is only_u
