@@ -756,3 +756,15 @@ async def test_error_of_the_block_precedes_an_error_on_close(autojump_clock) -> 
     async with cluster_of() as cluster:
         with pytest.raises(UserError):
             await read_and_raise(UserError(), consumer_of(cluster, listener=FailingListener()))
+
+
+async def test_close_takes_at_most_10_s(autojump_clock) -> None:
+    class EndlessListener(RebalanceListener):
+        async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            await trio.sleep_forever()
+
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster, listener=EndlessListener()) as consumer:
+            await consumer.poll(1)
+            began = trio.current_time()
+        assert trio.current_time() - began == pytest.approx(10.0, abs=0.5)

@@ -427,3 +427,12 @@ def test_member_fenced_in_sync_group_never_joins_again() -> None:
             cluster.poll()
         cluster.wait(1.0)
     assert (cluster.count("JoinGroup"), cluster.member.generation) == (1, -1)
+
+
+def test_rejoin_without_a_reason_has_a_reason_for_the_coordinator() -> None:
+    cluster = FakeCluster()
+    cluster.engine.subscribe(["t"])
+    cluster.make_stable()
+    cluster.member.rejoin("")
+    cluster.poll()
+    assert cluster.request("JoinGroup").body.reason == "a repeated rebalance"

@@ -1292,3 +1292,42 @@ def test_validation_from_before_a_seek_is_ignored():
     cluster.answer(early, answer)
     assert cluster.position(T0) == 7
     assert cluster.positions.of(T0).validating
+
+
+def test_one_validation_at_a_time():
+    cluster = fetching({T0: 0, T1: 1, T2: 2})
+    cluster.engine.assign([T0])
+    cluster.hold("OffsetForLeaderEpoch")
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    assert len(cluster.poll_records()) == 10
+    cluster.leaders[T0] = 1
+    move_leader(cluster, 1)
+    first = cluster.request("OffsetForLeaderEpoch")
+    cluster.leaders[T0] = 2
+    move_leader(cluster, 2)
+    assert cluster.request("OffsetForLeaderEpoch") is first
+    cluster.answer_rightly(first)
+    assert cluster.request("OffsetForLeaderEpoch").node == 2
+
+
+def test_validation_of_a_revoked_partition_is_ignored():
+    cluster = FakeLogCluster({T0: 0, T1: 1}, auto_offset_reset="none")
+    for partition in (T0, T1):
+        cluster.logs[partition].add(10)
+        cluster.seek(partition, 0)
+    cluster.poll_records()
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    assert len(cluster.poll_records()) == 20
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    cluster.hold("OffsetForLeaderEpoch")
+    move_leader(cluster, 1)
+    request = cluster.request("OffsetForLeaderEpoch")
+    answer = cluster.offset_for_leader_epoch(request)
+    answer.topics[0].partitions[0].end_offset = 5
+    cluster.engine.assign([T1])
+    cluster.answer(request, answer)
+    assert cluster.engine.resolver.failure is None
+    cluster.poll_records()

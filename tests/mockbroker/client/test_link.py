@@ -271,3 +271,8 @@ def test_responses_after_the_connection_was_closed_are_ignored() -> None:
     link.received(b"".join(answer(sent, HeartbeatResponse()) for sent in sent_requests(link)), 0.0)
     assert link.close_reason == "the first response was enough"
     assert [call.failure for call in done] == [None, Failure.DISCONNECTED]
+
+
+def test_request_that_was_not_sent_has_no_version() -> None:
+    call = heartbeat()
+    assert (call.version, call.sent_at, call.response, call.failure, call.reason) == (-1, 0.0, None, None, "")

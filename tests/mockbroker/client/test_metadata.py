@@ -311,3 +311,14 @@ def test_topics_of_lookups_are_requested_at_once() -> None:
     assert metadata.next_deadline() == 300.0, "it is required already"
     metadata.require_lookup_topics(["u"])
     assert metadata.next_deadline() == 0.0
+
+
+def test_metadata_of_all_topics_is_requested_only_with_a_pattern() -> None:
+    cluster = FakeCluster()
+    cluster.engine.subscribe(re.compile("t.*"))
+    cluster.settle()
+    assert request(cluster) is None
+    cluster.engine.unsubscribe()
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    assert request(cluster) == []

@@ -11,7 +11,7 @@ from tools.consumer_group_harness import MixedGroupHarness, subscription
 
 from kwire import ErrorCode as E
 from kwire.blobs import decode_stored, encode_stored
-from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment
+from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.sync_group import SyncGroupRequest
@@ -297,3 +297,28 @@ def test_sessions_expire_in_a_downgraded_group(harness):
     harness.leave("new")
     harness.wait(6.1)
     assert old not in harness.group.members
+
+
+def test_sessions_of_classic_members_continue_after_an_upgrade(harness):
+    old = stable(harness, session=10_000)
+    harness.join("new")
+    harness.wait(11.0)
+    assert old not in harness.group.members
+
+
+def test_empty_rack_of_a_classic_member_is_none(harness):
+    for rack, expected in (("", None), ("r", "r")):
+        subscribed = ConsumerProtocolSubscription(topics=["t"], rack_id=rack)
+        protocols = (("range", encode_stored(subscribed, 3)),)
+        member = Member(
+            member_id="m",
+            client_id="",
+            client_host="",
+            session_timeout=10.0,
+            rebalance_timeout=5.0,
+            protocols=protocols,
+        )
+        group = ClassicGroup(group_id="g", initial_delay=0.0)
+        group.protocol = "range"
+        group.add_member(member)
+        assert _to_consumer_member(group, member, harness.broker.cluster).rack_id == expected

@@ -341,3 +341,8 @@ def test_record_of_a_classic_member_has_milliseconds() -> None:
     member = ConsumerMember(member_id="m", rebalance_timeout=2.5, classic=classic)
     value = consumer_records.member_record(ConsumerGroup(group_id="g"), member)[1]
     assert (value.classic_member_metadata.session_timeout_ms, value.rebalance_timeout_ms) == (7_500, 2_500)
+
+
+def test_largest_timestamp_of_a_record_is_that_of_64_bits() -> None:
+    assert WallClock(0.0).to_ms(1e20) == 9_223_372_036_854_775_807
+    assert WallClock(2.0).to_ms(0.5) == 2_500
