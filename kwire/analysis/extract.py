@@ -19,6 +19,7 @@ from kwire.analysis.events import (
     host_of,
     partition_name,
 )
+from kwire.analysis.new_events import new_event
 from kwire.analysis.topics import topic_key
 from kwire.apikeys import ApiKey
 from kwire.blobs import decode_stored
@@ -227,21 +228,26 @@ def _heartbeat(call: Call) -> list[GroupEvent]:
         if code:
             event = "heartbeat_error"
     return [
-        GroupEvent(
-            ts=ts,
-            group_id=request.group_id,
-            protocol=CLASSIC,
-            event=event,
-            member_id=request.member_id,
-            instance_id=request.group_instance_id,
-            client_id=call.client_id,
-            host=host_of(call.client),
-            generation=request.generation_id,
-            error_code=code,
-            error_name=error_name(code),
-            broker=call.broker,
-            conn_id=call.connection,
-            number=call.number,
+        new_event(
+            ts,
+            request.group_id,
+            CLASSIC,
+            event,
+            request.member_id,
+            request.group_instance_id,
+            call.client_id,
+            host_of(call.client),
+            request.generation_id,
+            code,
+            error_name(code),
+            None,
+            None,
+            None,
+            None,
+            call.broker,
+            call.connection,
+            call.number,
+            0,
         )
     ]
 
@@ -502,26 +508,26 @@ def _commits(call: Call, kind: str, generation: int) -> list[GroupEvent]:
             index = partition.partition_index
             code = code_of(index)
             events.append(
-                GroupEvent(
-                    ts=ts,
-                    group_id=group,
-                    protocol=None,
-                    event=f"{kind}_error" if code else kind,
-                    member_id=member,
-                    instance_id=instance,
-                    client_id=client,
-                    host=host,
-                    generation=generation,
-                    error_code=code,
-                    error_name=error_name(code),
-                    topic=name,
-                    partition=index,
-                    offset=partition.committed_offset,
-                    metadata=partition.committed_metadata,
-                    broker=broker,
-                    conn_id=connection,
-                    number=number,
-                    part=len(events),
+                new_event(
+                    ts,
+                    group,
+                    None,
+                    f"{kind}_error" if code else kind,
+                    member,
+                    instance,
+                    client,
+                    host,
+                    generation,
+                    code,
+                    error_name(code),
+                    name,
+                    index,
+                    partition.committed_offset,
+                    partition.committed_metadata,
+                    broker,
+                    connection,
+                    number,
+                    len(events),
                 )
             )
     return events

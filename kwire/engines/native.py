@@ -21,7 +21,7 @@ from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_w
 from kwire.limits import MAX_WEIGHT
 from kwire.schema import Field, compares_by_fields, schema_of
 
-TABLES = 5  # form of the tables that this module makes, and of the functions that kwire calls
+TABLES = 6  # form of the tables that this module makes, and of the functions that kwire calls
 INVALID, TRUNCATED, TOO_HEAVY = range(3)  # first argument of NativeRefused
 
 # Functions in use, by message and version.
@@ -79,7 +79,7 @@ def reader_of(message: type, version: int) -> Callable[..., tuple[Any, int]]:
 
     Raises: SchemaError if the message does not have the version.
     """
-    read: Callable[..., tuple[Any, int]] = _walker(message, version).read
+    read: Callable[..., tuple[Any, int]] = walker(message, version).read
     return read
 
 
@@ -88,12 +88,18 @@ def writer_of(message: type, version: int) -> Callable[[Any], bytes]:
 
     Raises: SchemaError if the message does not have the version.
     """
-    write: Callable[[Any], bytes] = _walker(message, version).write
+    write: Callable[[Any], bytes] = walker(message, version).write
     return write
 
 
 @cache
-def _walker(message: type, version: int) -> Any:
+def walker(message: type, version: int) -> Any:
+    """Return the object that decodes and encodes one version of a message.
+
+    It is a ``kwire_native.Message``, or calls the compiled engine if kwire-native does not accept the class.
+
+    Raises: SchemaError if the message does not have the version.
+    """
     layout = resolve(message, version)
     try:
         return package().Message(table(layout))

@@ -2,9 +2,11 @@
 //! `kwire.engines.native` makes from the layout. Refusals have no field; kwire's reference engine explains them.
 
 mod batches;
+mod calls;
 mod codecs;
 mod cursor;
 mod json;
+mod maker;
 mod raw;
 mod read;
 mod records;
@@ -72,7 +74,7 @@ impl Runtime {
 
 /// One version of a message.
 #[pyclass(frozen, module = "kwire_native")]
-struct Message {
+pub struct Message {
     layout: Record,
     runtime: &'static Runtime,
 }
@@ -125,13 +127,17 @@ mod kwire_native {
     #[pymodule_export]
     use super::records::{Records, crc32c};
     #[pymodule_export]
+    use super::calls::Calls;
+    #[pymodule_export]
     use super::json::{Body, Form, Lines};
+    #[pymodule_export]
+    use super::maker::Maker;
     #[pymodule_export]
     use super::Message;
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 5;
+    const TABLES: u32 = 6;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from hashlib import blake2b
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kwire.capture.calls.exchange import Exchange, FrameOfLog
 from kwire.capture.calls.frame_headers import INT32, hello_sender, is_tls
 from kwire.capture.calls.framing import OFF, SEARCH, SYNC, Framer
 from kwire.capture.calls.model import Call, Connection
+from kwire.capture.calls.native import LEAST_ROWS, LONGEST_WAIT, call_reader
 from kwire.capture.limits import EARLY_BYTES, EARLY_SEGMENTS, MAX_UNDECIDED
 from kwire.capture.tcp.segments import ACK, FIN, RST, SYN, Key, endpoints
 from kwire.capture.tcp.stream import KEPT, MASK, Piece, Stream
@@ -252,9 +253,75 @@ class Conversation:
 
         Returns: the index of the first segment that was not processed; ``len(rows)`` if all were processed.
         """
+        reader = call_reader()
+        if reader is None or len(rows) - begin < LEAST_ROWS or not isinstance(rows, list):
+            return self._segments(rows, source, base, file, begin, begin, len(rows))
+        at, wait = begin, 0
+        while at < len(rows):
+            after = self._usual_segments(reader, rows, source, base, file, at)
+            wait = 0 if after > at else min(2 * wait + 1, LONGEST_WAIT)
+            at, end = after, min(after + 1 + wait, len(rows))
+            at = self._segments(rows, source, base, file, begin, at, end)
+            if at < end or self.done:
+                return at
+        return at
+
+    def _usual_segments(self, reader: Any, rows: list[Parts], source: Sliced, base: int, file: str, begin: int) -> int:
+        """Process segments with the native package, up to the first one that Python must process.
+
+        For the arguments, see ``segments``. ``reader``: the native reader of calls.
+
+        Returns: the index of the first segment that was not processed.
+        """
         connection, exchange = self.connection, self._exchange
         sides = self._sides()
-        for number in range(begin, len(rows)):
+        about = None if sides is None else exchange.usual()
+        if sides is None or about is None or any(stream.fin is not None for stream, *_ in sides):
+            return begin
+        pending, client_id, client_text = about
+        is_upward = not sides[False][3]  # whether the segments of the first endpoint are requests
+        both = sides[is_upward], sides[not is_upward]
+        before = len(exchange.calls)
+        end: int
+        end, segments, numbers, last_us, after = reader.read(
+            rows,
+            begin,
+            source,
+            base,
+            (connection.id, connection.client, connection.broker, file, client_id, client_text, pending, is_upward),
+            exchange.numbers,
+            [(stream.next, stream.acked, framer.now) for stream, _, framer, _ in both],
+            exchange.calls,
+        )
+        if end == begin:
+            return begin
+        exchange.count(numbers, len(exchange.calls) - before)
+        connection.segments += segments
+        connection.last_us = max(connection.last_us, last_us)
+        connection.bytes_to_broker += after[0][3]
+        connection.bytes_to_client += after[1][3]
+        for (stream, _, framer, _), (due, acked, now, _, last) in zip(both, after, strict=True):
+            stream.next, stream.acked, framer.now = due, acked, now
+            if last is not None:
+                place, framer.began_at, payload = last
+                framer.file, stream.last = file, (place, payload)
+        return end
+
+    def _segments(
+        self, rows: Sequence[Parts], source: Sliced, base: int, file: str, first: int, begin: int, end: int
+    ) -> int:
+        """Process segments without the native package. For the other arguments, see ``segments``.
+
+        Args:
+            first: index of the first segment of the call of ``segments``.
+            begin: index of the first segment to process.
+            end: index after the last segment to process.
+
+        Returns: the index of the first segment that was not processed.
+        """
+        connection, exchange = self.connection, self._exchange
+        sides = self._sides()
+        for number in range(begin, end):
             upward, time_us, position, start, captured, size, seq, ack, flags = rows[number]
             if sides is not None:
                 stream, other, framer, is_request = sides[upward]
@@ -289,13 +356,13 @@ class Conversation:
                         stream.last = (due, payload if size <= KEPT else b"")
                         framer.data(exchange, payload, file, position)
                     continue
-            if number > begin and flags & SYN:
+            if number > first and flags & SYN:
                 return number
             self._segment(Row._make(rows[number]), source, base, file)
             if self.done:
                 return number + 1
             sides = self._sides()
-        return len(rows)
+        return end
 
     def _sides(self) -> Sequence[tuple[Stream, Stream, Framer, bool]] | None:
         """Return a tuple (stream, opposite stream, framer, is_request) for each direction, indexed by ``Row.upward``.

@@ -113,6 +113,37 @@ class Exchange:
         """
         self._bodies.deferred = True
 
+    def usual(self) -> tuple[dict[int, list[Call]], bytes | None, str | None] | None:
+        """Return what the native package needs to read frames: the pending requests, and the client id of the latest
+        request, as encoded and as text.
+
+        The result is None if Python must read the next frame: the connection is not known to be a Kafka connection, a
+        SASL token may follow, a direction is in the middle of a frame or out of sync, or bodies are not just decoded.
+        """
+        bodies = self._bodies
+        if not self.good[True] or self._tokens.expected or bodies.wanted is not None or bodies.raw:
+            return None
+        if bodies.deferred or bodies.as_json or not all(framer.is_between_frames for framer in self.framers.values()):
+            return None
+        return self._pending.by_id, self.checks.client_id, self._client_text
+
+    @property
+    def numbers(self) -> tuple[int, int]:
+        """The number of calls so far, and the number of pending requests."""
+        return self.number, self._pending.count
+
+    def count(self, numbers: tuple[int, int], responses: int) -> None:
+        """Record what the native package has read.
+
+        Args:
+            numbers: new value of ``numbers``.
+            responses: number of responses that the package has read.
+        """
+        number, pending = numbers
+        self.good[True] += number - self.number
+        self.good[False] += responses
+        self.number, self._pending.count = number, pending
+
     def finish(self) -> None:
         """End the connection. Pending requests become calls without a response.
 

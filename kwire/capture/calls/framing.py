@@ -115,6 +115,11 @@ class Framer:
         self.passed = 0  # bytes without a frame
 
     @property
+    def is_between_frames(self) -> bool:
+        """Whether a frame begins with the next byte."""
+        return self.mode == SYNC and not self.have and not self.to_skip
+
+    @property
     def held(self) -> int:
         """The number of buffered bytes: bytes of an incomplete frame, and bytes in which the next frame is searched
         for.

@@ -12,13 +12,17 @@ class PendingCalls:
     """The requests of a connection that wait for a response, in the order in which they were captured.
 
     Several requests may have the same correlation id. Limits: MAX_PENDING requests.
+
+    Attributes:
+        by_id: requests by correlation id, each list in the order in which the requests were captured.
+        count: number of requests.
     """
 
-    __slots__ = ("_count", "by_id")
+    __slots__ = ("by_id", "count")
 
     def __init__(self) -> None:
         self.by_id: dict[int, list[Call]] = {}
-        self._count = 0
+        self.count = 0
 
     def __bool__(self) -> bool:
         return bool(self.by_id)
@@ -37,8 +41,8 @@ class PendingCalls:
             self.by_id[call.correlation_id] = [call]
         else:
             calls.append(call)
-        self._count += 1
-        return self.pop(next(iter(self.by_id))) if self._count > MAX_PENDING else None
+        self.count += 1
+        return self.pop(next(iter(self.by_id))) if self.count > MAX_PENDING else None
 
     def pop(self, correlation_id: int) -> Call:
         """Remove the oldest request with a correlation id, and return it.
@@ -49,10 +53,10 @@ class PendingCalls:
         call = calls.pop(0)
         if not calls:
             del self.by_id[correlation_id]
-        self._count -= 1
+        self.count -= 1
         return call
 
     def clear(self) -> None:
         """Remove all requests."""
         self.by_id.clear()
-        self._count = 0
+        self.count = 0
