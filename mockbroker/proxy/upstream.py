@@ -21,6 +21,7 @@ log = logging.getLogger("mockbroker")
 
 CONNECT_TIMEOUT = 10.0  # seconds, with TLS and SASL
 CHECK_INTERVAL = 5.0  # seconds between the attempts to reach a cluster that is missing at the start
+NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")  # from a plain listener
 LOGIN_RESPONSE = 65_536  # maximum bytes of a response during the login
 
 
@@ -163,5 +164,6 @@ def _reason(error: BaseException) -> str:
         cause = error.__cause__ or error
         error = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else cause
     if isinstance(error, ssl.SSLError):
-        return "TLS: " + (getattr(error, "verify_message", "") or error.reason or str(error)).replace("_", " ").lower()
+        reason = (getattr(error, "verify_message", "") or error.reason or str(error)).replace("_", " ").lower()
+        return f"TLS: {reason}{'; check that its listener uses TLS' if error.reason in NOT_TLS else ''}"
     return error_reason(error) if isinstance(error, OSError) else str(error)

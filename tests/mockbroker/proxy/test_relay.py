@@ -320,6 +320,24 @@ async def test_the_cluster_is_reached_by_tls_and_verified(caplog: pytest.LogCapt
     assert "(TLS: unable to get local issuer certificate)" in caplog.text or "(TLS: self" in caplog.text
 
 
+@pytest.mark.parametrize("response", [b"", b"\0\0\0\x04\0\0\0\0"], ids=["end", "frame"])
+async def test_a_listener_without_tls_is_named(response: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
+
+    async def serve(stream: trio.SocketStream) -> None:
+        await stream.receive_some()
+        await stream.send_all(response)
+        await stream.aclose()
+
+    real = Address("127.0.0.1", listener.socket.getsockname()[1])
+    async with trio.open_nursery() as nursery, proxied(real, tls_to=ssl.create_default_context()) as proxy:
+        nursery.start_soon(trio.serve_listeners, serve, [listener])
+        assert await (await connect(proxy.bootstrap)).closed() == b""
+        nursery.cancel_scope.cancel()
+    (message,) = caplog.messages
+    assert message.endswith("; check that its listener uses TLS): closing the client's connection")
+
+
 async def brokers_by_tls(address: Address, context: ssl.SSLContext) -> int:
     """Return the number of brokers that a new client learns from Metadata. Raises: BrokenResourceError if it is
     refused.
