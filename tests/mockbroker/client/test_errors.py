@@ -429,7 +429,7 @@ def test_member_fenced_in_sync_group_never_joins_again() -> None:
     assert (cluster.count("JoinGroup"), cluster.member.generation) == (1, -1)
 
 
-def test_rejoin_without_a_reason_has_a_reason_for_the_coordinator() -> None:
+def test_rejoin_without_a_reason_sends_a_reason() -> None:
     cluster = FakeCluster()
     cluster.engine.subscribe(["t"])
     cluster.make_stable()
