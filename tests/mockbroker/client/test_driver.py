@@ -205,6 +205,7 @@ async def test_ended_connections_are_forgotten(autojump_clock) -> None:
             await consumer.poll(5)
             driver = consumer._driver
             assert len(driver._sending) == len(driver._connections) == 1
+            assert len(driver._scopes) == 2, "of the timers and of the open connection"
 
 
 def checked_engine(consumer: Any, *parts: str) -> list[str]:

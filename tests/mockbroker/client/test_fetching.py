@@ -1331,3 +1331,11 @@ def test_validation_of_a_revoked_partition_is_ignored():
     cluster.answer(request, answer)
     assert cluster.engine.resolver.failure is None
     cluster.poll_records()
+
+
+@pytest.mark.parametrize(("version", "epoch"), [(11, -1), (12, 0), (13, 0)])
+def test_last_fetched_epoch_is_sent_since_v12(version: int, epoch: int):
+    cluster = fetching(served={"Fetch": (4, version)})
+    assert read_all(cluster) == list(range(10))
+    (line,) = only(cluster).body.topics[0].partitions
+    assert (line.fetch_offset, line.last_fetched_epoch) == (10, epoch)

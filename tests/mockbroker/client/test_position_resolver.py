@@ -729,3 +729,14 @@ def test_new_assignment_does_not_wait_for_the_offsets_of_another():
     for request in cluster.pending("OffsetFetch"):
         cluster.answer_rightly(request)
     assert cluster.position(T1) == 8
+
+
+def test_offset_from_another_node_than_the_leader_is_ignored():
+    cluster = starting({T0: 0, T1: 1}, group=None)
+    first, second = sorted(cluster.pending("ListOffsets"), key=lambda request: request.node)
+    kind = ListOffsetsResponse.Topic
+    lines = [kind.Partition(partition_index=n, offset=5) for n in (0, 1)]
+    cluster.answer(first, ListOffsetsResponse(topics=[kind(name="t", partitions=lines)]))
+    assert (cluster.position(T0), cluster.position(T1)) == (5, None)
+    cluster.answer_rightly(second)
+    assert cluster.position(T1) == 2
