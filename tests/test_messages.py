@@ -43,6 +43,7 @@ NOT_CAUSED = {  # messages that no row can cause, with the reason
     "a response without a pending request": "the broker responds only to requests",
     "Error: check failed: {}: {}": _DEMO,
     "length {} is above the limit of {}": "only for bytes of 2 GiB",
+    "the Delta table {} was not written by this stream: to restart a stream from scratch, delete its folder _stream/capture_id=...": "only with the jars of Delta Lake: tests/spark/test_delta.py",
     "no record ends where the next part begins": "the pipeline reads the file again, in one part",
     "internal error while decoding {} v{}: the {} engine rejects bytes that the reference engine accepts; please report this bug of kwire": "all engines refuse the same bytes",
     "internal error while encoding {} v{}: the {} engine rejects a value that the reference engine accepts; please report this bug of kwire": "all engines refuse the same values",

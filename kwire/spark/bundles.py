@@ -31,6 +31,7 @@ SLICE = 16 * 1024 * 1024  # bytes of the events in one slice of a large group
 MOST_SLICES = 256  # slices of a group, as each of them has all events that are about no partition
 SHARES = 64  # shares into which the rows of a count table are divided, each of which can be summed alone
 NEWS = ("ends", "ended")  # kinds of rows of a stream: partitions with end offsets or fetches, ids of ended transactions
+OPEN, CURRENT = "open", "k"  # mark of the files with rows of open connections; first letter of those of buckets
 BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each bucket has separate files
 SUMMARY_KINDS = (
     "names",
@@ -160,7 +161,7 @@ def bucket_of(about: str) -> int:
 
 def bucket_mark(bucket: int) -> str:
     """Return the text, such as ``k07``, that the names of all files of a bucket contain."""
-    return f"k{bucket:02}"
+    return f"{CURRENT}{bucket:02}"
 
 
 class Bundle(NamedTuple):

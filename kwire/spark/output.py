@@ -6,22 +6,22 @@ The folder of a table has one folder per capture, which has one folder per day.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from uuid import uuid4
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from kwire.analysis.columns import SPARK, Table
 from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.files.file_systems import below, file_system
 from kwire.lazy_dataclass import dataclass
-from kwire.spark import parts
+from kwire.spark import delta, parts
 
 PARQUET = "parquet"
-EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}  # for text formats: Spark's default drops microseconds
-OPTIONS = {"csv": EXACT | {"header": "true", "escape": '"'}, "json": EXACT, "orc": {"compression": "zstd"}}
+OPTIONS = {"csv": parts.EXACT | {"header": "true", "escape": '"'}, "json": parts.EXACT, "orc": {"compression": "zstd"}}
 FLAT = ("csv",)  # formats without lists and maps
+WRITERS = 4  # Delta tables that the driver changes at the same time: most of the time goes into waiting for small tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,7 @@ class Output:
         written: Iterable[str],
         stale: Collection[str] | None = None,
         kept: str | None = None,
+        number: int | None = None,
     ) -> None:
         """Replace the files of a capture in the output folder with newly written files.
 
@@ -78,14 +79,59 @@ class Output:
             stale: file marks (texts in file names, such as ``k07``) of the old files to delete, as in ``parts.put``.
                 None to delete all old files.
             kept: folder in which the Parquet files stay if ``form`` is not Parquet. All files of this folder are
-                converted again, so the folder is required with ``stale``. None for a temporary folder.
+                converted again, so the folder is required with ``stale``. None for a temporary folder. Not used for
+                Delta tables.
+            number: number of the micro-batch of a stream; None for a job.
         """
-        place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
-        parts.put(staging, place, capture_id, written, stale, self.names)
+        if self.form == delta.FORMAT:
+            self._change_delta_tables(spark, staging, capture_id, written, stale, number)
+        else:
+            self._replace_files(spark, staging, capture_id, written, stale, kept)
         if stale is None:
             self._delete_additional_tables(capture_id, ON_REQUEST.keys() - self.more)
+
+    def _replace_files(
+        self,
+        spark: SparkSession,
+        staging: str,
+        capture_id: str,
+        written: Iterable[str],
+        stale: Collection[str] | None,
+        kept: str | None,
+    ) -> None:
+        """Do the work of ``put`` for formats other than Delta."""
+        place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
+        parts.put(staging, place, capture_id, written, stale, self.names)
         if self.form != PARQUET:
             self._convert(spark, place, capture_id)
+
+    def _change_delta_tables(
+        self,
+        spark: SparkSession,
+        staging: str,
+        capture_id: str,
+        written: Iterable[str],
+        stale: Collection[str] | None,
+        number: int | None,
+    ) -> None:
+        """Do the work of ``put`` for Delta tables, with one transaction for each table."""
+        places: dict[str, list[str]] = {name: [] for name in self.names}
+        for place in written:
+            places[place.partition("/")[0]].append(place)
+
+        def change(name: str) -> None:
+            table, path = EVERY[name], below(self.folder, name, parts.folder_of(capture_id))
+            if number is None:
+                delta.overwrite(delta.read_parquet(spark, staging, table, places[name]), table, path)
+                return
+            rows = delta.stream_rows(spark, staging, table, places[name], number)
+            if stale is None:
+                delta.overwrite(rows, table, path)
+            else:
+                delta.replace(spark, rows, path, number, stale)
+
+        with ThreadPoolExecutor(WRITERS) as writers:
+            list(writers.map(change, self.names))
 
     def _delete_additional_tables(self, capture_id: str, names: Iterable[str]) -> None:
         """Delete the rows of a capture from tables that only an earlier run has written.
@@ -102,15 +148,12 @@ class Output:
     def _convert(self, spark: SparkSession, folder: str, capture_id: str) -> None:
         for name in self.names:
             table = EVERY[name]
-            rows = spark.read.schema(_columns(table)).parquet(below(folder, name, parts.folder_of(capture_id)))
+            rows = spark.read.schema(parts.spark_schema(table)).parquet(
+                below(folder, name, parts.folder_of(capture_id))
+            )
             if self.form in FLAT:
                 nested = {column.name: sql.to_json(column.name) for column in table.columns if "<" in column.type}
                 rows = rows.withColumns(nested) if nested else rows
             writer = rows.write.format(self.form).mode("overwrite").options(**OPTIONS.get(self.form, {}))
             by_day = writer.partitionBy(parts.DATE) if parts.day_of(table) else writer
             by_day.save(below(self.folder, name, parts.folder_of(capture_id)))
-
-
-def _columns(table: Table) -> str:
-    columns = [f"`{column.name}` {SPARK[column.type]}" for column in table.columns if column.name != parts.CAPTURE]
-    return ", ".join([*columns, *([f"`{parts.DATE}` DATE"] if parts.day_of(table) else [])])

@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pyarrow import fs
 
-from kwire.analysis.columns import Row, Table, arrow_schema, arrow_table
+from kwire.analysis.columns import SPARK, Row, Table, arrow_schema, arrow_table
 from kwire.analysis.tables import EVERY, TABLES
 from kwire.capture.files.file_systems import file_system
 from kwire.lazy_dataclass import dataclass
 
 CAPTURE, DATE = "capture_id", "date"
+EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}  # for text formats: Spark's default drops microseconds
 DAY = 86_400_000_000  # microseconds
 UNKNOWN_DAY = "__HIVE_DEFAULT_PARTITION__"  # name used by Spark and Hive
 NO_DAY, NONE = "1970-01-01", "none"  # folder and mark of the file of an empty table
@@ -48,6 +49,12 @@ def schema_of(table: Table) -> Any:
     """
     schema = arrow_schema(table)
     return schema.remove(schema.get_field_index(CAPTURE))
+
+
+def spark_schema(table: Table) -> str:
+    """Return the Spark schema of the files of a table, with the date of their folder."""
+    columns = [f"`{column.name}` {SPARK[column.type]}" for column in table.columns if column.name != CAPTURE]
+    return ", ".join([*columns, *([f"`{DATE}` DATE"] if day_of(table) else [])])
 
 
 def folder_of(capture_id: str) -> str:

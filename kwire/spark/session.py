@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 LOCAL = "local[*]"
 QUIET = {  # settings of a local session
     "spark.driver.bindAddress": "127.0.0.1",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "WARN",
     "spark.sql.codegen.wholeStage": "false",  # the time is spent in Python: compiling costs more than it saves

@@ -69,7 +69,6 @@ KEPT = f"bucket INT, {SAID}"
 LOG = logging.getLogger(__name__)  # logs damaged files
 ENDED = ("connections", "problems")  # kinds of rows that a connection has only when it ends
 TOLD_FILE = "summary.values"
-OPEN = "open"  # mark of the files with rows of open connections
 EVERY = "5 seconds"  # interval between listings of the folder
 
 
@@ -363,7 +362,7 @@ class Stream:
         each = _with_mark(fresh.where(kind == "frames"), _mark("f", number)).select("kind", "about", "rows")
         for rows, mark in (
             (ended.where(kind.isin(*ENDED)), _mark("c", number)),
-            (open_now.where(kind.isin(*EACH)), OPEN),
+            (open_now.where(kind.isin(*EACH)), bundles.OPEN),
         ):
             each = each.unionByName(_with_mark(rows, mark).select("kind", "about", "rows"))
         with self.output.staging(self._staging) as staging:
@@ -379,11 +378,11 @@ class Stream:
                 done.due |= more.due
             written += done.written
             self._save_summary(summary, states.after(done.due, update.version, rebuilt), number)
-            stale = {_mark("f", number), OPEN, *map(bundles.bucket_mark, changed)}
+            stale = {_mark("f", number), bundles.OPEN, *map(bundles.bucket_mark, changed)}
             stale |= {final_mark(bucket, number) for bucket in changed} | set(map(final_marks, rebuilt))
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
             kept = f"{self.work}/tables"
-            self.output.put(spark, staging, self.capture_id, written, stale if number else None, kept)
+            self.output.put(spark, staging, self.capture_id, written, stale if number else None, kept, number)
         for bucket, version in states.replaced:
             delete_state(state_path(self._states, version, bucket))
         self._delete(self._open_rows_folder(number - 2))
@@ -417,7 +416,7 @@ class Stream:
             nothing = open_now.where("false")
             done = self._updated(nothing, open_now, nothing, now, update, stale, tasks)
             marks = {mark(bucket) for bucket in stale for mark in (bundles.bucket_mark, final_marks)}
-            self.output.put(spark, staging, self.capture_id, done.written, marks, f"{self.work}/tables")
+            self.output.put(spark, staging, self.capture_id, done.written, marks, f"{self.work}/tables", number)
         replaced = [*states.replaced, *((bucket, states.versions[bucket]) for bucket in stale)]
         states = states.after(done.due, version, stale)
         states.due -= stale

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from need import lacking, need
-from spark.jars import connector
+from spark.jars import DELTA, jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,9 +37,9 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # for small and many jobs
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m -XX:+UseSerialGC",  # for small and many jobs
         "spark.driver.host": "127.0.0.1",
-        "spark.jars": ",".join(connector()),
+        "spark.jars": ",".join(jars()),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),
         "spark.log.level": "ERROR",
         "spark.sql.adaptive.enabled": "false",
@@ -52,7 +52,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2,2]").appName("kwire")
-    for name, value in settings.items():
+    for name, value in (settings | DELTA).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     yield session

@@ -1,6 +1,6 @@
 """A stream that kills its own process at a fault point: a call of a function that changes files.
 
-    python faulty_stream.py INPUT OUTPUT FUNCTION before|after CALL
+    python faulty_stream.py INPUT OUTPUT FUNCTION before|after CALL FORMAT
 
 CALL is the number of the call, from 1; with 0 the stream runs to its end.
 """
@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from itertools import count
 from typing import Any
 
-from kwire.spark import parts, stream
+from kwire.spark import delta, parts, stream
 from kwire.spark.output import Output
 from kwire.spark.session import session
 from kwire.spark.stream import Stream
@@ -21,6 +22,8 @@ OWNERS = {
     "of_buckets": stream,
     "write_update": stream,
     "_delete_stale": parts,
+    "overwrite": delta,
+    "replace": delta,
     "put": Output,
     "_save_summary": Stream,
     "_renew": Stream,
@@ -29,10 +32,10 @@ OWNERS = {
 
 def main() -> None:
     """Run the stream of the arguments."""
-    source, place, name, when, call = sys.argv[1:]
+    source, place, name, when, call, form = sys.argv[1:]
     if int(call):
         set_fault(OWNERS[name], name, when, int(call))
-    followed = Stream([source], Output(place), "c", settle=0.0, files=1)
+    followed = Stream([source], Output(place, form), "c", settle=0.0, files=1)
     spark = session("local[2]")
     followed.start(spark, once=True).awaitTermination()
     followed.finish(spark)
@@ -40,14 +43,14 @@ def main() -> None:
 
 def set_fault(owner: Any, name: str, when: str, call: int) -> None:
     """Replace a function by one that kills the process at a call."""
-    function, calls = getattr(owner, name), []
+    function, numbers = getattr(owner, name), count(1)
 
     def faulty(*arguments: Any, **more: Any) -> Any:
-        calls.append(name)
-        if len(calls) == call and when == "before":
+        number = next(numbers)
+        if number == call and when == "before":
             os.kill(os.getpid(), signal.SIGKILL)
         result = function(*arguments, **more)
-        if len(calls) == call:
+        if number == call:
             os.kill(os.getpid(), signal.SIGKILL)
         return result
 

@@ -30,7 +30,8 @@ from kwire.cli.groups import command as groups
 from kwire.spark import read_frames, stages
 from kwire.spark.command import command
 from kwire.spark.job import Job, name_of, ordered_references
-from kwire.spark.output import EXACT, Output
+from kwire.spark.output import Output
+from kwire.spark.parts import EXACT
 from kwire.spark.source import files, parts
 
 
