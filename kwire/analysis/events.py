@@ -263,12 +263,12 @@ class EventRows(ColumnRows):
     def __getitem__(self, index: int | slice) -> Row | list[Row]:
         if isinstance(index, slice):
             return [*self][index]
-        place = index if index >= 0 else len(self) + index
-        for events, cluster, life in self.parts if place >= 0 else ():
-            if place < len(events):
-                return events[place].row(self._capture_id, cluster, life)
-            place -= len(events)
-        raise IndexError(f"there are {len(self)} rows, none with the index {index}")
+        place, part = range(len(self))[index], 0
+        while place >= len(self.parts[part][0]):
+            place -= len(self.parts[part][0])
+            part += 1
+        events, cluster, life = self.parts[part]
+        return events[place].row(self._capture_id, cluster, life)
 
     def column(self, name: str) -> list[Any]:
         if name == "capture_id":
