@@ -18,9 +18,10 @@ TCP = struct.Struct(">HHIIBBHHH")
 PORTS = struct.Struct(">HH")
 IPV4 = struct.Struct(">BBHHHBBH")
 IPV6 = struct.Struct(">IHBB")
-IPV4_AND_TCP = struct.Struct(">HHIHH12sIIIHH")  # the addresses and ports in one field
-IPV6_AND_TCP = struct.Struct(">IHH36sIIIHH")
-HEADERS = IPV4_AND_TCP.size
+NUMBERS = struct.Struct(">II")  # sequence and acknowledgement number of a TCP header
+AFTER_NUMBERS = struct.Struct(">IHH")  # the rest of the TCP header
+HEADERS = IPV4.size + 8 + TCP.size
+HEADERS_IPV6 = IPV6.size + 32 + TCP.size
 TCP_PROTOCOL, TTL = 6, 64
 DATA_AND_WINDOW = (5 << 12 | ACK | PUSH) << 16 | WINDOW  # size of the TCP header, flags and window
 NAMED = 10 << 24  # network of the addresses that replace host names
@@ -63,7 +64,7 @@ class TcpConnection:
         initial: initial sequence number of the client. The initial sequence number of the broker is derived from it.
     """
 
-    __slots__ = ("_addresses_and_ports", "_ends", "_ipv4", "_is_ipv4", "_next", "_pseudo")
+    __slots__ = ("_addresses_and_ports", "_around", "_ends", "_ipv4", "_is_ipv4", "_next", "_pseudo")
 
     def __init__(self, client: Endpoint, broker: Endpoint, initial: int) -> None:
         first, second = _same_family(client.address, broker.address)
@@ -76,12 +77,14 @@ class TcpConnection:
             False: second.packed + first.packed + to_client,
         }
         self._ipv4 = _sum(IPV4.pack(0x45, 0, 0, 0, 0x4000, TTL, TCP_PROTOCOL, 0) + first.packed + second.packed)
+        # by direction: size and parts of the headers that ``offloaded`` has returned last
+        self._around: dict[bool, tuple[int, bytes, bytes]] = {True: (-1, b"", b""), False: (-1, b"", b"")}
         self._next = {True: initial & 0xFFFFFFFF, False: (initial + 0x40000000) & 0xFFFFFFFF}
 
     @property
     def headers_size(self) -> int:
         """The size of the IP and TCP headers of a packet with data, in bytes."""
-        return HEADERS if self._is_ipv4 else IPV6_AND_TCP.size
+        return HEADERS if self._is_ipv4 else HEADERS_IPV6
 
     def handshake(self) -> list[bytes]:
         """Return the three packets that open the connection."""
@@ -107,17 +110,30 @@ class TcpConnection:
             to_broker: True for bytes from the client, False for bytes from the broker.
             size: number of bytes that follow the headers, at most 65,000.
         """
-        sequence, acknowledged = self._next[to_broker], self._next[not to_broker]
+        sequence = self._next[to_broker]
+        around = self._around[to_broker]
+        if around[0] != size:
+            around = self._around[to_broker] = self._around_numbers(to_broker, size)
         self._next[to_broker] = (sequence + size) & 0xFFFFFFFF
-        partial = (self._pseudo + TCP.size + size) % 0xFFFF
+        return around[1] + NUMBERS.pack(sequence, self._next[not to_broker]) + around[2]
+
+    def _around_numbers(self, to_broker: bool, size: int) -> tuple[int, bytes, bytes]:
+        """Return the headers of ``offloaded`` before and after the sequence and acknowledgement numbers.
+
+        Args:
+            to_broker: the argument of ``offloaded``.
+            size: the argument of ``offloaded``.
+
+        Returns:
+            The size, and both parts.
+        """
         ends = self._addresses_and_ports[to_broker]
+        after = AFTER_NUMBERS.pack(DATA_AND_WINDOW, (self._pseudo + TCP.size + size) % 0xFFFF, 0)
         if not self._is_ipv4:
-            fixed = (TCP.size + size, TCP_PROTOCOL << 8 | TTL, ends, sequence, acknowledged)
-            return IPV6_AND_TCP.pack(6 << 28, *fixed, DATA_AND_WINDOW, partial, 0)
+            return size, IPV6.pack(6 << 28, TCP.size + size, TCP_PROTOCOL, TTL) + ends, after
         total = HEADERS + size
         check = 0xFFFF - ((self._ipv4 + total) % 0xFFFF or 0xFFFF)
-        ip = (0x4500, total, 0x4000, TTL << 8 | TCP_PROTOCOL, check)
-        return IPV4_AND_TCP.pack(*ip, ends, sequence, acknowledged, DATA_AND_WINDOW, partial, 0)
+        return size, IPV4.pack(0x45, 0, total, 0, 0x4000, TTL, TCP_PROTOCOL, check) + ends, after
 
     def end(self, *, reset: bool = False) -> list[bytes]:
         """Return the packets that close the connection.
