@@ -357,7 +357,7 @@ class Shell:
     # --- the network ---
 
     def receive(self, connection: network.Wire, call: Call[Any]) -> None:
-        if self.down or connection.node in self.away:
+        if not self.is_listening(connection.node):
             self.network.break_off(connection)
             return
         served = self.pump.connections.get(connection.number)
@@ -369,16 +369,19 @@ class Shell:
         self.pump.enqueue(served)
         self.turn()
 
-    def accept(self, wire: network.Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
-        """Accept a connection that transports bytes. Return its socket, or None if the broker is down.
+    def is_listening(self, node: int) -> bool:
+        """Return whether a broker accepts connections: it runs. ``node``: broker id."""
+        return not self.down and node not in self.away
+
+    def accept(self, wire: network.Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket:
+        """Accept a connection that transports bytes. Return its socket.
 
         Args:
             wire: the connection in the simulated network.
             sock: the broker's plain socket.
             end: the client's end of the connection.
         """
-        if self.down or wire.node in self.away or self.sockets is None:
-            return None
+        assert self.sockets is not None
         return self.sockets.accept(wire, sock, end)
 
     def disconnected(self, connection: network.Wire) -> None:

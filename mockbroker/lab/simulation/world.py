@@ -521,19 +521,20 @@ class World:
         for reader in readers:
             reader.start()
         until = self.queue.now + DRAIN
-        while (why := self._unread(readers)) and self.queue.next <= until:
+        while (unread := self._unread(readers)) and self.queue.next <= until:
             self.queue.step()
         for reader in readers:
             reader.stop()
-        if why:
-            raise Broken("I35", f"{why}, {DRAIN:g} s after all transactions have ended")
+        if unread is not None:
+            raise Broken("I35", f"{unread()}, {DRAIN:g} s after all transactions have ended")
         log = FinalLog(self.history)
         for name, check in CHECKERS.items():
             if found := check(log):
                 raise Broken(name, found)
 
-    def _unread(self, readers: Sequence[Client]) -> str:
-        """Return a description of a reader that has not read all records at the end of the run; "" if all readers have.
+    def _unread(self, readers: Sequence[Client]) -> Callable[[], str] | None:
+        """Return a function that describes a reader that has not read all records at the end of the run; None if all
+        readers have.
 
         The clients that still read records must have read all records of their partitions, too.
 
@@ -541,19 +542,31 @@ class World:
         """
         for reader in readers:
             if isinstance(reader, FinalKeeper) and not reader.done:
-                return "a reader of the logs with a cleanup policy has not read all of them"
-            if isinstance(reader, FinalReader) and not reader.done:
-                return f"a reader of all records is at {reader.positions}, but the logs end at {reader.ends}"
-            if isinstance(reader, FinalReader) and self.history.ends.get(reader.isolation) is not reader.ends:
-                return f"a reader of all records has not found the ends of all partitions, only {reader.ends}"
+                return lambda: "a reader of the logs with a cleanup policy has not read all of them"
+            if isinstance(reader, FinalReader):
+                positions, ends = reader.positions, reader.ends
+                if not reader.done:
+                    return lambda: f"a reader of all records is at {positions}, but the logs end at {ends}"
+                if self.history.ends.get(reader.isolation) is not ends:
+                    return lambda: f"a reader of all records has not found the ends of all partitions, only {ends}"
         for client in self.clients:
             if isinstance(client, RecordReader) and client.up:
-                ends = self.history.ends[client.isolation]
-                for place in sorted(client.owned):
-                    if client.positions.get(place, -1) < ends.get(place, 0):
-                        at = client.positions.get(place)
-                        return f"{client.name} is at {at} of {named(place)}, but it ends at {ends.get(place)}"
-        return ""
+                unread = self._unread_by(client)
+                if unread is not None:
+                    return unread
+        return None
+
+    def _unread_by(self, client: RecordReader) -> Callable[[], str] | None:
+        """Return a function that describes a partition of which a client has not read all records; None if it has read
+        all records of its partitions.
+        """
+        ends, positions = self.history.ends[client.isolation], client.positions
+        for place in sorted(client.owned):
+            at = positions.get(place, -1)
+            end = ends.get(place, 0)
+            if at < end:
+                return lambda: f"{client.name} is at {at} of {named(place)}, but it ends at {end}"
+        return None
 
     # --- phase 3: no client is left ---
 

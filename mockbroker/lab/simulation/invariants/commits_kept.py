@@ -59,9 +59,10 @@ class CommitsKept(Watcher):
         else:
             if wrong := self.model.answered(call, response, now):
                 raise self.broken(wrong)
-            for group in {key[0]: None for transaction in self.model.unsettled for key in transaction}:
-                if not is_away(broker, group):  # the journal reports a commit for a loaded group
-                    self.model.settle(group, {})
+            if self.model.unsettled:
+                for group in {key[0]: None for transaction in self.model.unsettled for key in transaction}:
+                    if not is_away(broker, group):  # the journal reports a commit for a loaded group
+                        self.model.settle(group, {})
 
     def _fetched(self, group: Any, expected: dict[Place, int], pending: set[Place], *, stable: bool) -> None:
         for topic in group.topics:

@@ -19,8 +19,11 @@ ROOMS = (200, 2_000, 65_536)  # bytes of a connection that are sent and not yet 
 class Acceptor(Protocol):
     """The interface of the broker through which the simulated network opens and closes connections."""
 
-    def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket | None:
-        """Accept a connection. Return its socket, or None if the broker is down.
+    def is_listening(self, node: int) -> bool:
+        """Return whether a broker accepts connections. ``node``: broker id."""
+
+    def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket:
+        """Accept a connection of a broker that is listening. Return its socket.
 
         Args:
             wire: the connection in the simulated network.
@@ -77,19 +80,18 @@ class ByteNetwork(Network):
 
         def arrive(data: bytes) -> None:
             if not accepted:
-                sock = SimulatedSocket(dice, dice.pick(ROOMS), lambda: None)
-                sock.down = down
-                taken = self._acceptor.accept(wire, sock, end) if data else None
-                if taken is None:
+                room = dice.pick(ROOMS)
+                if not data or not self._acceptor.is_listening(wire.node):
                     end.refuse()
                     self.break_off(wire)
                     return
-                accepted.append(taken)
-                end.sock = taken
+                sock = SimulatedSocket(dice, room, lambda: None)
+                sock.down = Channel(self._queue, wire, dice, end.arrive, "answer", self.break_off)
+                end.sock = self._acceptor.accept(wire, sock, end)
+                accepted.append(end.sock)
             accepted[0].arrive(data)
 
         end.up = Channel(self._queue, wire, dice, arrive, "request", self.break_off)
-        down = Channel(self._queue, wire, dice, end.arrive, "answer", self.break_off)
         end.begin()
 
     def close(self, connection: Wire) -> None:
