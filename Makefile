@@ -119,9 +119,10 @@ oracle-check: .venv/.dev  ## play all recorded conversations against it
 # The broker under seeded clients and faults (docs/simulation.md): make simulate SEEDS=50000 EVENTS=2000
 SEEDS ?= 2000
 EVENTS ?= 1000
+SCHEME ?= swarm
 
-simulate: .venv/.dev  ## the broker under seeded clients and faults: make simulate SEEDS=50000 EVENTS=2000
-	$(BIN)/mockbroker simulate --seed 0 --seeds $(SEEDS) --events $(EVENTS)
+simulate: .venv/.dev  ## the broker under seeded clients and faults: make simulate SEEDS=50000 EVENTS=2000 SCHEME=mix
+	$(BIN)/mockbroker simulate --seed 0 --seeds $(SEEDS) --events $(EVENTS) --scheme $(SCHEME)
 
 COVERED ?= 40
 
