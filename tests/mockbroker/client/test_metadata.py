@@ -324,7 +324,7 @@ def test_metadata_of_all_topics_is_requested_only_with_a_pattern() -> None:
     assert request(cluster) == []
 
 
-def test_topic_with_one_partition_without_a_leader_is_requested_again() -> None:
+def test_topic_with_a_leaderless_partition_is_requested_again() -> None:
     cluster = first_request_pending("t")
     cluster.answer("Metadata", answer(topic("t", (1, 0), (-1, 0))))
     assert cluster.wait_for("Metadata").at == pytest.approx(0.1)

@@ -21,6 +21,7 @@ class Acceptor(Protocol):
 
     def is_listening(self, node: int) -> bool:
         """Return whether a broker accepts connections. ``node``: broker id."""
+        ...
 
     def accept(self, wire: Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket:
         """Accept a connection of a broker that is listening. Return its socket.
@@ -30,6 +31,7 @@ class Acceptor(Protocol):
             sock: the broker's plain socket.
             end: the client's end of the connection.
         """
+        ...
 
     def disconnected(self, connection: Wire) -> None: ...
 
