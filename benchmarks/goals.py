@@ -174,9 +174,9 @@ def main() -> None:
     goals = Goals(options.rounds)
     for name in options.only:
         goals.measure(name)
-    tables = read(FIGURES) | goals.tables
-    store(FIGURES, tables)
-    write(tables, PAGE)
+        tables = read(FIGURES) | goals.tables  # stored at once: the next table may fail
+        store(FIGURES, tables)
+        write(tables, PAGE)
     missed = sum(not row.met for table in goals.tables.values() for row in table.rows)
     minutes, load = (time.monotonic() - began) / 60, os.getloadavg()[0]
     print(f"\nGoals missed: {missed}. It took {minutes:.1f} minutes; load {load:.1f} at the end.")
