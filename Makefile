@@ -5,7 +5,7 @@ PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; 
 BIN := .venv/bin
 unexport PYTHONDONTWRITEBYTECODE  # each of the many processes would compile everything that it imports
 
-.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench bench-all findings lost-packets bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-pauses bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz mutants planted soak \
+.PHONY: help demo test test-bare test-long check format docs man pyz container site native page bench bench-all findings lost-packets bench-attacks bench-bystander bench-broker bench-consumer bench-groups bench-authorizer bench-pauses bench-assignors clients failover interop assignors simulate simulate-check simulate-coverage farm fuzz fuzz-native mutants planted soak \
 	clean oracle oracle-stop oracle-check
 
 help:  ## this list
@@ -181,6 +181,12 @@ fuzz: .venv/.fuzz-coverage  ## coverage-guided fuzzing of the decoders, then the
 	@$(BIN)/python fuzzing/run.py --minutes $(MINUTES) $(if $(KEEP),--json fuzzing/results/fuzz.json) $(TARGETS)
 	$(if $(TARGETS),,@$(BIN)/python fuzzing/cost.py --all --planted 10)
 	$(if $(TARGETS),,@$(BIN)/python fuzzing/simulated_cost.py --seeds 10 --planted)
+
+# The native engine beside the other engines, with inputs of libFuzzer: make fuzz-native EXECUTIONS=100000 TARGETS='message json'
+EXECUTIONS ?= 1000000
+
+fuzz-native: .venv/.dev  ## cargo-fuzz targets of the native engine (Rust 1.85 or newer, g++): make fuzz-native EXECUTIONS=100000
+	@$(BIN)/python fuzzing/native_run.py --executions $(EXECUTIONS) $(if $(KEEP),--json fuzzing/results/fuzz.json) $(TARGETS)
 
 # Small changes of the code that tests have to notice (docs/mutants.md): make mutants FOLDER='groups wire' COUNT=40 SEED=a
 # Only lines that commits have changed: make mutants COMMITS=main..HEAD COUNT=20

@@ -58,20 +58,18 @@ def seeds(target: str) -> Iterator[bytes]:
     """Yield the seeds of a target, in its input format."""
     match target:
         case "frame_buffer":
-            frames = list(_frames("request"))[::20]
+            some = list(frames("request"))[::20]
             for size in (0, 3, 255):
-                yield bytes([size]) + b"".join(_prefixed(frame) for _, frame in frames[size % 5 :: 5])
+                yield bytes([size]) + b"".join(_prefixed(frame) for _, frame in some[size % 5 :: 5])
         case "request":
-            yield from (frame for _, frame in _frames("request"))
+            yield from (frame for _, frame in frames("request"))
         case "response":
-            for line, frame in _frames("response"):
+            for line, frame in frames("response"):
                 versions = versions_of(APIS[line["api_key"]].versions)
                 yield bytes([targets.KEYS.index(line["api_key"]), versions.index(line["api_version"])]) + frame
         case "record_batch":
-            for line in _lines(FRAMES / "produce.jsonl.gz", FRAMES / "fetch.jsonl.gz"):
-                for records in line.get("records", []):
-                    data = bytes.fromhex(records["hex"] or "")[:MOST]
-                    yield from (bytes([flag]) + data for flag in (0, 1))
+            for data in records_fields():
+                yield from (bytes([flag]) + data for flag in (0, 1))
         case "blob":
             for line in _lines(BLOBS / "captured.jsonl.gz"):
                 data = bytes.fromhex(line["hex"])
@@ -175,7 +173,14 @@ def write(target: str, folder: Path) -> int:
     return len(inputs)
 
 
-def _frames(direction: str) -> Iterator[tuple[Line, bytes]]:
+def records_fields() -> Iterator[bytes]:
+    """Yield the beginnings of the records fields in fixtures/frames."""
+    for line in _lines(FRAMES / "produce.jsonl.gz", FRAMES / "fetch.jsonl.gz"):
+        yield from (bytes.fromhex(records["hex"] or "")[:MOST] for records in line.get("records", []))
+
+
+def frames(direction: str) -> Iterator[tuple[Line, bytes]]:
+    """Yield short frames of every API, with their lines in fixtures/frames. ``direction``: "request" or "response"."""
     for path in sorted(FRAMES.glob("*.jsonl.gz")):
         lines = [line for line in _lines(path) if line["direction"] == direction and len(line["hex"]) <= 2 * MOST]
         lines.sort(key=lambda line: -line["api_version"])

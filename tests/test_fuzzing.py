@@ -12,6 +12,7 @@ from typing import Any
 
 import corpus
 import input_targets
+import native_run
 import pytest
 import run
 import targets
@@ -60,7 +61,8 @@ def test_next_to_nothing(target: str, data: bytes) -> None:
 
 def test_the_found_belong_to_targets() -> None:
     kept = ROOT / "fixtures" / "corpus"
-    assert {path.name for path in kept.iterdir() if path.is_dir()} <= set(TARGETS) if kept.exists() else True
+    names = {*TARGETS, *(f"native_{target}" for target in native_run.TARGETS)}
+    assert {path.name for path in kept.iterdir() if path.is_dir()} <= names if kept.exists() else True
 
 
 def test_the_command_knows_all_targets() -> None:

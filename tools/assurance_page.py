@@ -20,6 +20,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT / "fuzzing")]
 
 import mutants  # noqa: E402
+import native_run  # noqa: E402
 import planted_bugs  # noqa: E402
 import run as fuzz_targets  # noqa: E402
 import soak  # noqa: E402
@@ -70,10 +71,8 @@ def planted_table() -> str:
 def fuzz_table() -> str:
     """Return the executions of each fuzz target in all kept runs, the most frequent one first."""
     sums: Mapping[str, int] = json.loads((RESULTS / "fuzz.json").read_text("utf-8"))
-    rows = [
-        f"| `{name}` | {sums.get(name, 0):,} |"
-        for name in sorted(fuzz_targets.NAMES, key=lambda name: -sums.get(name, 0))
-    ]
+    names = [*fuzz_targets.NAMES, *(f"native_{name}" for name in native_run.TARGETS)]
+    rows = [f"| `{name}` | {sums.get(name, 0):,} |" for name in sorted(names, key=lambda name: -sums.get(name, 0))]
     return "\n".join(["| target | executions |", "|---|--:|", *rows]) + "\n"
 
 

@@ -452,8 +452,8 @@ class Tagged(Construct):
             tag = read_uvarint(stream, path, start)
             size = read_uvarint(stream, path, start)
             if tag not in self.known:
-                spend(context, TAG_WEIGHT, path, start)
                 unknown[tag] = read(stream, size, path, start)
+                spend(context, TAG_WEIGHT, path, start)
                 continue
             name, form = self.known[tag]
             begin = stream.tell()

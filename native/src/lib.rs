@@ -4,15 +4,15 @@
 mod batches;
 mod calls;
 mod codecs;
-mod cursor;
+pub mod cursor;
 mod json;
 mod maker;
 mod raw;
 mod read;
 mod records;
-mod refusal;
+pub mod refusal;
 mod table;
-mod text;
+pub mod text;
 mod uuids;
 mod write;
 
@@ -119,7 +119,7 @@ impl Message {
 
 /// The native engine of kwire.
 #[pymodule]
-mod kwire_native {
+pub mod kwire_native {
     #[pymodule_export]
     use super::batches::Batches;
     #[pymodule_export]

@@ -19,7 +19,7 @@ from kwire.layout import resolve
 from kwire.limits import weight_limit
 from kwire.messages.broker_registration import BrokerRegistrationRequest
 from kwire.messages.fetch import FetchResponse
-from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest
@@ -90,6 +90,13 @@ def test_offsets_count_from_the_start_of_the_data() -> None:
     with pytest.raises(DecodeError) as caught:
         reference.decode(HeartbeatRequest, b"header" + b"\x00\x05g", 6, 0, weight_limit(9))
     assert str(caught.value) == "HeartbeatRequest v0 at byte 6, group_id: expected 5 bytes, found 1"
+
+
+@pytest.mark.parametrize("weight", [0, 10**6], ids=["no memory", "enough memory"])
+def test_a_cut_tagged_field_is_truncated_data(weight: int) -> None:
+    """The native engine checks the size of an unknown tagged field before its memory, too."""
+    with pytest.raises(Truncated):
+        reference.decode(HeartbeatResponse, b"\0\0\0\0\0\0\1\x50\7ab", 0, 4, weight)
 
 
 ENCODE_ERRORS: list[tuple[Any, int, str]] = [

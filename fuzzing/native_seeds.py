@@ -1,0 +1,156 @@
+"""Seeds of the fuzz targets in ``native/fuzz``, from fixtures/ and from values of every message.
+
+Inputs that failed are kept in fixtures/corpus/native_TARGET, and are seeds too. ``tests/test_native_fuzzing.py`` runs
+those of the targets that need no Rust.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import compressed_frames
+import corpus
+import native_targets
+from engines import messages
+
+from kwire import codec, decode_request, decode_response
+from kwire.blobs import BLOBS
+from kwire.errors import DecodeError
+from kwire.fuzz.values import full
+from kwire.messages import APIS
+from kwire.records import compression, read
+from kwire.records.batch import Batch, Record, build_batch
+
+CURSOR, TEXT = "cursor", "text"  # targets whose function is called by Rust
+NAMES = (*native_targets.TARGETS, CURSOR, TEXT)
+MOST = 1_024  # bytes of a seed
+LINE = (
+    b"\x09"
+    + b"\x091.2.3.4:5\x06broker\x01c\xff\x04file\x02id"
+    + struct.pack(">hhiqqiq", 0, 9, 7, 10**15, 1_500, 80, 24)
+)
+STEPS = (bytes(range(8)), bytes(range(8, 16)), b"\2\x3b\x13\x0b\7\5\x0d", b"\x24\x34\x2c\6\6\7\1\1\0")
+CONTENTS = (  # of the target cursor: lengths, tagged fields, varints at their limits
+    b"\1\2\3\4\5\6\7\x08\x09",
+    b"\0\3abc\0\0\0\2xy\1\1\3\0\2\1z",
+    b"\xff\xff\xff\xff\x07\0",
+    b"\x80\x80\x80\x80\x08\0",
+    b"\x80\x80\x80\x80\x80\0",
+    b"\x80\x80\2",
+    b"\x81\x80\2",
+)
+TEXTS = (b"plain", 'say "no\\"\n\x7f \u20ac \U0001f600'.encode(), b"\xff\xed\xa0\x80\xc3", b"")
+DAY = 86_400_000_000  # microseconds
+DAYS = (-719_162, -135_081, -25_509, -1, 0, 58, 59, 11_015, 11_016, 47_540, 47_541, 156_935, 2_932_896)  # since 1970
+NUMBERS = (0, 1, -1, 10**15, -(2**63), 2**63 - 1, *(day * DAY for day in DAYS), *(day * DAY - 1 for day in DAYS))
+
+
+def folder_of(target: str) -> Path:
+    """Return the folder with the inputs that once failed in a target."""
+    return corpus.CORPUS / f"native_{target}"
+
+
+def failed_inputs(target: str) -> list[Path]:
+    """Return the inputs that once failed in a target."""
+    return sorted(folder_of(target).glob("*"))
+
+
+def seeds(target: str) -> Iterator[bytes]:
+    """Yield the seeds of a target, in its input format."""
+    match target:
+        case "message" | "json":
+            yield from _messages()
+        case "line":
+            yield from (LINE + data for data in _messages(3))
+            yield from (bytes([flags]) + LINE[1:] for flags in range(16))
+        case "records":
+            yield from _records()
+        case "codec":
+            yield from _compressed()
+        case "cursor":
+            for content in CONTENTS:
+                for steps in (*STEPS, *(bytes([step]) for step in range(64))):
+                    yield b"\xff\xff" + bytes([len(steps)]) + steps + content
+                    yield b"\0\x30" + bytes([len(steps)]) + steps + content
+        case _:
+            yield from (bytes([kind]) + data for kind in range(3) for data in TEXTS)
+            yield from (bytes([kind]) + struct.pack(">q", number) for kind in (3, 4, 29) for number in NUMBERS)
+
+
+def _messages(every: int = 1) -> Iterator[bytes]:
+    """Yield messages with the four bytes that select them. ``every``: one of so many messages is yielded."""
+    found = [*_captured(), *_made()]
+    yield from (data for data in found[::every] if len(data) <= MOST)
+
+
+def _captured() -> Iterator[bytes]:
+    for line, frame in corpus.frames("request"):
+        request = decode_request(frame)
+        yield bytes([0, line["api_key"], request.version, 0]) + codec.encode(request.body, request.version)
+    for line, frame in corpus.frames("response"):
+        key, version = line["api_key"], line["api_version"]
+        response = decode_response(frame, key, version)
+        yield bytes([1, key, response.version, 0]) + codec.encode(response.body, response.version)
+
+
+def _made() -> Iterator[bytes]:
+    numbers = {kind: native_targets.NAMES.index(name) for name, kind in BLOBS.items()}
+    for api in APIS.values():
+        numbers |= {api.request: api.key, api.response: api.key}
+    requests = {api.request for api in APIS.values()}
+    for kind, version in messages():
+        which = 2 if kind in BLOBS.values() else 0 if kind in requests else 1
+        for memory in (0, 20):
+            yield bytes([which, numbers[kind], version, memory]) + codec.encode(full(kind, version), version)
+
+
+def _records() -> Iterator[bytes]:
+    """Yield records fields of captured frames, and their records for each codec."""
+    made = [Record(key=b"k", value=b"v" * 40, headers=[("h", b"x"), ("g\u00f6", None)]), Record(timestamp=70)]
+    fields = [build_batch(made, transactional=True), build_batch(made, log_append_time=9), *corpus.records_fields()]
+    for field in fields:
+        yield from (bytes([mode]) + field for mode in (0, 1))
+        try:
+            found = [each for each in read(field) if isinstance(each, Batch)][:2]
+            for batch in found:
+                body = compression.decompress(batch.codec, batch.data[native_targets.CRC_FROM + native_targets.TAIL :])
+                tail = batch.data[native_targets.CRC_FROM :][: native_targets.TAIL]
+                yield from (bytes([mode]) + (tail + body)[:MOST] for mode in (2, 3, 4, 5, 6, 15, 0x82))
+            for other in (each for each in read(field) if not isinstance(each, Batch)):
+                yield from (bytes([mode]) + other.data for mode in range(7, 15))
+        except DecodeError:
+            continue
+
+
+def _compressed() -> Iterator[bytes]:
+    """Yield data in all forms that clients write, also without the parts that the target adds."""
+    chance = Random(1)  # noqa: S311 - not secret
+    for form in compressed_frames.FORMS:
+        for _ in range(20):
+            content = compressed_frames.some_text(chance)[:MOST]
+            codec, data = compressed_frames.compressed(form, content, chance)
+            yield bytes([codec - 1]) + data
+            if codec == compression.GZIP:
+                yield b"\4" + data[10:-8]
+            elif form == "snappy":
+                yield b"\5" + data
+            elif codec == compression.LZ4:
+                yield b"\6" + data[4:]
+            yield b"\7" + content
+
+
+def write(target: str, folder: Path, most: int = 1_000_000) -> int:
+    """Write the seeds of a target and the inputs that once failed into a folder; return their number.
+
+    ``most``: number of seeds; if there are more, a fixed sample of them is written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    found = sorted({*seeds(target)})
+    some = Random(0).sample(found, min(most, len(found)))  # noqa: S311 - not secret
+    inputs = {*some, *(path.read_bytes() for path in failed_inputs(target))}
+    for number, data in enumerate(sorted(inputs)):
+        (folder / f"seed-{number:05d}").write_bytes(data)
+    return len(inputs)
