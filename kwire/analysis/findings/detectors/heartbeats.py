@@ -35,7 +35,7 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
         worst: tuple[int, GroupEvent, GroupEvent] | None = None
         for earlier, later in pairwise(group.signs.get(member, ())):
             silence = later.ts - earlier.ts
-            if silence >= least and earlier.event not in _ASKED and (worst is None or silence > worst[0]):
+            if silence >= least and earlier.event not in _ASKED and silence > (worst[0] if worst else 0):
                 worst = silence, earlier, later
         if worst is None:
             continue
