@@ -286,7 +286,7 @@ class MutantServer:
         return SURVIVED, "", unstable
 
     def tests(self, mutant: Change) -> tuple[list[str], list[str]]:
-        """Return the ids of the tests of the module, and of others, that execute the mutated statement."""
+        """Return the ids of the tests that execute the mutated statement: tests of the module, and other tests."""
         files = mutant_targets.tests_of(mutant.path)
         names = list(self._baseline.seconds)
         if mutant.function:
@@ -397,7 +397,14 @@ OPTIONS = (
 
 
 def serve(target: Target, mutants: Sequence[Change], results: Path, seconds: float = inf, at_once: int = 1) -> int:
-    """Run the mutants of one target for so many seconds, some of them side by side; write a line of JSON for each.
+    """Run the mutants of one target, and write a line of JSON for each.
+
+    Args:
+        target: the part of the code.
+        mutants: the mutants, in the order in which they run.
+        results: file to write.
+        seconds: time after which no further mutant is begun.
+        at_once: number of mutants that run side by side.
 
     Returns: the exit code of pytest.
     """
@@ -418,7 +425,7 @@ def serve(target: Target, mutants: Sequence[Change], results: Path, seconds: flo
 
 
 def tame_hypothesis() -> None:
-    """Keep no failing examples, which would fail tests of other mutants, and do not shrink them."""
+    """Store no failing examples, because they would also fail with other mutants, and do not shrink examples."""
     from hypothesis.database import DirectoryBasedExampleDatabase
     from hypothesis.internal.conjecture import engine
 
@@ -447,7 +454,7 @@ class Alive:
         return cls([each for each in functions if each.__code__.co_filename.startswith(prefixes)], caches)
 
     def instrument(self, paths: Sequence[str]) -> set[tuple[str, int]]:
-        """Let every function of some files note the statements that it executes: file and line, in the returned set."""
+        """Instrument all functions of some files. Return the set to which they add each executed (file, line)."""
         called: set[tuple[str, int]] = set()
         for path in paths:
             module = importlib.import_module(module_name(path))
@@ -474,7 +481,7 @@ class Alive:
         return replaced
 
     def clear_caches(self) -> None:
-        """Forget the results of all functions that keep them."""
+        """Clear the caches of all functions with a cache."""
         for cached in self.caches:
             cached.cache_clear()
 
@@ -574,9 +581,13 @@ def in_child(work: Callable[[], Any], cpu: float, wait: float) -> Any:
 
 
 def side_by_side(works: Iterable[Callable[[], Any]], at_once: int) -> Iterator[Any]:
-    """Run each work in a copy of this process, so many at a time; yield their results as they end.
+    """Run functions in forked processes, and yield their results in the order in which they end.
 
-    Raises: RuntimeError if a copy ends without a result.
+    Args:
+        works: functions without arguments.
+        at_once: maximum number of processes at a time.
+
+    Raises: RuntimeError if a process ends without a result.
     """
     running: dict[int, tuple[int, bytes]] = {}  # by pipe: process, what it has written
     waiting = iter(works)
@@ -600,7 +611,7 @@ def side_by_side(works: Iterable[Callable[[], Any]], at_once: int) -> Iterator[A
 
 
 def _begin(work: Callable[[], Any]) -> tuple[int, int]:
-    """Start work in a copy of this process; return the pipe of its result, and the process."""
+    """Call ``work`` in a forked process. Return the file descriptor to read its result from, and the process id."""
     readable, writable = os.pipe()
     child = os.fork()
     if child:
@@ -617,7 +628,7 @@ def _begin(work: Callable[[], Any]) -> tuple[int, int]:
 
 
 def end_after(cpu: float, wait: float) -> None:
-    """End this process after so many seconds of CPU time from now, or so many seconds."""
+    """End this process after ``cpu`` seconds of CPU time from now, or after ``wait`` seconds, whichever is first."""
     signal.setitimer(signal.ITIMER_PROF, cpu)
     signal.setitimer(signal.ITIMER_REAL, wait)
 

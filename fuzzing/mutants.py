@@ -81,8 +81,8 @@ def with_controls(mutants: Sequence[Mutant]) -> list[Mutant]:
 
 
 def run(folder: str, mutants: Sequence[Mutant], minutes: float, at_once: int) -> list[Result]:
-    """Run the mutants of one part of the code in a process of its own, so many side by side; no more are begun after
-    ``minutes``.
+    """Run the mutants of one part of the code in a separate process, ``at_once`` of them side by side. After
+    ``minutes``, no further mutant is begun.
     """
     with tempfile.TemporaryDirectory(prefix="mutants-") as scratch:
         given, results = Path(scratch) / "mutants.json", Path(scratch) / "results.jsonl"

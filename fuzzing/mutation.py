@@ -252,7 +252,7 @@ def _walk(node: ast.AST, place: _Place) -> Iterator[Site]:
 
 
 def _makes_a_generator(node: ast.AST) -> bool:
-    """Return True if the function is no generator, maybe, without this statement."""
+    """Return True for ``yield from`` as a statement: without it, the function might not be a generator."""
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.YieldFrom)
 
 

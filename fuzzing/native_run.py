@@ -176,7 +176,7 @@ def functions(report: str) -> Edges:
 
 
 def share(edges: Mapping[tuple[str, str], tuple[int, int]]) -> str:
-    """Return the share of edges in the files of native/src that were executed at all, as text."""
+    """Return a text with the executed share of the edges in the files of native/src."""
     reached = {file for (file, _), (executed, _) in edges.items() if executed}
     texts = []
     for file in sorted(reached):

@@ -94,7 +94,7 @@ class Table:
 
 
 def read(path: Path) -> dict[str, Table]:
-    """Return the stored tables by name; none if the file does not exist."""
+    """Return the stored tables by name; an empty dict if the file does not exist."""
     if not path.exists():
         return {}
     stored = json.loads(path.read_text("utf-8"))

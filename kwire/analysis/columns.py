@@ -98,7 +98,7 @@ class ColumnRows(Sequence[Row]):
 
     @abstractmethod
     def column(self, name: str) -> list[Any]:
-        """Return the values of a column, in the order of the rows."""
+        """Return the values of the column ``name``, one for each row, in the order of the rows."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):

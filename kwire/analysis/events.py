@@ -42,7 +42,7 @@ from kwire.lazy_dataclass import dataclass
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 ACKNOWLEDGED = ("gaps", "accepted", "released", "rejected", "renewed")  # events by Kafka's acknowledge type
 SHARE_RECORDS = frozenset({"acquired", *ACKNOWLEDGED})
-FEW = 100  # events that are inserted one by one into a sorted list
+FEW = 100  # maximum number of events that are inserted one by one into a sorted list
 
 EVENTS: Mapping[str, str] = {
     "join_sent": "JoinGroup, or a first heartbeat (epoch 0); `topics`: subscription, `partitions`: owned partitions",
@@ -286,7 +286,8 @@ class EventRows(ColumnRows):
 def in_order(parts: Sequence[tuple[Sequence[GroupEvent], int]]) -> list[tuple[Sequence[GroupEvent], int]]:
     """Return the events of one group in the order of ``group_events``.
 
-    ``parts``: sorted events of each life, with the number of the life, in order of the lives.
+    ``parts``: for each life of the group, in order, its sorted events and its number. If lives overlap in time, the
+    result has several pairs for a life: each contains consecutive events of the life, and its number.
     """
     if all(before[-1].key <= after[0].key for (before, _), (after, _) in pairwise(parts)):
         return [*parts]

@@ -31,7 +31,7 @@ def plain_event(
     number: int,
     part: int,
 ) -> GroupEvent:
-    """Return an event with these values of fields, and the default in each other field."""
+    """Return an event with the given values. The fields without an argument have their default."""
     return GroupEvent(
         ts=ts,
         group_id=group_id,

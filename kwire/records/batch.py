@@ -161,13 +161,15 @@ class Batch:
         return chain.from_iterable(self._some(body if copy else cast("bytes", memoryview(body)), at, into))
 
     def _some(self, body: bytes, at: int, into: type[R], first: int = 0) -> Iterator[list[R]]:
-        """Yield the records from a number on, in lists. The native engine calls this method too.
+        """Yield lists of the batch's records, from record number ``first`` on. The native engine calls this method too.
 
         Args:
             body: decompressed records, or the whole batch if it is not compressed.
             at: offset of the first record to yield in ``body``.
             into: class of the records.
-            first: number of this record in the batch.
+            first: number of the first record to yield; the batch's first record has the number 0.
+
+        Raises: DecodeError if a record is not valid.
         """
         append_time = self.max_timestamp if self.log_append_time else None
         header = self.count, self.base_offset, self.base_timestamp, append_time

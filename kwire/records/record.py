@@ -95,8 +95,7 @@ def read_records(
     """Yield records, in lists, from offset ``at`` to the end of ``data``.
 
     The error of an invalid record is raised after the records before it were yielded. The path in the error begins with
-    the record, not with the batch. The offset in the error counts from the start of ``data``. Raises: DecodeError if
-    the bytes are not valid.
+    the record, not with the batch. The offset in the error counts from the start of ``data``.
 
     Args:
         data: decompressed records. If this is a memoryview, keys and values are memoryviews.
@@ -106,7 +105,9 @@ def read_records(
         base_timestamp: base timestamp of the batch, in milliseconds since 1970.
         append_time: timestamp of all records, in milliseconds since 1970; None if each record has its own.
         into: Record, or a subclass whose additional fields are not set.
-        first: number of the first record to yield in the batch.
+        first: number of the first record to yield; the batch's first record has the number 0.
+
+    Raises: DecodeError if a record is not valid.
     """
     remaining = count - first
     copied = data.__class__ is bytes

@@ -6,8 +6,8 @@ The tables of a stream have three more columns:
 - ``mark``: file mark of the Parquet file from which the row was read, see ``parts.put``. With this text, later
   micro-batches find the rows that they replace.
 - ``batch``: number of the micro-batch that wrote the row.
-- ``is_final``: False if later micro-batches may replace the row. It is a partition column: a micro-batch reads no files
-  with final rows, unless it rebuilds a bucket.
+- ``is_final``: False if later micro-batches may replace the row. It is a partition column: a micro-batch reads files
+  with final rows only if it rebuilds a bucket or is repeated.
 
 A micro-batch changes each table in one transaction: it appends final rows, and replaces current rows with MERGE. If
 Spark repeats a micro-batch, the rows of the first attempt are replaced, too.
@@ -137,8 +137,8 @@ def replace(spark: SparkSession, rows: DataFrame, path: str, number: int, stale:
 def _stale_rows(number: int, stale: Collection[str], prefix: str = "") -> str:
     """Return the SQL condition of the rows that a micro-batch replaces.
 
-    The condition of final rows of the same micro-batch contains its number: then Delta does not read the files of
-    other micro-batches.
+    The condition of the final rows that an earlier attempt of this micro-batch wrote contains its number, so that
+    Delta does not read the files of other micro-batches.
 
     Args:
         number: number of the micro-batch.

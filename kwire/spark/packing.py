@@ -69,7 +69,10 @@ def is_packed(rows: pa.RecordBatch) -> list[bool]:
 
 
 def unpack(rows: pa.RecordBatch) -> tuple[list[int], dict[str, list[Any]]]:
-    """Return the segments of rows that all are packed: the file number of each segment, and each field as a list."""
+    """Return the segments of packed rows: the list of their file numbers, and a list of values for each field name.
+
+    ``rows``: rows that all are packed.
+    """
     packed = [np.frombuffer(one, SEGMENT) for one in rows.column(FIELD.name).to_pylist()]
     every = np.concatenate(packed)
     files = np.repeat(rows.column("file").to_numpy(), [len(one) for one in packed]).tolist()

@@ -189,7 +189,7 @@ def followed(
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
     """Divide a batch of references into runs: consecutive rows of the same connection.
 
-    The rows of a run all are packed, or none is. They have at most AT_ONCE segments.
+    Either all rows of a run are packed, or none. A run has at most AT_ONCE segments.
 
     Yields: the connection key and the rows of a run.
     """

@@ -7,7 +7,7 @@ import logging
 log = logging.getLogger("mockbroker")
 
 INTERVAL = 10.0  # seconds between two log lines with the same text
-MAX_TEXTS = 100  # texts that are remembered
+MAX_TEXTS = 100  # maximum number of texts whose last line is remembered
 
 
 class RepeatedWarnings:

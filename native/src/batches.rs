@@ -31,7 +31,7 @@ const MAGIC_AT: usize = 16; // offset of the byte without which the format of a 
 const CODEC: i64 = 0x07; // bits of the attributes
 const LOG_APPEND_TIME: i64 = 0x08;
 
-/// The classes of batches and records.
+/// The reader of record batches.
 #[pyclass(frozen, module = "kwire_native")]
 pub struct Batches {
     batch: Class,
@@ -43,9 +43,9 @@ pub struct Batches {
 
 #[pymethods]
 impl Batches {
-    /// `names`: the slots data and position, and the fields of the header in wire order. `most`: records that are read
-    /// ahead of the next one. `limit`: largest size of decompressed records, in bytes; batches with more are left to
-    /// Python.
+    /// `batch`: class of the batches. `names`: its slots: data, position, and the fields of the header in wire order.
+    /// `records`: reader of records. `most`: maximum number of records that are read at once. `limit`: largest size of
+    /// decompressed records, in bytes; batches with more are left to Python.
     #[new]
     fn new(
         batch: &Bound<'_, PyType>,
@@ -63,7 +63,8 @@ impl Batches {
 
     /// Return an iterator over the batches in the data.
     ///
-    /// `others`: function `(data, at)` that yields what is left to Python, from an offset on.
+    /// `others`: function of the data and an offset. It yields the batches from this offset on, and is called at the
+    /// first batch that is left to Python.
     #[pyo3(signature = (data, others, /))]
     fn read<'py>(
         slf: &Bound<'py, Self>,
@@ -79,7 +80,7 @@ impl Batches {
         Ok(Bound::new(py, batches)?.into_any())
     }
 
-    /// Return the batch that is all of the data; None if the data is something else.
+    /// Return the batch in the data; None if the data is not exactly one batch, or the batch is left to Python.
     #[pyo3(signature = (data, /))]
     fn only<'py>(&self, data: &Bound<'py, PyBytes>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let bytes = data.as_bytes();
@@ -159,7 +160,7 @@ impl Batches {
     }
 }
 
-/// Return the header and the bytes of the batch at the begin of the data; None if it is left to Python.
+/// Return the header and the bytes of the batch at the beginning of the data; None if it is left to Python.
 fn batch_in(data: &[u8]) -> Option<(&[u8; HEADER], &[u8])> {
     let head = data.first_chunk::<HEADER>()?;
     let length = usize::try_from(i32::from_be_bytes(part(head, 8))).ok()?;
@@ -171,7 +172,7 @@ fn part<const N: usize>(head: &[u8; HEADER], at: usize) -> [u8; N] {
     std::array::from_fn(|index| head[at + index])
 }
 
-/// What the slots of a batch contain, as far as its records need it.
+/// The values in the slots of a batch that are needed to read its records.
 struct Head<'py> {
     data: Bound<'py, PyBytes>,
     crc: i64,
@@ -181,7 +182,7 @@ struct Head<'py> {
 }
 
 impl<'py> Head<'py> {
-    /// Return what a batch contains; None if a slot is empty, or has a value that is left to Python.
+    /// Return the values of a batch; None if a slot is empty, or has a value that is left to Python.
     fn of(batch: &View<'_, 'py>) -> Option<Self> {
         let number = |slot| batch.get(slot).as_ref().and_then(exact_int);
         let attributes = number(ATTRIBUTES)?;
@@ -200,7 +201,8 @@ impl<'py> Head<'py> {
 }
 
 /// An iterator over lists of the records of a large batch. `size`: bytes of the buffer that contain records. `at`: offset
-/// and number of the next record. `rest`: the iterator that continues where Python must.
+/// and number of the next record. `rest`: Python's iterator over the remaining lists, from the first record that is left
+/// to Python on.
 #[pyclass(module = "kwire_native")]
 pub struct Portions {
     batches: Py<Batches>,
@@ -252,7 +254,8 @@ impl Drop for Portions {
     }
 }
 
-/// An iterator over the batches in a records field. `rest`: the iterator that continues where Python must.
+/// An iterator over the batches in a records field. `rest`: Python's iterator over the remaining batches, from the first
+/// batch that is left to Python on.
 #[pyclass(module = "kwire_native")]
 pub struct BatchIterator {
     batches: Py<Batches>,

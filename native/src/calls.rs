@@ -2,8 +2,8 @@
 //! responses of requests.
 //!
 //! `Calls::read` handles the usual case only: segments in order, each with complete frames of known APIs or without
-//! payload. It stops before the first other segment, of which it has changed nothing, and leaves it to
-//! `kwire.capture.calls`, which handles every case. So it refuses nothing itself.
+//! payload. It stops before the first other segment, changes nothing for this segment, and leaves it to
+//! `kwire.capture.calls`, which handles every case. So all errors come from the Python code.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -34,7 +34,7 @@ struct Form {
 
 type Forms = HashMap<(i16, i16), Option<Arc<Form>>>; // by API key and version; None is left to Python
 
-/// The numbers of the slots of a call that are not `None`.
+/// The indexes of the slots of a call that get a value; all others are `None`. `count`: number of all slots.
 struct Slots {
     connection: usize,
     client: usize,
@@ -58,7 +58,9 @@ struct Slots {
     count: usize,
 }
 
-/// One direction of a connection: `kwire.capture.tcp.stream.Stream` and `kwire.capture.calls.framing.Framer`.
+/// The state of one direction of a connection. Attributes of `kwire.capture.tcp.stream.Stream`: `next`, the next sequence
+/// number, and `acked`, the acknowledged one. Of `kwire.capture.calls.framing.Framer`: `now`, the latest time. `bytes`:
+/// size of the payload that was read.
 struct Side {
     next: Option<i64>,
     acked: Option<i64>,
@@ -79,7 +81,7 @@ struct Segment<'py> {
     flags: i64,
 }
 
-/// A response, its call, and the size of its frame without the length prefix.
+/// A decoded response. `id`: correlation id. `size`: size of its frame without the length prefix, in bytes.
 struct Answer<'py> {
     id: i32,
     call: Bound<'py, PyAny>,
@@ -87,7 +89,7 @@ struct Answer<'py> {
     size: usize,
 }
 
-/// What does not change while the segments of a connection are read.
+/// The values that do not change while the segments of a connection are read.
 struct Context<'py> {
     connection: Bound<'py, PyAny>,
     client: Bound<'py, PyAny>,
@@ -165,8 +167,8 @@ impl Calls {
     /// sequence number, acknowledged sequence number, and time. `calls`: list to which complete calls are added.
     ///
     /// Returns the index of the first segment that was not read, the number of segments with a payload, the changed
-    /// `numbers`, the time of the last segment, and of both directions: next sequence number, acknowledged sequence number, time, number of bytes, and begin,
-    /// position and payload of the last segment.
+    /// `numbers`, the latest time, and for each direction: next sequence number, acknowledged sequence number, time,
+    /// number of bytes, and first sequence number, position and payload of the last segment.
     #[allow(clippy::too_many_arguments, clippy::type_complexity)]
     fn read<'py>(
         &self,
@@ -198,7 +200,7 @@ impl Calls {
         let whole = source.cast::<PyBytes>().ok();
         let mut asked = Vec::new();
         let mut answers = Vec::new();
-        let mut last = [const { None }; 2]; // begin, position and payload of the last segment of each direction
+        let mut last = [const { None }; 2]; // first sequence number, position and payload
         while at < rows.len() {
             let segment = segment(&rows.get_item(at)?)?;
             let is_request = segment.upward == up_is_request;
@@ -253,7 +255,7 @@ impl Calls {
             if !is_read {
                 break;
             }
-            // Nothing was changed up to here.
+            // No argument has been changed up to here.
             number += asked.len() as i64;
             waiting += asked.len();
             for (id, call) in asked.drain(..) {
@@ -433,7 +435,7 @@ impl Side {
         }
     }
 
-    /// Return the values that Python needs. `last`: begin, position and payload of the last segment.
+    /// Return the values that Python needs. `last`: first sequence number, position and payload of the last segment.
     fn tuple<'py>(
         self,
         py: Python<'py>,

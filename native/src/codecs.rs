@@ -2,8 +2,8 @@
 //!
 //! All other forms, and all invalid data, are left to `kwire.records.compression`: `Tools::decompress` returns None. So
 //! each rule about invalid data exists once, in Python. Each codec here uses the same library as Python, or a library
-//! that accepts the same data. Every form that is accepted here ends with the data, and its size is limited before
-//! memory is used for it.
+//! that accepts the same data. Data with bytes after the end of its form is left to Python, and the size of a result is
+//! limited before its memory is allocated.
 
 use std::cell::Cell;
 
@@ -95,7 +95,8 @@ pub fn decompressed(py: Python<'_>, codec: i64, data: &[u8], limit: usize) -> Op
     output(py, data, |tools| tools.decompress(codec, data, limit))
 }
 
-/// Do work with the tools of the thread, and return its result; None if the work returns none.
+/// Call `work` with the tools of the thread. `work` writes to the buffer and returns the size of the result; None if it
+/// returns None.
 fn output(py: Python<'_>, data: &[u8], work: impl FnOnce(&mut Tools) -> Option<usize> + Send) -> Option<Output> {
     let mut tools = TOOLS.take().unwrap_or_default(); // taken: Python code may run before they are given back
     let size = if data.len() < FREE_OF_GIL { work(&mut tools) } else { py.detach(|| work(&mut tools)) };
@@ -132,7 +133,7 @@ pub fn zstd_frame<'py>(data: &Bound<'py, PyBytes>) -> Option<Bound<'py, PyBytes>
 }
 
 impl Tools {
-    /// Decompress data to the begin of the buffer, and return the size of the result; None if it is left to Python.
+    /// Decompress data to the beginning of the buffer, and return the size of the result; None if it is left to Python.
     fn decompress(&mut self, codec: i64, data: &[u8], limit: usize) -> Option<usize> {
         match codec {
             GZIP => self.gunzip(data, limit),
@@ -143,7 +144,7 @@ impl Tools {
         }
     }
 
-    /// Return `size` bytes of the buffer from an offset on.
+    /// Return `size` bytes of the buffer from the offset `at` on; the buffer grows if necessary.
     fn room(&mut self, at: usize, size: usize) -> &mut [u8] {
         if self.buffer.len() < size && at == 0 {
             self.buffer = vec![0; size]; // pages that are never written take no time
@@ -153,7 +154,7 @@ impl Tools {
         &mut self.buffer[at..at + size]
     }
 
-    /// One member without optional fields of the header.
+    /// Decompress one gzip member without optional fields in its header.
     fn gunzip(&mut self, data: &[u8], limit: usize) -> Option<usize> {
         let (head, rest) = data.split_first_chunk::<GZIP_HEADER>()?;
         let (body, trailer) = rest.split_last_chunk::<GZIP_TRAILER>()?;
@@ -179,7 +180,7 @@ impl Tools {
         (crc.sum() == u32::from_le_bytes([a, b, c, d])).then_some(size)
     }
 
-    /// The framing of snappy-java, or one raw block.
+    /// Decompress the framing of snappy-java, or one raw block.
     fn unsnappy(&mut self, data: &[u8], limit: usize) -> Option<usize> {
         if !data.starts_with(XERIAL_MAGIC) {
             return self.unsnappy_block(data, 0, limit);
@@ -207,7 +208,7 @@ impl Tools {
         snap::raw::Decoder::new().decompress(block, self.room(at, size)).ok()
     }
 
-    /// One frame of independent blocks.
+    /// Decompress one lz4 frame of independent blocks.
     fn unlz4(&mut self, data: &[u8], limit: usize) -> Option<usize> {
         let head = data.strip_prefix(LZ4_MAGIC)?;
         let [flags, blocks, ..] = *head else { return None };
@@ -260,7 +261,7 @@ impl Tools {
         rest.is_empty().then_some(size)
     }
 
-    /// One frame without a dictionary, with a usual window.
+    /// Decompress one zstd frame without a dictionary, with a window of at most `ZSTD_WINDOW` bytes.
     fn unzstd(&mut self, data: &[u8], limit: usize) -> Option<usize> {
         let (window, room) = zstd_sizes(data)?;
         let room = usize::try_from(room).ok().filter(|room| *room <= limit)?;
@@ -288,7 +289,7 @@ impl Tools {
     }
 }
 
-/// Return what follows the checksum of lz4; None if it is not the checksum of the data.
+/// Return the bytes after the lz4 checksum at the beginning of `rest`; None if the checksum is not that of `data`.
 fn after_checksum<'a>(data: &[u8], rest: &'a [u8]) -> Option<&'a [u8]> {
     let (sum, after) = rest.split_first_chunk::<4>()?;
     (u32::from_le_bytes(*sum) == xxh32(data, 0)).then_some(after)

@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyTuple, PyType};
 
 use crate::raw::Class;
 
-/// A constructor: it stores its arguments in some slots, and the same value as always in each other slot.
+/// A constructor: it stores its arguments in some slots, and a constant in each other slot.
 #[pyclass(frozen, module = "kwire_native")]
 pub struct Maker {
     class: Class,
@@ -16,7 +16,7 @@ pub struct Maker {
 
 #[pymethods]
 impl Maker {
-    /// `class`: the class. `names`: slots of the arguments. `others`: immutable values of all other slots, by name.
+    /// `class`: the class. `names`: slots of the arguments. `others`: immutable constants of all other slots, by name.
     #[new]
     fn new(class: &Bound<'_, PyType>, names: Vec<String>, others: &Bound<'_, PyDict>) -> PyResult<Self> {
         let all: Vec<String> = class.getattr("__slots__")?.extract()?;

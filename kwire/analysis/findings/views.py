@@ -33,8 +33,8 @@ class GroupView:
         assignments: rows of ``assignments``.
         commits: rows of ``offset_commits``, sorted by time.
         violations: rows of ``violations``.
-        marks: high watermarks of the partitions in the events, by topic and partition: time in microseconds since 1970,
-            and high watermark.
+        marks: high watermarks of the partitions in the events, by topic and partition, as pairs: time in microseconds
+            since 1970, and high watermark.
         spans: periods in which the partitions in the events were fetched.
     """
 
@@ -73,8 +73,8 @@ class GroupView:
         """The display names of the members, by member id.
 
         A display name is the client id. If several members have the same client id, the end of the member id is added.
-        If a member has events of several client ids, for example of the leader that planned its assignment, the last
-        client id in alphabetical order is used.
+        If the events of a member have several client ids, the last one in alphabetical order is used. For example, the
+        event of an assignment in the leader's SyncGroup request has the leader's client id.
         """
         pairs = {(event.client_id, event.member_id) for event in self.events}
         pairs |= {(row["client_id"], row["member_id"]) for row in self.members}

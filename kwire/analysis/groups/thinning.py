@@ -1,4 +1,4 @@
-"""Removal of events from the history of a group that later events do not need.
+"""Removal of the events that later events do not need from the history of a group.
 
 A stream keeps the events of each group, because later events can change rows about them. Most events of a group are
 routine: heartbeats and offset commits with a response that changes nothing, and acquired and acknowledged records. In a

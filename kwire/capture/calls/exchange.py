@@ -114,11 +114,13 @@ class Exchange:
         self._bodies.deferred = True
 
     def usual(self) -> tuple[dict[int, list[Call]], bytes | None, str | None] | None:
-        """Return what the native package needs to read frames: the pending requests, and the client id of the latest
-        request, as encoded and as text.
+        """Return the state that the native package needs to read frames; None if Python must read the next frame.
 
-        The result is None if Python must read the next frame: the connection is not known to be a Kafka connection, a
-        SASL token may follow, a direction is in the middle of a frame or out of sync, or bodies are not just decoded.
+        Python must read it if the connection is not known to be a Kafka connection, if a SASL token may follow, or if a
+        direction is in the middle of a frame or out of sync. Python must also read it if bodies are deferred, written
+        as JSON, kept as bytes, or decoded for some APIs only.
+
+        Returns: the pending requests by correlation id, and the client id of the latest request: encoded, and as text.
         """
         bodies = self._bodies
         if not self.good[True] or self._tokens.expected or bodies.wanted is not None or bodies.raw:

@@ -2,8 +2,8 @@
 
 A segment is usual if it is in order, and has no payload or complete frames of known API versions. In one call, the
 package divides many such segments into frames, decodes headers and bodies, and matches responses to requests. It stops
-before the first other segment, of which it changes nothing: ``Conversation`` processes this segment in Python. So all
-refusals come from Python, and the calls are the same without the package.
+before the first segment that is not usual, and changes nothing for this segment: ``Conversation`` processes it in
+Python. So all errors are raised or recorded by Python code, and the calls are the same without the package.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def native_reader() -> Any:
 
 
 def _messages(key: int, version: int) -> tuple[Any, Any, bool, bool] | None:
-    """Return the native readers of both messages of an API version, and whether their headers have tagged fields.
-
-    The result is None if Python must read the frames of the version.
+    """Return how the native package reads an API version; None if Python must read the frames of this version.
 
     Args:
         key: API key.
         version: API version.
+
+    Returns: the native readers of the request and of the response, and for each header whether it has tagged fields.
     """
     form = form_of(key, version)
     if form is None or key in LEFT_TO_PYTHON or form.request_header == 0:

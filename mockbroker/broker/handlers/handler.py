@@ -60,7 +60,11 @@ class Handler:
 
 
 class _UnloadedHandler(Handler):
-    """A handler whose module is not imported yet. It becomes a Handler, whose functions Python finds faster."""
+    """A handler whose module is not imported yet.
+
+    The first access to one of its functions imports the module, and changes the class of the object to Handler. Then
+    Python finds the functions faster.
+    """
 
     __slots__ = ()
 

@@ -217,7 +217,7 @@ def _error_response(request: ProduceRequest, error: ErrorCode) -> ProduceRespons
 def _encoded(topic: Topic, version: int, requested: RequestTopic, appended: Appended) -> bytes:
     """Return the encoded response to a Produce with one partition that has no error.
 
-    Only the fields of the partition differ between the responses about a topic, so that the other bytes are cached.
+    Responses about the same topic differ only in the fields of the partition. The other bytes are cached.
 
     Args:
         topic: The topic.
@@ -406,7 +406,7 @@ def _transaction_error(
 def _append_batch(
     partition: Partition, batch: Batch, appended: list[Partition], now_ms: int, *, starts_at_zero: bool
 ) -> Appended | ResponsePartition:
-    """Append a batch, unless it is invalid, a duplicate or out of order, and return the result as ``_append`` does.
+    """Append a batch, unless it is invalid, a duplicate or out of order. Return a result of ``_append``.
 
     Args:
         partition: The partition.

@@ -370,7 +370,7 @@ class Shell:
         self.turn()
 
     def is_listening(self, node: int) -> bool:
-        """Return whether a broker accepts connections: it runs. ``node``: broker id."""
+        """Return whether a broker accepts connections: True while it is running. ``node``: broker id."""
         return not self.down and node not in self.away
 
     def accept(self, wire: network.Wire, sock: SimulatedSocket, end: ClientEnd) -> SimulatedSocket:

@@ -51,7 +51,7 @@ def _interval(operation: OffsetOperation) -> Interval:
 
 
 def _is_optional(operation: OffsetOperation, others: list[tuple[OffsetOperation, Interval]]) -> bool:
-    """Return whether a commit in a transaction may have no effect, because another commit may have come later.
+    """Return whether a commit in a transaction may have no effect, because a commit in the same period may replace it.
 
     The result is False for operations outside a transaction.
 
@@ -84,7 +84,7 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
     for number, (operation, (start, end)) in enumerate(timed):
         if end == inf or _is_optional(operation, timed):
             if not operation.write or operation.offset not in found:
-                continue  # it explains no result
+                continue  # no lookup has returned the offset of this commit
             optional.add(number)
         events.append((start, 0, number))
         if end < inf:
@@ -111,19 +111,21 @@ def first_impossible(operations: list[OffsetOperation]) -> OffsetOperation | Non
 def _reach(
     states: set[State], pending: list[tuple[int, OffsetOperation]], optional: Collection[int]
 ) -> set[State] | None:
-    """Return the states that are possible after pending operations take effect, or None if there are more than
-    MOST_STATES.
+    """Return the states that are possible after any of the pending operations have taken effect.
 
-    States that permit no other continuation than a further state are left out:
+    A state is left out if another state of the result permits the same later results:
 
     - A pending lookup whose result is the committed offset takes effect at once in every state.
     - A commit that may have had no effect takes effect only just before a pending lookup that returns its offset.
       Without such a lookup, it takes effect later, or another commit replaces its offset.
 
     Args:
-        states: possible states before, as (committed offset, mask of the operations that took effect).
+        states: possible states before, as (committed offset, mask of the operations that took effect). Bit n of the
+            mask is the operation with number n.
         pending: the operations in flight, with their numbers.
-        optional: numbers of operations that may have had no effect, and that may take effect later too.
+        optional: numbers of commits that may have had no effect, and that may also take effect later.
+
+    Returns: the states in the form of ``states``; None if there are more than MOST_STATES.
     """
     commits: list[tuple[int, int, bool]] = []  # bit, offset, and whether it is optional
     lookups: dict[int, int] = {}  # offset to the bits of the lookups with this result

@@ -97,7 +97,7 @@ def _state_of(group: CoordinatedGroup) -> tuple[object, ...]:
 
 
 def _of_consumer_group(group: ConsumerGroup) -> tuple[object, ...]:
-    # A change of a member replaces it: the state of the group needs no comparison, which would look at all members.
+    # A changed member is a new object. The group state is not compared, because its calculation would read all members.
     return group.assignment_epoch, len(group.partition_epochs), *group.members.values()
 
 

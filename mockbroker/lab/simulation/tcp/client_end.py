@@ -39,8 +39,8 @@ class ClientEnd:
         dice: random number generator for the login.
         protocol: security protocol of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         on_end: function that is called when the broker has closed the connection.
-        refused: TLS of clients whose connection was refused. A new connection with TLS takes one and sends the same
-            ClientHello, which costs less than another one.
+        refused: unused TLS objects of refused connections. A new connection removes one from the list and sends its
+            ClientHello, which takes less time than creating a TLS object. ``refuse`` adds the object to the list.
 
     Attributes:
         wire: value of the argument.
@@ -91,7 +91,7 @@ class ClientEnd:
             self._send_token(next(self._login))
 
     def refuse(self) -> None:
-        """Handle that the broker does not accept the connection."""
+        """Handle a refused connection: keep its TLS object, if it has one, for another connection."""
         if self._tls is not None:
             self._refused.append(self._tls)
 
