@@ -79,6 +79,8 @@ class SocketConnection(Connection):
 
     Attributes:
         sock: The non-blocking socket.
+        frames: The buffer that divides received bytes into requests.
+        out: Encoded responses that were not sent yet.
         watched: True while bytes are read from the socket as soon as they arrive; False while reading is paused.
         since: Time at which the connection was accepted, in seconds since 1970.
         active: Time of the last received bytes or the last response, in seconds of trio's clock.

@@ -44,6 +44,7 @@ class Transactions(dict[str, Transaction]):
         groups: groups, which store the offsets that are committed in transactions.
         settings: settings of the cluster.
         deadlines: deadlines for transaction timeouts and delayed markers.
+        checks: times of the regular checks for timed-out transactions and expired transactional ids.
         new_id: function that returns the next producer id.
         wall: function that converts a broker time in seconds to milliseconds since 1970.
         persist: function that writes a changed transactional id to the transaction log; called with the Transaction and
