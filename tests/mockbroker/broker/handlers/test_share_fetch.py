@@ -232,5 +232,5 @@ def test_deleted_topic_deletes_the_states(h):
     topic = h.broker.cluster.topics["t"]
     h.broker.delete_topics([topic])
     h.apply([])
-    assert list(h.broker.share_states.keys()) == []
+    assert list(h.broker.share_states.items()) == []
     assert h.broker.share_partitions.loaded == {}
