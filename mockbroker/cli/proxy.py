@@ -247,13 +247,19 @@ def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | N
         if client_ca is not None:
             raise click.UsageError("--tls-client-ca has no effect without --tls: add --tls")
         return None
-    settings = {} if tls == "auto" else {"ssl.keystore.location": tls}
+    settings = {} if tls == "auto" else {"ssl.keystore.location": tls, "ssl.keystore.type": "PEM"}
     if client_ca is not None:
-        settings |= {"ssl.truststore.location": str(client_ca), "ssl.client.auth": "required"}
+        settings |= {
+            "ssl.truststore.location": str(client_ca),
+            "ssl.truststore.type": "PEM",
+            "ssl.client.auth": "required",
+        }
     try:
         return Tls(Settings.parse(settings), host)
     except SettingsError as error:
-        raise click.UsageError(f"--tls {tls}: {str(error).partition(': ')[2]}") from error
+        name, _, reason = str(error).partition(": ")
+        option = f"--tls-client-ca {client_ca}" if name.startswith("ssl.truststore") else f"--tls {tls}"
+        raise click.UsageError(f"{option}: {reason}") from error
 
 
 def _tls(ca: Path | None, certificate: Path | None, *, unverified: bool) -> ssl.SSLContext:
