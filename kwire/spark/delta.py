@@ -6,8 +6,9 @@ The tables of a stream have three more columns:
 - ``mark``: file mark of the Parquet file from which the row was read, see ``parts.put``. With this text, later
   micro-batches find the rows that they replace.
 - ``batch``: number of the micro-batch that wrote the row.
-- ``is_final``: False if later micro-batches may replace the row. It is a partition column: a micro-batch reads files
-  with final rows only if it rebuilds a bucket or is repeated.
+- ``is_final``: False for a current row, which later micro-batches may replace. It is a partition column: a micro-batch
+  reads files with final rows only if it is repeated, or if it rebuilds a bucket (computes all rows of some groups and
+  counts again, see ``stream``).
 
 A micro-batch changes each table in one transaction: it appends final rows, and replaces current rows with MERGE. If
 Spark repeats a micro-batch, the rows of the first attempt are replaced, too.

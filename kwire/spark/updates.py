@@ -155,7 +155,9 @@ def _update(increments: Increments, about: Update, batches: Iterator[pa.RecordBa
 def _groups(
     increments: Increments, parts: Parts, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[tuple[int, str, str, list[Any]]]:
-    """Yield bucket, key, kind and rows of the bundles of groups and counts; write the rows of connections.
+    """Yield bucket, key, kind and rows of each bundle (encoded rows, see ``bundles``) of a group or of a count table.
+
+    The rows of the bundles of the kinds EACH, which come from one connection, are written with ``parts`` instead.
 
     Args:
         increments: converter of rows and states.

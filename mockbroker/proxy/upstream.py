@@ -73,7 +73,9 @@ class Upstream:
             except UnreachableError as error:
                 if str(error) != reported:
                     reported = str(error)
-                    log.warning("%s: trying again every %g s; clients are refused until then", error, CHECK_INTERVAL)
+                    log.warning(
+                        "%s: trying again every %g s; clients are refused until it succeeds", error, CHECK_INTERVAL
+                    )
                 await trio.sleep(CHECK_INTERVAL)
                 continue
             await trio.aclose_forcefully(stream)

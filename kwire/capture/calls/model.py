@@ -130,8 +130,8 @@ class Call:
         request: decoded request body; also None if the caller did not ask for bodies of this API.
         response: decoded response body; also None if the caller did not ask for bodies of this API.
         response_version: version of the response body; 0 for an ApiVersions response with UNSUPPORTED_VERSION.
-        request_raw: frame as bytes, if it could not be decoded, or if ``raw`` is set; else None. Also None if secrets
-            are redacted and the frame may contain secrets.
+        request_raw: frame as bytes, if it could not be decoded, or if ``read`` had ``raw=True``; else None. Also None
+            if secrets are redacted and the frame may contain secrets.
         response_raw: frame as bytes or None, under the same conditions as ``request_raw``.
         reason: one of REASONS; None if both frames were captured and decoded as requested.
         group_id: group id of a request whose body is not decoded; None if it is unknown.

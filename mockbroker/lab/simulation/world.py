@@ -586,14 +586,16 @@ class World:
             raise Broken("I13", f"group {left[0]} still exists after its last offset has expired")
 
     def _end_dead_connections(self, sockets: ServedSockets) -> None:
-        """Wait until the broker must have closed the connections of clients whose machine has vanished.
+        """Wait until the broker must have closed the idle connections of clients whose machine has vanished, and check
+        that it has.
 
-        Connections on which a request is never answered are then broken. The broker also removes the share sessions
-        that were created on all these connections.
+        A connection with a request that is never answered is never idle: this method breaks it, as the keepalive of TCP
+        does. When a connection ends, the broker also removes the share sessions that were created on it.
 
         ``sockets``: the broker's connections.
 
-        Raises: Broken if the broker has not closed a connection.
+        Raises: Broken if a connection without a pending request is still open, or if bytes are counted as buffered
+        without a connection.
         """
         self._wait(self.shell.broker.settings.connections_max_idle_ms / 1000 + 2 * CHECK_INTERVAL)
         sockets.check_closed()

@@ -167,7 +167,7 @@ async def test_the_start_of_a_missing_cluster_is_logged(
         await trio.sleep(10 * CHECK_INTERVAL)
         (line,) = caplog.messages
         refused = f"cannot connect to the cluster at {missing} (Connection refused)"
-        assert line == f"{refused}: trying again every 5 s; clients are refused until then"
+        assert line == f"{refused}: trying again every 5 s; clients are refused until it succeeds"
         with socket.create_server(missing):
             await trio.sleep(CHECK_INTERVAL)
     assert caplog.messages[1:] == [f"the cluster at {missing} now accepts connections: clients are served"]
