@@ -70,9 +70,15 @@ def _exit(*_: object) -> None:
 
 
 def _report_interrupt() -> None:
-    """Write the line about Ctrl-C to stderr, once. It does not use ``sys.stderr``, which the main thread may hold."""
+    """Write the line about Ctrl-C to stderr, once. It does not use ``sys.stderr``, which the main thread may hold.
+
+    From then on, errors of finalizers are ignored: KeyboardInterrupt may have interrupted the creation of an object.
+    """
+    import sys
+
     if not _reported:
         _reported.append(signal.SIGINT)
+        sys.unraisablehook = lambda _: None
         try:
             os.write(2, b"Error: interrupted\n")
         except OSError:  # closed, or a full disk

@@ -124,6 +124,15 @@ def test_the_installed_commands_begin_with_it() -> None:
     assert scripts == {name: f"{name}.__main__:main" for name in ("kwire", "mockbroker")}
 
 
+def test_half_created_objects_report_no_errors_at_ctrl_c() -> None:
+    half = "class Half:\n    def __del__(self): self.file.close()\n"
+    ending = f"{half}kept = []\ndef main(prog_name):\n    kept.append(Half())\n    raise SystemExit(130)\n"
+    code = f"import sys, types; m = sys.modules['ending'] = types.ModuleType('ending'); exec({ending!r}, vars(m))"
+    code += "; from kwire.process import run; run('ending')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, LINE)
+
+
 def test_atexit_functions_run_at_ctrl_c() -> None:
     ending = "import atexit\ndef main(prog_name):\n    atexit.register(print, 'tidied up')\n    raise SystemExit(130)\n"
     code = f"import sys, types; m = sys.modules['ending'] = types.ModuleType('ending'); exec({ending!r}, vars(m))"
