@@ -100,6 +100,19 @@ class ColumnRows(Sequence[Row]):
     def column(self, name: str) -> list[Any]:
         """Return the values of the column ``name``, one for each row, in the order of the rows."""
 
+    @abstractmethod
+    def row(self, number: int) -> Row:
+        """Create a row. ``number``: its number, from 0 to ``len(self) - 1``."""
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Row]: ...
+    def __getitem__(self, index: int | slice) -> Row | list[Row]:
+        if isinstance(index, slice):
+            return [self.row(number) for number in range(len(self))[index]]
+        return self.row(range(len(self))[index])
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence):
             return NotImplemented
@@ -134,14 +147,8 @@ class TupleRows(ColumnRows):
         names = self._names
         return (dict(zip(names, row, strict=True)) for row in self._values)
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        if isinstance(index, slice):
-            return [dict(zip(self._names, row, strict=True)) for row in self._values[index]]
-        return dict(zip(self._names, self._values[index], strict=True))
+    def row(self, number: int) -> Row:
+        return dict(zip(self._names, self._values[number], strict=True))
 
     def column(self, name: str) -> list[Any]:
         return list(map(itemgetter(self._names.index(name)), self._values))

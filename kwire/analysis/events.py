@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby, pairwise, repeat
 from operator import attrgetter
-from typing import Annotated, Any, get_type_hints, overload
+from typing import Annotated, Any, get_type_hints
 
 from kwire.analysis.columns import (
     CLIENT,
@@ -256,14 +256,8 @@ class EventRows(ColumnRows):
         capture_id = self._capture_id
         return (event.row(capture_id, cluster, life) for events, cluster, life in self.parts for event in events)
 
-    @overload
-    def __getitem__(self, index: int) -> Row: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Row]: ...
-    def __getitem__(self, index: int | slice) -> Row | list[Row]:
-        if isinstance(index, slice):
-            return [*self][index]
-        place, part = range(len(self))[index], 0
+    def row(self, number: int) -> Row:
+        place, part = number, 0
         while place >= len(self.parts[part][0]):
             place -= len(self.parts[part][0])
             part += 1

@@ -64,4 +64,4 @@ def native_event() -> Callable[..., GroupEvent]:
     return made
 
 
-new_event = native_event() if DEFAULT == "native" and package() is not None else plain_event
+new_event = native_event() if DEFAULT == "native" else plain_event

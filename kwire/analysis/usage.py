@@ -11,7 +11,7 @@ from typing import Any
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import Row
-from kwire.analysis.events import error_name
+from kwire.analysis.events import error_name, host_of
 from kwire.analysis.topics import topic_key
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call, Connection
@@ -299,7 +299,7 @@ class Usage:
         for (key, version, client_id, address, conn_id), count in self._calls.items():
             connection = self._connections.get(conn_id)
             software = (connection.software_name, connection.software_version) if connection else (None, None)
-            client = clients[client_id, address.rpartition(":")[0], *software]
+            client = clients[client_id, host_of(address), *software]
             client.connections.add(conn_id)
             client.calls.merge(count)
             client.removed += count.count if removed_in_4(key, version) else 0

@@ -86,24 +86,12 @@ class Output:
         if self.form == delta.FORMAT:
             self._change_delta_tables(spark, staging, capture_id, written, stale, number)
         else:
-            self._replace_files(spark, staging, capture_id, written, stale, kept)
+            place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
+            parts.put(staging, place, capture_id, written, stale, self.names)
+            if self.form != PARQUET:
+                self._convert(spark, place, capture_id)
         if stale is None:
             self._delete_additional_tables(capture_id, ON_REQUEST.keys() - self.more)
-
-    def _replace_files(
-        self,
-        spark: SparkSession,
-        staging: str,
-        capture_id: str,
-        written: Iterable[str],
-        stale: Collection[str] | None,
-        kept: str | None,
-    ) -> None:
-        """Do the work of ``put`` for formats other than Delta."""
-        place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
-        parts.put(staging, place, capture_id, written, stale, self.names)
-        if self.form != PARQUET:
-            self._convert(spark, place, capture_id)
 
     def _change_delta_tables(
         self,

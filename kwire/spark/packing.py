@@ -6,7 +6,6 @@ segments become Python objects without an Arrow column for each field.
 
 from __future__ import annotations
 
-import struct
 from itertools import pairwise
 from typing import Any
 
@@ -14,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from kwire.capture.calls.conversation import Row as Segment
-from kwire.capture.tcp.segments import Segments
+from kwire.capture.tcp.segments import Segments, pack_key
 
 MOST = 64  # segments of a row
 FIELD = pa.field("packed", pa.binary())
-SEGMENT = np.dtype(
+LAYOUT = np.dtype(
     {
         "names": Segment._fields,
         "formats": ["?", "<i8", "<i8", "<i8", "<i4", "<i4", "<u4", "<u4", "<i2"],
@@ -38,13 +37,13 @@ def pack(segments: Segments, columns: pa.Schema, file: int, path: str, number: i
     """
     order = np.lexsort((segments.position, segments.flow))  # stable, so by connection, position and number
     flow = segments.flow[order]
-    every = np.empty(len(order), SEGMENT)
+    every = np.empty(len(order), LAYOUT)
     for name in Segment._fields:
         every[name] = getattr(segments, name)[order]
     bounds = [0, *(np.flatnonzero(np.diff(flow)) + 1).tolist(), len(order)]
     firsts = np.array([n for begin, end in pairwise(bounds) for n in range(begin, end, MOST)])
-    offsets = np.append(firsts, len(order)).astype(np.int32) * SEGMENT.itemsize
-    keys = pa.array([struct.pack(">QQHQQH", *key) for key in segments.keys], pa.binary())
+    offsets = np.append(firsts, len(order)).astype(np.int32) * LAYOUT.itemsize
+    keys = pa.array([pack_key(key) for key in segments.keys], pa.binary())
     count = len(firsts)
     values = {
         "connection": keys.take(pa.array(flow[firsts])),
@@ -73,7 +72,7 @@ def unpack(rows: pa.RecordBatch) -> tuple[list[int], dict[str, list[Any]]]:
 
     ``rows``: rows that all are packed.
     """
-    packed = [np.frombuffer(one, SEGMENT) for one in rows.column(FIELD.name).to_pylist()]
+    packed = [np.frombuffer(one, LAYOUT) for one in rows.column(FIELD.name).to_pylist()]
     every = np.concatenate(packed)
     files = np.repeat(rows.column("file").to_numpy(), [len(one) for one in packed]).tolist()
     return files, {name: every[name].tolist() for name in Segment._fields}

@@ -12,7 +12,6 @@ from __future__ import annotations
 import glob
 import itertools
 import json
-import struct
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -31,7 +30,7 @@ from kwire.capture.files.capture_file import CaptureFile, each, find, first_time
 from kwire.capture.files.file_systems import below, changed_at, file_system, is_address, size_of
 from kwire.capture.files.splits import NOT_PROVEN, Guesses
 from kwire.capture.tcp.packets import read_segments, splits
-from kwire.capture.tcp.segments import Segments
+from kwire.capture.tcp.segments import Segments, pack_key
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import packing
 from kwire.spark.following import Spool, log_key
@@ -494,7 +493,7 @@ def _carries_payload(part: Part) -> bool:
 
 def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
     count = len(segments)
-    keys = pa.array([struct.pack(">QQHQQH", *key) for key in segments.keys], pa.binary())
+    keys = pa.array([pack_key(key) for key in segments.keys], pa.binary())
     if _carries_payload(part):
         payload = pa.array([segments.payload(n) for n in range(count)], pa.binary())
     elif segments.spare:

@@ -47,7 +47,7 @@ from kwire.spark.worker import exempt_modules_from_collections
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows per batch of bundles
-AT_ONCE = 10_000  # segments of a connection that are processed at once
+MOST_IN_RUN = 10_000  # segments of a connection that are processed at once
 A_SLICE = 1024 * 1024  # bytes of undecoded frames per task, for small captures
 A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
 
@@ -189,14 +189,14 @@ def followed(
 def runs(batch: pa.RecordBatch) -> Iterator[tuple[bytes, pa.RecordBatch]]:
     """Divide a batch of references into runs: consecutive rows of the same connection.
 
-    Either all rows of a run are packed, or none. A run has at most AT_ONCE segments.
+    Either all rows of a run are packed, or none. A run has at most MOST_IN_RUN segments.
 
     Yields: the connection key and the rows of a run.
     """
     kinds = list(zip(batch.column("connection").to_pylist(), packing.is_packed(batch), strict=True))
     begin = 0
     for n in range(1, len(kinds) + 1):
-        most = AT_ONCE // packing.MOST if kinds[begin][1] else AT_ONCE
+        most = MOST_IN_RUN // packing.MOST if kinds[begin][1] else MOST_IN_RUN
         if n == len(kinds) or kinds[n] != kinds[begin] or n - begin == most:
             yield kinds[begin][0], batch.slice(begin, n - begin)
             begin = n
@@ -215,12 +215,8 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
         payloads: reader of the payload of the segments.
         collected: lists of rows by kind.
     """
-    if packing.is_packed(rows)[:1] == [True]:
-        files, columns_by_name = packing.unpack(rows)
-        _follow_references(follower, files, columns_by_name, payloads, collected)
-        return
-    files = rows.column("file").to_pylist()
     if not follower.key:
+        files = rows.column("file").to_pylist()
         columns = (rows.column(name).to_pylist() for name in ("position", "time_us", "problem", "number", "skipped"))
         for file, position, time_us, problem, packets, reason in zip(files, *columns, strict=True):
             path = payloads.paths[int(file)]
@@ -229,7 +225,11 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
             else:
                 collected["skipped"].append(((path, reason), packets))
         return
-    columns_by_name = {name: rows.column(name).to_pylist() for name in SEGMENT}
+    if any(packing.is_packed(rows)):
+        files, columns_by_name = packing.unpack(rows)
+    else:
+        files = rows.column("file").to_pylist()
+        columns_by_name = {name: rows.column(name).to_pylist() for name in SEGMENT}
     segments = list(zip(*columns_by_name.values(), strict=True))
     payload = rows.column("payload")
     if len(follower.key) != SEALED:
@@ -238,27 +238,14 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
             follower.frame(FrameOfLog(one.upward, frame, one.time_us, payloads.paths[int(file)], one.position))
         follower.collect(collected)
         return
-    if payload.null_count < len(segments):
-        until = reaches(files, columns_by_name["position"], columns_by_name["start"], columns_by_name["captured"])
+    until = reaches(files, columns_by_name["position"], columns_by_name["start"], columns_by_name["captured"])
+    if payload.null_count < len(payload):
         for file, values, data, reach in zip(files, segments, payload.to_pylist(), until, strict=True):
             base = 0 if data is None else Segment._make(values).start
             source = payloads.of(file, reach) if data is None else data
             follower.segments((values,), source, base, payloads.paths[int(file)], collected)
         follower.collect(collected)
         return
-    _follow_references(follower, files, columns_by_name, payloads, collected)
-
-
-def _follow_references(
-    follower: ConnectionFollower,
-    files: list[int],
-    columns: Mapping[str, list[Any]],
-    payloads: Payloads,
-    collected: Rows,
-) -> None:
-    """Process segments whose payloads all are in files. ``columns``: the fields of ``Segment`` by name."""
-    until = reaches(files, columns["position"], columns["start"], columns["captured"])
-    segments = list(zip(*(columns[name] for name in SEGMENT), strict=True))
     begin = 0
     for (file, reach), run in groupby(zip(files, until, strict=True)):
         end = begin + sum(1 for _ in run)

@@ -236,15 +236,11 @@ impl Portions {
                 return Ok(Some(PyList::new(py, found)?.into_any()));
             }
             let arguments = (PyBytes::new(py, data), begin, records.class(py), index);
-            let rest = slf.batch.bind(py).call_method1("_some", arguments)?.unbind();
-            slf.rest = Some(rest);
+            slf.rest = Some(slf.batch.bind(py).call_method1("_some", arguments)?.unbind());
         }
         let rest = slf.rest.as_ref().map(|rest| rest.clone_ref(py));
         drop(slf);
-        match rest {
-            Some(rest) => rest.into_bound(py).cast_into::<PyIterator>()?.next().transpose(),
-            None => Ok(None),
-        }
+        next_of(py, rest)
     }
 }
 
@@ -273,25 +269,29 @@ impl BatchIterator {
 
     fn __next__<'py>(mut slf: PyRefMut<'py, Self>) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = slf.py();
-        let rest = match &slf.rest {
-            Some(rest) => rest.clone_ref(py),
-            None => {
-                let left = &slf.data.as_bytes(py)[slf.at..];
-                if left.len() <= MAGIC_AT {
-                    return Ok(None);
-                }
-                if let Some((head, whole)) = batch_in(left) {
-                    let batch = slf.batches.get().create(PyBytes::new(py, whole), head, slf.at)?;
-                    let size = whole.len();
-                    slf.at += size;
-                    return Ok(Some(batch));
-                }
-                let rest = slf.others.bind(py).call1((slf.data.bind(py), slf.at))?.unbind();
-                slf.rest = Some(rest.clone_ref(py));
-                rest
+        if slf.rest.is_none() {
+            let left = &slf.data.as_bytes(py)[slf.at..];
+            if left.len() <= MAGIC_AT {
+                return Ok(None);
             }
-        };
+            if let Some((head, whole)) = batch_in(left) {
+                let batch = slf.batches.get().create(PyBytes::new(py, whole), head, slf.at)?;
+                let size = whole.len();
+                slf.at += size;
+                return Ok(Some(batch));
+            }
+            slf.rest = Some(slf.others.bind(py).call1((slf.data.bind(py), slf.at))?.unbind());
+        }
+        let rest = slf.rest.as_ref().map(|rest| rest.clone_ref(py));
         drop(slf);
-        rest.into_bound(py).cast_into::<PyIterator>()?.next().transpose()
+        next_of(py, rest)
+    }
+}
+
+/// The next element of a Python iterator; None at its end.
+fn next_of<'py>(py: Python<'py>, rest: Option<Py<PyAny>>) -> PyResult<Option<Bound<'py, PyAny>>> {
+    match rest {
+        Some(rest) => rest.into_bound(py).cast_into::<PyIterator>()?.next().transpose(),
+        None => Ok(None),
     }
 }

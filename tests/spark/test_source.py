@@ -274,7 +274,7 @@ def test_packed_rows_are_the_same_segments_in_fewer_rows(long, count):
     assert found == expected
     assert all(batch.column(name).null_count == len(batch) for batch in packed for name in ("start", "payload"))
     sizes = [len(one) for batch in packed for one in batch.column("packed").to_pylist() if one is not None]
-    assert max(sizes) == 64 * packing.SEGMENT.itemsize
+    assert max(sizes) == 64 * packing.LAYOUT.itemsize
     assert sum(map(len, packed)) < len(expected) / 8
 
 

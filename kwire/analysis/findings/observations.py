@@ -268,7 +268,7 @@ class Observer:
             return
         else:
             ts = call.request_us
-        who = call.connection, call.broker, call.client_id, call.client.rpartition(":")[0]
+        who = call.connection, call.broker, call.client_id, host_of(call.client)
         yield from self._keep(Step(ts, *who, name, producer_id, epoch, kind, timeout, call.api_key, call.number))
 
     def _keep(self, step: Step) -> Iterator[Step]:
@@ -359,7 +359,7 @@ class Observer:
         Returns: the beginning and end of the connection, or None if it is not a Kafka connection; a LAST or CLOSED step
             for each transactional id; and the periods in which partitions were fetched.
         """
-        host = connection.client.rpartition(":")[0]
+        host = host_of(connection.client)
         who = connection.id, connection.broker, connection.client_id, host
         whole = None
         if connection.status == KAFKA:

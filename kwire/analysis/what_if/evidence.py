@@ -13,7 +13,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.events import GroupEvent, split_partition
+from kwire.analysis.events import GroupEvent, host_of, split_partition
 from kwire.analysis.topics import topic_key
 from kwire.apikeys import ApiKey
 from kwire.assignors import Partition, Subscription, read_subscription
@@ -123,7 +123,7 @@ def sizes(call: Call) -> Iterator[Size]:
     answer = call.response
     if call.api_key != ApiKey.METADATA or answer is None or call.response_us is None:
         return
-    common = call.response_us, call.connection, call.broker, call.client_id, call.client.rpartition(":")[0]
+    common = call.response_us, call.connection, call.broker, call.client_id, host_of(call.client)
     racks = {node.node_id: node.rack or "" for node in answer.brokers}
     for topic in answer.topics:
         if topic.error_code or not topic.partitions:

@@ -30,7 +30,7 @@ LONGEST_WAIT = 8  # segments that Python processes between two calls of the pack
 @cache
 def call_reader() -> Any:
     """Return the native reader of calls; None if the native engine is not the default engine."""
-    return native_reader() if DEFAULT == "native" and package() is not None else None
+    return native_reader() if DEFAULT == "native" else None
 
 
 def native_reader() -> Any:

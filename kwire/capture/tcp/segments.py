@@ -14,6 +14,7 @@ from kwire.capture.files.blocks import Ints
 from kwire.lazy_dataclass import dataclass
 
 FIN, SYN, RST, ACK = 0x01, 0x02, 0x04, 0x10
+KEY = struct.Struct(">QQHQQH")  # form of an encoded Key
 MAPPED = 0xFFFF_0000_0000  # an IPv4 address as the low half of an IPv6 address
 
 Bools = NDArray[np.bool_]
@@ -76,7 +77,7 @@ class Segments:
 
         The columns contain the position of each payload, but not its bytes.
         """
-        keys = [struct.pack(">QQHQQH", *key) for key in self.keys]
+        keys = [pack_key(key) for key in self.keys]
         return {
             "connection": np.array(keys, object)[self.flow] if keys else np.array([], object),
             "upward": self.upward,
@@ -91,9 +92,14 @@ class Segments:
         }
 
 
+def pack_key(key: Key) -> bytes:
+    """Encode the key of a connection as bytes; ``unpack_key`` decodes it."""
+    return KEY.pack(*key)
+
+
 def unpack_key(connection: bytes) -> Key:
-    """Decode the key of a connection from its encoding in ``columns``."""
-    key: Key = struct.unpack(">QQHQQH", connection)
+    """Decode the key of a connection from its encoding by ``pack_key``."""
+    key: Key = KEY.unpack(connection)
     return key
 
 
