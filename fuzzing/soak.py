@@ -71,7 +71,7 @@ WARM_UP = 0.5  # minutes of each process of the broker that do not count for slo
 FILLED = 300.0  # seconds until the logs are as long as retention allows; at most half of the soak
 ENDINGS = ("the process is killed", "the disk is full")
 LAST_WAIT = 180.0  # seconds for the consumers to read the rest
-MEASURED = {"memory": "KiB", "descriptors": "", "tasks": "", "threads": ""}
+MEASURED = {"memory": "KiB", "descriptors": "", "sockets": "", "files of logs": "", "tasks": "", "threads": ""}
 RULES: list[dict[str, Any]] = [
     {"match": {"api": ["Fetch", "Produce"]}, "action": {"delay_ms": 300}, "occurrence": {"times": 20}},
     {"match": {"api": ["Produce"]}, "action": {"disconnect": "after"}, "occurrence": {"times": 3}},
@@ -416,9 +416,9 @@ def lines(result: dict[str, Any]) -> list[str]:
 
 
 def keep(path: Path, result: dict[str, Any]) -> None:
-    """Add a result to a file of results; it replaces one of the same seed."""
+    """Add a result to a file of results; it replaces one of the same seed and kind (steady or not)."""
     kept = json.loads(path.read_text("utf-8")) if path.exists() else []
-    kept = [*(each for each in kept if each["seed"] != result["seed"]), result]
+    kept = [*(each for each in kept if any(each[name] != result[name] for name in ("seed", "steady"))), result]
     path.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

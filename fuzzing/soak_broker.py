@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -118,12 +119,18 @@ class BrokerProcess:
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (max(longest // 4, 4_096), resource.RLIM_INFINITY))
 
     def values(self) -> dict[str, float]:
-        """Return memory in KiB, descriptors, tasks and threads of the process. Raises: OSError if it has ended."""
+        """Return memory in KiB, descriptors (all, sockets, files of logs), tasks and threads of the process.
+
+        Raises: OSError if it has ended.
+        """
         status = Path(f"/proc/{self.pid}/status").read_text("ascii", "replace")
         fields = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
+        opened = open_files(self.pid)
         return {
             "memory": float(fields["VmRSS"].split()[0]),
-            "descriptors": float(len(os.listdir(f"/proc/{self.pid}/fd"))),
+            "descriptors": float(len(opened)),
+            "sockets": float(sum(name.startswith("socket:") for name in opened)),
+            "files of logs": float(sum(name.startswith(f"{self.folder / 'data'}{os.sep}") for name in opened)),
             "tasks": float(read_tasks(self.folder)),
             "threads": float(fields["Threads"]),
         }
@@ -152,6 +159,15 @@ class BrokerProcess:
         with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310 - on loopback
             text = response.read()
         return json.loads(text) if text else None
+
+
+def open_files(pid: int) -> list[str]:
+    """Return a path, or a kind with a number, for each open descriptor of a process. Raises: OSError if it ended."""
+    folder, names = f"/proc/{pid}/fd", []
+    for number in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+            names.append(os.readlink(f"{folder}/{number}"))
+    return names
 
 
 def free_ports(random: Random, count: int) -> int:

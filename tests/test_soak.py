@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import soak
 import trio
 import trio.testing
-from soak_broker import BrokerProcess, free_ports
+from soak_broker import BrokerProcess, free_ports, open_files
 from soak_clients import ROLES
 from soak_figures import Overtaken, Sample, lost, not_exactly_once, slope
 from soak_foreign import FAMILIES
@@ -122,11 +123,22 @@ def test_a_broken_promise_fails_the_soak(changes: dict[str, object]) -> None:
     assert not soak.holds(KEPT | changes)
 
 
-def test_kept_soaks_are_by_seed(tmp_path: Path) -> None:
-    for seed, minutes in ((1, 1), (2, 1), (1, 5)):
-        soak.keep(tmp_path / "kept.json", {"seed": seed, "minutes": minutes})
+def test_kept_soaks_are_by_seed_and_kind(tmp_path: Path) -> None:
+    for seed, steady, minutes in ((1, False, 1), (1, True, 2), (2, False, 1), (1, False, 5)):
+        soak.keep(tmp_path / "kept.json", {"seed": seed, "steady": steady, "minutes": minutes})
     kept = json.loads((tmp_path / "kept.json").read_text("utf-8"))
-    assert [(each["seed"], each["minutes"]) for each in kept] == [(2, 1), (1, 5)]
+    assert [(each["seed"], each["steady"], each["minutes"]) for each in kept] == [
+        (1, True, 2),
+        (2, False, 1),
+        (1, False, 5),
+    ]
+
+
+def test_open_files_are_listed_by_kind(tmp_path: Path) -> None:
+    with socket.socket(), (tmp_path / "000.log").open("wb"):
+        opened = open_files(os.getpid())
+    assert str(tmp_path / "000.log") in opened
+    assert any(name.startswith("socket:") for name in opened)
 
 
 def test_ports_are_free_and_consecutive() -> None:
