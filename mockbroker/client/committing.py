@@ -210,7 +210,7 @@ class Committer:
         lowest = 7 if commit.identity.instance_id is not None else self.member.min_commit_version
         call = self._coordinator.send_request(
             OFFSET_COMMIT.key,
-            lambda version: self._request(commit, version),
+            lambda _: self._request(commit),
             lambda call: self._handle_response(commit, call),
             versions=(lowest, FIRST_TOPIC_ID_VERSION if ids else FIRST_TOPIC_ID_VERSION - 1),
         )
@@ -219,7 +219,8 @@ class Committer:
         elif not call.done:
             commit.call = call
 
-    def _request(self, commit: Commit, version: int) -> OffsetCommitRequest:
+    def _request(self, commit: Commit) -> OffsetCommitRequest:
+        """Return the request, with names and ids of the topics: each version sends one of them."""
         topics: dict[str, OffsetCommitRequest.Topic] = {}
         for (name, number), at in commit.offsets.items():
             topic = topics.get(name)
@@ -233,12 +234,6 @@ class Committer:
                     committed_metadata=at.metadata,
                 )
             )
-        if version == FIRST_TOPIC_ID_VERSION:
-            for topic in topics.values():
-                topic.name = ""
-        else:
-            for topic in topics.values():
-                topic.topic_id = NO_ID
         return OffsetCommitRequest(
             group_id=self._group,
             generation_id_or_member_epoch=commit.identity.generation,

@@ -267,8 +267,7 @@ class Consumer:
         _check_offset(offset)
         with self._acquired():
             self._discard_unreturned(partition)
-            self._engine.positions.of(partition).set_offset(offset)
-            self._engine.positions.unresolved = True
+            self._engine.positions.seek(partition, offset)
 
     def seek_to_beginning(self, *partitions: TopicPartition) -> None:
         """Set the position to the beginning of the log; the next poll looks the offset up.
@@ -696,8 +695,7 @@ class Consumer:
             return
         for one, offset in self._unreturned_offsets().items():
             if partition in (None, one) and (position := self._engine.positions.get(one)) and position.known:
-                position.set_offset(offset)
-                self._engine.positions.unresolved = True
+                self._engine.positions.seek(one, offset)
         rest = self._batch[self._returned :]
         self._batch = [] if partition is None else [r for r in rest if (r.topic, r.partition) != partition]
         self._returned = 0

@@ -247,7 +247,7 @@ class ConsumerMembership:
     def _reconcile(self) -> Steps:
         yield POLL  # until the poll, the user may still process returned records
         self._positions.keep_only(self._resolved_target())  # no record is returned after the commit
-        if self._settings.enable_auto_commit and len(self._positions):
+        if self._settings.enable_auto_commit:
             commit = self._committer.commit(self._positions.to_commit(), self._settings.max_poll_interval, retried=True)
             while not commit.done:
                 yield WAIT

@@ -173,7 +173,7 @@ class Network:
                 node.retry_at = now + self._backoff.after(node.failures)
                 node.failures += 1
                 self.on_disconnect(node)
-            elif node.failures and node.ready:
+            elif node.ready:
                 node.failures = 0
         if self._brokers:  # bootstrap connections only serve to find the brokers
             for node in self._bootstrap:

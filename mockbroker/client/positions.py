@@ -136,6 +136,14 @@ class Positions:
         if list(before) != list(self._assigned):
             self.version += 1
 
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Set the position of a partition to an offset, and let the resolver check it.
+
+        Raises: NotAssigned if the partition is not assigned.
+        """
+        self.of(partition).set_offset(offset)
+        self.unresolved = True
+
     def keep_only(self, kept: Collection[TopicPartition]) -> None:
         """Mark all partitions except ``kept`` as being revoked, so that no further records of them are returned. The
         partitions in ``kept`` lose the mark.

@@ -127,8 +127,7 @@ class FakeLogCluster(FakeCluster):
         return records
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        self.positions.of(partition).set_offset(offset)
-        self.positions.unresolved = True
+        self.positions.seek(partition, offset)
 
     def position(self, partition: TopicPartition) -> int | None:
         return self.positions.of(partition).offset

@@ -53,7 +53,7 @@ def group_record(group: ClassicGroup, wall: WallClock) -> tuple[GroupMetadataKey
         group: the group.
         wall: the clock of the timestamps in records.
     """
-    if not group.is_persisted_state or not (group.protocol_type or group.generation or group.has_record):
+    if not group.is_persisted_state or not (group.generation or group.has_record):
         return None
     return _stable_record(group, wall)
 

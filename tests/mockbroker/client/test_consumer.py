@@ -768,3 +768,15 @@ async def test_close_takes_at_most_10_s(autojump_clock) -> None:
             await consumer.poll(1)
             began = trio.current_time()
         assert trio.current_time() - began == pytest.approx(10.0, abs=0.5)
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_cancelled_close_leaves_the_group(autojump_clock, protocol: str) -> None:
+    """Only the wait for the last commit is cancelled."""
+    async with cluster_of() as cluster, consumer_of(cluster, group_protocol=protocol) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(0.1)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await consumer.close()
+        assert cluster.groups()["g"].state == "Empty"

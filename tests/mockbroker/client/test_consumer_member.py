@@ -653,3 +653,17 @@ def test_heartbeat_is_retried_after_a_backoff(code: E) -> None:
     failed = cluster.wait_for(HEARTBEAT).at
     cluster.answer_consumer_heartbeat(0, error=code, polling=False)
     assert cluster.wait_for(HEARTBEAT, polling=False).at == pytest.approx(failed + 0.1)
+
+
+def test_time_without_a_subscription_does_not_count_as_a_missed_poll() -> None:
+    cluster = stable_member(max_poll_interval=20.0)
+    cluster.engine.unsubscribe()
+    cluster.settle()
+    cluster.answer_consumer_heartbeat(-1, polling=False)
+    cluster.wait(30.0)
+    cluster.engine.subscribe(["t"])
+    cluster.wait(1.0)
+    assert cluster.pending(HEARTBEAT) == []
+    assert cluster.member.state is UNSUBSCRIBED
+    cluster.poll()
+    assert sent_fields(cluster)["epoch"] == 0

@@ -1339,3 +1339,44 @@ def test_last_fetched_epoch_is_sent_since_v12(version: int, epoch: int):
     assert read_all(cluster) == list(range(10))
     (line,) = only(cluster).body.topics[0].partitions
     assert (line.fetch_offset, line.last_fetched_epoch) == (10, epoch)
+
+
+def test_truncation_found_by_a_fetch_ends_the_wait_of_a_poll():
+    cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
+    cluster.logs[T0].add(10)
+    cluster.seek(T0, 0)
+    cluster.poll_records()
+    assert read_all(cluster) == list(range(10))
+    answer = cluster.fetch_one(only(cluster), T0, high_watermark=5)
+    answer.responses[0].partitions[0].diverging_epoch.epoch = 0
+    answer.responses[0].partitions[0].diverging_epoch.end_offset = 5
+    cluster.answer(only(cluster), answer)
+    assert cluster.engine.collect_records(10) == []
+    assert cluster.engine.next_deadline() == cluster.now
+    with pytest.raises(LogTruncated):
+        cluster.poll_records()
+
+
+def test_each_leader_change_is_validated():
+    """Also the one to the leader that wrote the last record."""
+    cluster = fetching({T0: 0})
+    assert read_all(cluster) == list(range(10))
+    cluster.answer_rightly(only(cluster))
+    cluster.hold("OffsetForLeaderEpoch")
+    cluster.positions.of(T0).epoch = 1
+    move_leader(cluster, 1)
+    (line,) = cluster.request("OffsetForLeaderEpoch").body.topics[0].partitions
+    assert (line.leader_epoch, line.current_leader_epoch) == (1, 1)
+
+
+def test_fetch_waits_as_long_as_fetch_max_wait():
+    assert only(fetching(fetch_max_wait=40.0)).body.max_wait_ms == 40_000
+
+
+def test_sought_position_is_reset_when_its_topic_is_created_again():
+    cluster = fetching(auto_offset_reset="earliest")
+    assert read_all(cluster) == list(range(10))
+    cluster.seek(T0, 4)
+    cluster.poll_records()
+    recreate_topic(cluster, 3)
+    assert (cluster.poll_records(), cluster.position(T0)) == ([], 0)

@@ -328,3 +328,14 @@ def test_topic_with_a_leaderless_partition_is_requested_again() -> None:
     cluster = first_request_pending("t")
     cluster.answer("Metadata", answer(topic("t", (1, 0), (-1, 0))))
     assert cluster.wait_for("Metadata").at == pytest.approx(0.1)
+
+
+def test_refresh_after_a_complete_response_is_immediate() -> None:
+    cluster = first_request_pending("t")
+    for _ in range(3):
+        cluster.wait_for("Metadata", polling=False)
+        cluster.answer("Metadata", answer(topic("t", (-1, 0))))
+    cluster.wait_for("Metadata", polling=False)
+    cluster.answer("Metadata", answer(topic("t", (1, 0))))
+    cluster.engine.metadata.refresh()
+    assert cluster.engine.metadata.next_deadline() == cluster.now

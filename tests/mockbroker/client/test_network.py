@@ -223,3 +223,29 @@ def test_connected_broker_is_used_during_the_backoff_of_others() -> None:
     broker(network, 2).retry_at = 9.0
     fail_to_connect(network, broker(network, 1))
     assert {least_loaded(network) for _ in range(4)} == {2}
+
+
+def test_reconnect_backoff_grows_until_a_connection_is_ready() -> None:
+    network = network_of()
+    node, delays = broker(network, 1), []
+    for _ in range(3):
+        send_to(network, node)
+        assert node.link
+        node.link.opened()
+        network.tick()  # connected, but the broker's versions are unknown
+        node.link.closed()
+        network.tick()
+        delays.append(node.retry_at - network._clock.now)
+        network._clock.now = node.retry_at
+    assert delays == pytest.approx([0.05, 0.1, 0.2])
+    send_to(network, node)
+    node.link.state = LinkState.READY
+    network.tick()
+    node.link.closed()
+    network.tick()
+    assert node.retry_at - network._clock.now == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("random", "delay"), [(0.0, 0.08), (0.5, 0.1), (1.0, 0.12)])
+def test_jitter_of_a_backoff_is_20_percent(random: float, delay: float) -> None:
+    assert Backoff(0.1, 1.0, lambda: random).after(0) == pytest.approx(delay)

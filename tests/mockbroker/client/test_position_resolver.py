@@ -740,3 +740,53 @@ def test_offset_from_another_node_than_the_leader_is_ignored():
     assert (cluster.position(T0), cluster.position(T1)) == (5, None)
     cluster.answer_rightly(second)
     assert cluster.position(T1) == 2
+
+
+def test_seek_during_a_retried_offset_fetch():
+    cluster = starting(committed={T0: 7})
+    request = only(cluster, "OffsetFetch")
+    cluster.seek(T0, 4)
+    cluster.settle()
+    cluster.answer(request, cluster.offset_fetch(request, error=E.COORDINATOR_LOAD_IN_PROGRESS))
+    cluster.wait(0.5)
+    cluster.answer_rightly(only(cluster, "OffsetFetch"))
+    assert cluster.position(T0) == 4
+
+
+def test_finished_offset_fetch_sends_no_request():
+    cluster = starting(held=(), committed={T0: 7})
+    before = cluster.count("OffsetFetch")
+    lookup = cluster.engine.look_up_committed([T0])
+    cluster.settle()
+    assert (lookup.done, cluster.count("OffsetFetch")) == (True, before + 1)
+    lookup.send_if_due()
+    cluster.settle()
+    assert cluster.count("OffsetFetch") == before + 1
+
+
+def test_list_offsets_has_the_request_timeout():
+    cluster = starting(group=None, request_timeout=40.0)
+    assert only(cluster, "ListOffsets").body.timeout_ms == 40_000
+
+
+def test_lookup_waits_for_the_reconnect_backoff_of_a_leader():
+    """Metadata is requested after the backoff, not at once."""
+    cluster = starting({T0: 0, T1: 1}, group=None, held=(), reconnect_backoff=5.0, reconnect_backoff_max=5.0)
+    cluster.down.add(1)
+    cluster.hang_up(1)
+    before = cluster.count("Metadata")
+    cluster.engine.look_up_log({T1: -1})
+    cluster.settle()
+    assert cluster.count("Metadata") == before
+    cluster.wait(0.1)
+    assert cluster.count("Metadata") == before + 1
+
+
+def test_failed_lookup_at_leaders_has_no_deadline():
+    cluster = starting({T0: 0, T1: 1})
+    lookup = cluster.engine.look_up_log({T0: -1, T1: -1})
+    cluster.settle()
+    request = next(each for each in cluster.pending("ListOffsets") if each.node == 0)
+    cluster.answer(request, refusal(E.TOPIC_AUTHORIZATION_FAILED, T0))
+    assert isinstance(lookup.error, AuthorizationFailed)
+    assert lookup.next_deadline() == float("inf")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -936,6 +937,38 @@ def test_status_before_the_first_rebalance() -> None:
     assert (status.rejoin_reason, status.revoked, status.assignment) == ("a new member", False, None)
     assert (status.subscription_version, status.assignment_snapshot, status.failure) == (-1, None, None)
     assert status.identity == Identity(-1, "", "one")
+
+
+STATIC_VERSIONS = [("JoinGroup", 5), ("SyncGroup", 3), ("Heartbeat", 3)]
+
+
+@pytest.mark.parametrize(("api", "version"), STATIC_VERSIONS)
+def test_lowest_versions_with_which_a_static_member_works(api: str, version: int) -> None:
+    cluster = subscribed(group_instance_id="one", served={api: (0, version)})
+    cluster.make_stable()
+    cluster.wait(4.0)
+    assert cluster.last("Heartbeat").group_instance_id == "one"
+    assert cluster.of(api)[-1].version == version
+
+
+@pytest.mark.parametrize(("api", "version"), STATIC_VERSIONS)
+def test_static_member_sends_no_request_without_its_instance_id(api: str, version: int) -> None:
+    cluster = subscribed(group_instance_id="one", served={api: (0, version - 1)})
+    with contextlib.suppress(UnsupportedVersion):
+        cluster.make_stable()
+        cluster.wait(4.0)
+    assert cluster.count(api) == 0
+
+
+def test_rejoin_with_topic_names_requests_no_metadata() -> None:
+    cluster = FakeCluster()
+    cluster.engine.subscribe(["t"])
+    cluster.make_stable()
+    before = cluster.count("Metadata")
+    cluster.member.rejoin("again")
+    cluster.poll()
+    assert cluster.request("JoinGroup")
+    assert cluster.count("Metadata") == before
 
 
 def test_assigned_topics_outside_the_pattern_are_refused() -> None:

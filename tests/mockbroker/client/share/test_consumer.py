@@ -313,3 +313,14 @@ async def test_acknowledgement_is_for_the_partition_of_the_record(autojump_clock
         rejected = ("orders", batch[1].partition)
         assert {partition for partition, offsets in opened.items() if not offsets} == {rejected}
         consumer.acknowledge(batch[0])
+
+
+async def test_close_releases_the_records_of_a_pending_fetch(autojump_clock, cluster: Cluster) -> None:
+    async with joined(cluster, topic="one", fetch_max_wait=1.0) as consumer:
+        assert await consumer.poll(0.01) == []
+        assert consumer._engine.fetcher.waiting
+        cluster.produce("one", ["a"])
+    (request,) = cluster.requests("ShareAcknowledge")
+    (topic,) = request.body.topics
+    (batch,) = topic.partitions[0].acknowledgement_batches
+    assert (request.body.share_session_epoch, batch.acknowledge_types) == (-1, [AcknowledgeType.RELEASE])

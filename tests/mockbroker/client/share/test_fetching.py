@@ -369,3 +369,23 @@ def test_commit_does_not_delay_fetches_from_other_leaders(established: Harness) 
         0: ShareAcknowledgeRequest,
         1: ShareFetchRequest,
     }
+
+
+def test_share_fetch_may_wait_for_records_beside_the_request_timeout(harness: Harness) -> None:
+    harness.sent()
+    assert harness.call(0).deadline == pytest.approx(30.5)
+
+
+def test_session_can_be_ended_with_every_stable_version(established: Harness) -> None:
+    established.fetcher.close()
+    for _, call in established.network.calls[-2:]:
+        assert call.versions == (1, 2)
+        request: Any = call.build(1)
+        assert (request.share_session_epoch, request.is_renew_ack) == (-1, False)
+
+
+def test_renewal_needs_v2_of_share_acknowledge(established: Harness) -> None:
+    established.acknowledge(0, T0, RENEW)
+    established.sent()
+    assert established.call(0).versions == (2, 2)
+    assert established.call(1).versions == (1, 2)

@@ -1271,3 +1271,10 @@ def test_first_join_phase_waits_until_joins_have_settled(join_settle: float, unt
     group.last_join_at = group.state_since = 10.0
     assert timers._initial_delay_expired(group, join_settle, 10.01) == []
     assert group.timers.earliest == pytest.approx(until)
+
+
+def test_journal_has_the_protocol_of_an_assignment(harness: GroupHarness) -> None:
+    harness.join("a")
+    harness.sync("a", {"a": b"x"})
+    (assigned,) = [note for note in harness.notes if note.event == "assign"]
+    assert (assigned.protocol, assigned.protocol_type, assigned.assignment) == ("range", "consumer", b"x")

@@ -112,3 +112,8 @@ def test_topology_that_is_not_valid() -> None:
     with pytest.raises(ValueError, match="Duplicate key 0"):
         topology_of(0, [WRITER, WRITER])
     assert topology_of(0, []).subtopologies == {}
+
+
+def test_internal_topics_may_have_one_partition() -> None:
+    result = configure(topology_of(0, [WRITER, READER]), cluster_of(t=1))
+    assert {each.name: each.partitions for each in result.missing_topics} == {"r": 1, "log": 1}

@@ -24,6 +24,7 @@ from tools.streams_group_harness import (
 
 from kwire import ErrorCode as E
 from kwire.assignors.sticky_tasks import Tasks
+from kwire.java import map_order
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.list_groups import ListGroupsRequest
@@ -696,3 +697,28 @@ def test_topics_are_read_again_after_the_refresh_interval(harness, monkeypatch, 
     harness.group.metadata_refresh_at = harness.now - seconds
     harness.poll("a")
     assert bool(reads) is again
+
+
+def test_initial_delay_is_not_prolonged_by_a_later_join():
+    """Also if the group was empty in the meantime."""
+    harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
+    harness.join("a")
+    harness.wait(1.0)
+    harness.leave("a")
+    assert harness.group.empty
+    harness.join("b")
+    assert harness.group.timers.at(INITIAL_REBALANCE_TIMER) == 3.0
+
+
+def test_tasks_are_listed_in_the_order_of_kafka():
+    harness = StreamsGroupHarness(config={"group.streams.num.standby.replicas": 1}, topics={"t": 2})
+    names = [str(number) for number in range(12)]
+    parts = [part(name, "t", state_changelog_topics=[internal(f"log{name}")]) for name in names]
+    harness.join("a", topology(*parts))
+    harness.settle()
+    harness.join("b", topology(*parts))
+    for _ in range(2):
+        harness.poll("a")
+        answer = harness.poll("b").answer
+    assert [each.subtopology_id for each in answer.active_tasks] == list(map_order(names)) != sorted(names)
+    assert [each.subtopology_id for each in answer.standby_tasks] == list(map_order(names))
