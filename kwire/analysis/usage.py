@@ -58,7 +58,7 @@ NOT_IN_4 = {
 
 
 def removed_in_4(api_key: int, version: int) -> bool:
-    """Return whether Kafka 4.2 does not serve a version of an API that earlier releases serve."""
+    """Return whether earlier releases of Kafka serve this version of an API, and Kafka 4.2 no longer does."""
     return api_key in NOT_IN_4 or version < FIRST_IN_4.get(api_key, 0)
 
 

@@ -73,7 +73,9 @@ class Stored:
     def user_data(self, owner: type, data: bytes, context: Context) -> bytes:
         """Return the user data of a subscription or an assignment, with replaced strings and bytes.
 
-        User data of an unknown assignor is replaced by a pseudonym of the bytes.
+        Strings and bytes are replaced in the user data of Kafka Streams, and in that of subscriptions with the sticky
+        and cooperative-sticky assignors. Other user data, and user data that cannot be decoded, is replaced by a
+        pseudonym of all its bytes.
 
         Args:
             owner: class of the subscription or assignment.

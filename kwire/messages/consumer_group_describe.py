@@ -1,4 +1,4 @@
-"""ConsumerGroupDescribe (key 69): request state, members and assignments of consumer groups (KIP-848).
+"""ConsumerGroupDescribe (key 69): request the states, members and assignments of consumer groups (KIP-848).
 
 v1 adds the member type: classic or consumer protocol (KIP-1099).
 """

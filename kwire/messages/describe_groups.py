@@ -1,4 +1,4 @@
-"""DescribeGroups (key 15): request state, members and assignments of groups.
+"""DescribeGroups (key 15): request the states, members and assignments of groups.
 
 v1 adds the throttle time; v3 adds authorized operations (KIP-430); v4 adds static members (KIP-345); v5 is flexible.
 For an unknown group, v6 returns an error with a message instead of the state Dead (KIP-1043).

@@ -1,4 +1,4 @@
-"""ShareGroupDescribe (key 77): request state, members and assignments of share groups (KIP-932).
+"""ShareGroupDescribe (key 77): request the states, members and assignments of share groups (KIP-932).
 
 v0 was early access in Kafka 3.9; v1 is the first stable version.
 """

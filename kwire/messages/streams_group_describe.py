@@ -1,4 +1,4 @@
-"""StreamsGroupDescribe (key 89): request state, topology, members and tasks of Streams groups (KIP-1071)."""
+"""StreamsGroupDescribe (key 89): request the states, topologies, members and tasks of Streams groups (KIP-1071)."""
 
 from kwire.schema import Api, Array, Bool, Int16, Int32, Int64, Nested, String, UInt16, request, response, struct
 

@@ -170,21 +170,32 @@ def _name(kind: Any) -> str:
     Raises: PlainError for an unknown class.
     """
     name = f"{kind.__module__}:{kind.__qualname__}"
-    if _class(name) is not kind:
+    if _found(name) is not kind:
         raise PlainError(f"class {name} is not allowed in the stored state")
     return name
 
 
-@cache
 def _class(name: str) -> type:
+    """Return the class with the name ``module:name``. Raises: PlainError if it does not exist or is not allowed."""
+    found = _found(name)
+    if found is None:
+        raise PlainError(
+            f"class {name} is not allowed in the stored state, which is damaged or from another release of kwire: to "
+            "restart a stream from scratch, delete its folder _stream/capture_id=..."
+        )
+    return found
+
+
+@cache
+def _found(name: str) -> type | None:
     """Return the class with the name ``module:name``.
 
-    Raises: PlainError if the class does not exist, is an exception, or if its module is neither in ``MODULES`` nor a
-        module with messages.
+    The result is None for an exception, and for a class whose module is neither in ``MODULES`` nor a module with
+    messages. Raises: PlainError if the class does not exist.
     """
     module, _, path = name.partition(":")
     if module not in MODULES and not module.startswith(MESSAGES):
-        raise PlainError(f"class {name} is not allowed in the stored state")
+        return None
     try:
         member: Any = import_module(module)
         for part in path.split("."):
@@ -195,7 +206,7 @@ def _class(name: str) -> type:
             "wrote the state"
         ) from error
     if not isinstance(member, type) or member.__module__ != module or issubclass(member, BaseException):
-        raise PlainError(f"class {name} is not allowed in the stored state")
+        return None
     return member
 
 

@@ -204,7 +204,7 @@ def _check_topic_defaults(settings: Settings, as_version: str) -> None:
     for name in sorted(READ_AS_TOPIC_DEFAULTS & settings.others.keys()):
         definition = kafka_settings()[name].get(as_version)
         if definition is not None and (problem := definition.problem(settings.others[name])):
-            raise SettingsError(f"{name}: {problem} in Kafka {as_version}")
+            raise SettingsError(f"{name} (Kafka {as_version}): {problem}")
 
 
 def _derive_scram(enabled: Collection[str], passwords: Mapping[str, str]) -> ScramCredentials:

@@ -113,8 +113,8 @@ class Authentication:
         """Check a request of an authenticated client. A SaslHandshake begins a re-authentication.
 
         If the last re-authentication began less than MIN_REAUTHENTICATION_INTERVAL seconds ago, a SaslHandshake does
-        not begin a new one. After the end of the session, a request that does not begin a re-authentication closes the
-        connection.
+        not begin a new one: its handler returns ILLEGAL_SASL_STATE. After the end of the session, a request that does
+        not begin a re-authentication closes the connection.
 
         Args:
             call: The request, its client, and its ticket (the object that identifies the request).

@@ -106,7 +106,7 @@ class Session:
         return self._open_channel
 
     def connect(self, connection: Connection) -> None:
-        """Store the broker to which requests are forwarded, also for the fault rules.
+        """Store the broker to which requests are forwarded, also for the fault rules. It is connected elsewhere.
 
         ``connection``: the connection with the address of the broker.
         """

@@ -148,7 +148,8 @@ class SharePartition:
     def can_acquire(self) -> bool:
         """Return whether records may be acquired.
 
-        This is so if an in-flight record is available, or if the number of records in flight is below its maximum.
+        This is so if an in-flight offset is available or in a gap of the stored state, or if the number of records in
+        flight is below its maximum.
         """
         return self.next_fetch_offset() != self.end + 1 or self.in_flight_count < self.max_in_flight
 

@@ -33,8 +33,8 @@ def delete_old_segments(partition: Partition, config: LogConfig, now_ms: int) ->
 def next_deletion(partition: Partition, config: LogConfig, now_ms: int) -> int | None:
     """Return the time at which ``delete_old_segments`` will next delete a segment, in milliseconds since 1970.
 
-    The result is None if it will delete no segment. The result assumes that no record is appended. For the arguments,
-    see ``delete_old_segments``.
+    The result is None if that function will delete no segment. The result assumes that no record is appended. For the
+    arguments, see ``delete_old_segments``.
     """
     if not config.delete:
         return None

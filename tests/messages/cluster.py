@@ -287,7 +287,7 @@ ROWS = [
     Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules matches 'CN=client,$REST': add a rule that matches it, or the rule DEFAULT"),
     Row("cluster without brokers", opened(brokers=0), "SettingsError: brokers is 0: a cluster needs at least 1"),
     Row("replication factor", opened(config={"default.replication.factor": 3}), "SettingsError: default.replication.factor is 3, but the cluster has only 1 broker: start with 3 brokers"),
-    Row("segment size", opened(config={"log.segment.bytes": 65_536}), "SettingsError: log.segment.bytes: 65536 is not between 1048576 and 2147483647 in Kafka 4.2"),
+    Row("segment size", opened(config={"log.segment.bytes": 65_536}), "SettingsError: log.segment.bytes (Kafka 4.2): 65536 is not between 1048576 and 2147483647"),
     Row("port", opened(port=70_000), "SettingsError: port 70000 is out of range (0-65535 for 1 broker)"),
     Row("port of the last broker", opened(port=65_535, brokers=2), "SettingsError: port 65535 is out of range (0-65534 for 2 brokers)"),
     Row("port in use", busy_port, "PortInUseError: cannot listen on 127.0.0.1:$PORT: Address already in use; choose another port (--port or port=; 0 picks a free one) or another address (--host or host=)"),

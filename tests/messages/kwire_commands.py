@@ -297,6 +297,7 @@ ROWS = [
     Row("stream with an old summary", stream_with_an_old_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is from an earlier release: delete tables/_stream/capture_id=x to restart the stream from scratch"),
     Row("stream of another release", lambda: plain.loads(b"text"), "PlainError: the stored state cannot be decoded by this release of kwire ($REASON): to restart a stream from scratch, delete its folder _stream/capture_id=..."),
     Row("class that a stream cannot keep", lambda: plain.dumps(Row), "PlainError: class builtins:type is not allowed in the stored state"),
+    Row("class that a state must not contain", lambda: plain._class("os:system"), "PlainError: class os:system is not allowed in the stored state, which is damaged or from another release of kwire: to restart a stream from scratch, delete its folder _stream/capture_id=..."),
     Row("class that does not exist", lambda: plain._class("kwire.errorcodes:Nope"), "PlainError: the stored state contains class kwire.errorcodes:Nope, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that does not exist", lambda: plain.MADE("kwire.messages.heartbeat:HeartbeatRequest", {"nope": 1}), "PlainError: the stored state contains field nope of class kwire.messages.heartbeat:HeartbeatRequest, which this release of kwire does not have: use the release that wrote the state"),
     # kwire fuzz

@@ -153,8 +153,8 @@ def read_segments(
 def splits(path: str, size: int = 64 * BLOCK) -> list[Split]:
     """Divide a capture file into parts of about ``size`` bytes, after reading all record headers.
 
-    No part ends between two fragments of a packet or next to damage. A gzip file is one part. Raises: OSError if a file
-    or a folder cannot be read.
+    No part ends between two fragments of a packet or next to damage. A gzip file is one part. Raises: OSError if the
+    file cannot be read.
     """
     file = CaptureFile(path, block=max(4_096, min(size, BLOCK)))
     reader = SegmentReader()

@@ -182,9 +182,9 @@ def _reply_in_slices(broker: Broker, call: Call[FetchRequest], context: FetchCon
 
 
 def _stale_session(call: Call[FetchRequest], context: FetchContext) -> Reply:
-    """Return the error response to a fetch whose session a later request has used.
+    """Return INVALID_FETCH_SESSION_EPOCH as the response to a fetch.
 
-    The later request has used the session before the response was complete.
+    Its session was used by a later request before this response was complete.
 
     Args:
         call: The Fetch request.

@@ -34,7 +34,8 @@ def _alter(broker: Broker, entry: Entry, *, validate_only: bool) -> Answered:
     )
     try:
         if len(names) < len(entry.entity):
-            raise QuotaError("An entity type occurs twice in an entity: name each type once")
+            ((repeated, _),) = Counter(part.entity_type for part in entry.entity).most_common(1)
+            raise QuotaError(f"The entity type {repeated} occurs twice in an entity: name each type once")
         check_entity(names)
         changes = {op.key: None if op.remove else op.value for op in entry.ops}
         if len(changes) < len(entry.ops):

@@ -119,11 +119,12 @@ def wait(session: Session, name: str, applied: int | None, holding: int | None, 
 def _forms(rule: str | None, file: Path | None, options: Mapping[str, Any]) -> list[Any]:
     """Return the rules that the arguments of ``ctl faults add`` describe, in the JSON form of the control API.
 
+    Exactly one of the three is given.
+
     Args:
         rule: the argument RULE: JSON, or ``-`` for stdin; None if it was not given.
         file: value of --file; None if it was not given.
-        options: values of the options for one rule, such as --api, by name. They are used if neither ``rule`` nor
-            ``file`` was given.
+        options: values of the options for one rule, such as --api, by name; empty if none was given.
 
     Raises:
         click.UsageError: The file or the JSON text is not valid.

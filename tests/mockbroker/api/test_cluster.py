@@ -186,7 +186,7 @@ REFUSED = [
     ({"config": {"num.partition": 1}}, "did you mean num.partitions?"),
     (
         {"config": {"log.segment.bytes": 65_536}},
-        "log.segment.bytes: 65536 is not between 1048576 and 2147483647 in Kafka 4.2",
+        "log.segment.bytes (Kafka 4.2): 65536 is not between 1048576 and 2147483647",
     ),
     ({"config": {"log.segment.bytes": 13}, "as_version": "3.9"}, "log.segment.bytes: 13 is not between 1048576"),
     ({"topics": {"a/b": 1}}, "topic 'a/b': not a legal topic name"),

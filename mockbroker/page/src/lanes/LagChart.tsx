@@ -144,7 +144,7 @@ function drawPartitions(plot: uPlot, group: string, names: string[], colours: Pa
   ctx.restore();
 }
 
-/** Write the name of each line, and its value at the end of what is shown. */
+/** Write the name of each line, and its value at the end of what is shown, on a background that dims the lines. */
 function nameLines(plot: uPlot, colours: string[], paper: string): void {
   const { ctx, bbox } = plot;
   const times = [...plot.data[0]];
@@ -158,15 +158,24 @@ function nameLines(plot: uPlot, colours: string[], paper: string): void {
   ctx.font = `${11 * ratio}px system-ui, sans-serif`;
   ctx.textAlign = "right";
   ctx.textBaseline = "bottom";
-  ctx.strokeStyle = paper;
-  ctx.lineWidth = 4 * ratio;
-  let floor = bbox.top + 12 * ratio;
+  const right = bbox.left + bbox.width - 30 * ratio;
+  const placed: { text: string; y: number; colour: string }[] = [];
+  let floor = bbox.top + 13 * ratio;
   for (const each of ends) {
     const y = Math.max(each.y - 2 * ratio, floor);
     if (y > bbox.top + bbox.height) break;
-    ctx.strokeText(each.text, bbox.left + bbox.width - 30 * ratio, y);
-    ctx.fillStyle = each.colour;
-    ctx.fillText(each.text, bbox.left + bbox.width - 30 * ratio, y);
-    floor = y + 12 * ratio;
+    placed.push({ ...each, y });
+    floor = y + 13 * ratio;
+  }
+  ctx.fillStyle = paper;
+  ctx.globalAlpha = 0.85;
+  for (const { text, y } of placed) {
+    const width = ctx.measureText(text).width + 6 * ratio;
+    ctx.fillRect(right - width + 3 * ratio, y - 13 * ratio, width, 13 * ratio);
+  }
+  ctx.globalAlpha = 1;
+  for (const { text, y, colour } of placed) {
+    ctx.fillStyle = colour;
+    ctx.fillText(text, right, y);
   }
 }

@@ -38,7 +38,7 @@ def test_quotas_are_set_and_removed(version: int) -> None:
     [
         (
             entry([("user", "a"), ("user", "b")], ("producer_byte_rate", 5.0)),
-            "An entity type occurs twice in an entity: name each type once",
+            "The entity type user occurs twice in an entity: name each type once",
         ),
         (
             entry([("user", "a")], ("producer_byte_rate", 5.0), ("producer_byte_rate", None)),
