@@ -210,8 +210,7 @@ def check_strict(
     expected = encode(value, version, engine=engine)
     actual = data[begin:end]
     if expected != actual:
-        pairs = zip(expected, actual, strict=False)
-        at = next((n for n, (one, other) in enumerate(pairs) if one != other), min(len(expected), len(actual)))
+        at = next(n for n, byte in enumerate(expected) if byte != actual[n])  # neither is the beginning of the other
         raise DecodeError(
             "the bytes differ from the canonical encoding of the message",
             offset=begin + at,

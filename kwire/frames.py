@@ -90,7 +90,7 @@ class FrameBuffer:
         """
         (size,) = _size_at(self._data, self._at)
         received = memoryview(self._data)[self._at + PREFIX.size :]
-        self._frame, self._reserved = BytesIO(), 0 if size > RESERVING else size
+        self._frame, self._reserved = BytesIO(), size * (size <= RESERVING)
         self._size = self._missing = size
         self._append(received)
 
@@ -120,16 +120,19 @@ class FrameBuffer:
 
         Raises: FrameError if the length is negative or above the limit; the stream is unusable after that.
         """
-        if self._frame is not None:
-            return self._next_large_frame()
+        if (large := self._frame) is not None:
+            return None if self._missing else self._next_large_frame(large)
         data, at = self._data, self._at
         begin, held = at + 4, len(data)
         if held < begin:
             self._release_consumed()
             return None
         (size,) = _size_at(data, at)
-        if not 0 <= size <= self.limit:
-            raise FrameError(self._length_error(size, bytes(data[at : at + 32])))
+        if size < 0:
+            raise FrameError(_length_error(size, "negative", bytes(data[at : at + 32])))
+        if size > self.limit:
+            reason = f"above the limit of {self.limit} bytes"
+            raise FrameError(_length_error(size, reason, bytes(data[at : at + 32])))
         end = begin + size
         if held < end:
             self._release_consumed()
@@ -141,11 +144,9 @@ class FrameBuffer:
             self._at = end
         return data[begin:end] if type(data) is bytes else bytes(memoryview(data)[begin:end])
 
-    def _next_large_frame(self) -> bytes | None:
-        """Return the large frame in the BytesIO, or None if it is incomplete."""
-        if self._missing or self._frame is None:
-            return None
-        frame = self._frame.getvalue()  # getvalue shares the buffer: no copy
+    def _next_large_frame(self, collected: BytesIO) -> bytes:
+        """Return the large frame in the BytesIO, which is complete."""
+        frame = collected.getvalue()  # getvalue shares the buffer: no copy
         self._frame = None
         self.held -= PREFIX.size + len(frame)
         return frame
@@ -162,18 +163,14 @@ class FrameBuffer:
         return held >= size or size > self.limit
 
     def _release_consumed(self) -> None:
-        """Release the memory of the frames that were returned, if the buffer is large and contains only a part of the
-        next frame.
-        """
-        if self._at > SMALL:
-            self._data = self._data[self._at :]
-            self._at = 0
+        """Release the memory of the frames that were returned: keep only the bytes after them."""
+        self._data, self._at = self._data[self._at :], 0
 
     def __len__(self) -> int:
         """Return the number of bytes in the buffer."""
         return self.held
 
-    def _length_error(self, size: int, head: bytes) -> str:
-        reason = "negative" if size < 0 else f"above the limit of {self.limit} bytes"
-        hint = next((f"; this looks like {kind}" for start, kind in _HINTS if head.startswith(start)), "")
-        return f"frame length {size} is {reason}{hint} (first bytes {head.hex(' ')})"
+
+def _length_error(size: int, reason: str, head: bytes) -> str:
+    hint = next((f"; this looks like {kind}" for start, kind in _HINTS if head.startswith(start)), "")
+    return f"frame length {size} is {reason}{hint} (first bytes {head.hex(' ')})"

@@ -220,13 +220,15 @@ def batches(data: bytes) -> Iterator[Batch]:
     the bytes are not valid.
     """
     at = 0
-    while len(data) - at >= HEADER.size:
+    while True:
         try:
             batch = read_batch(data, at)
         except Truncated:
             return
         yield batch
         at += len(batch.data)
+        if at == len(data):
+            return
 
 
 def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:

@@ -47,6 +47,7 @@ LZ4_STORED = 0x8000_0000  # bit of a block size: the block is not compressed
 ZSTD_MAGIC = bytes.fromhex("28b52ffd")
 ZSTD_SKIPPED = bytes.fromhex("2a4d18")  # after a byte 0x50 to 0x5f: a frame without content
 ZSTD_LARGEST_WINDOW = 1 << 27  # limit of zstd itself
+ZSTD_BLOCK = 1 << 17  # largest block; zstd refuses blocks that are larger than the window
 LARGE_GUESS = 1 << 20  # buffer up to which records are expected to take 16 times their compressed size; above it, 4
 ZSTD_STEP = 1 << 20  # bytes that are compressed for one piece
 TOO_SMALL = "failed to write whole buffer"  # cramjam's error if the output does not fit
@@ -239,8 +240,8 @@ def _lz4_checksum(header: bytes) -> bytes:
     assert len(header) < 16
     words = len(header) & ~3
     value = 0x165667B1 + len(header)
-    for at in range(0, words, 4):
-        value = _rotated(value + int.from_bytes(header[at : at + 4], "little") * 0xC2B2AE3D, 17) * 0x27D4EB2F
+    for (word,) in struct.iter_unpack("<I", header[:words]):
+        value = _rotated(value + word * 0xC2B2AE3D, 17) * 0x27D4EB2F
     for byte in header[words:]:
         value = _rotated(value + byte * 0x165667B1, 11) * 0x9E3779B1
     value &= 0xFFFF_FFFF
@@ -302,23 +303,23 @@ def _zstd_frames(data: bytes, limit: int) -> tuple[bytes, int]:
 def _smaller_window(byte: int, limit: int) -> int:
     """Return a window descriptor of a zstd frame, reduced if its window is larger than needed.
 
-    The reduced window is the smallest power of two that is not below ``limit``.
+    The reduced window is the smallest power of two that is neither below ``limit`` nor below the size of a block.
 
     Args:
         byte: window descriptor in the frame header.
         limit: maximum size of the decompressed data, in bytes.
     """
     window = (8 + (byte & 7)) << (byte >> 3) + 7
-    enough = max(limit - 1, 1023).bit_length()
+    enough = (max(limit, ZSTD_BLOCK) - 1).bit_length()
     return (enough - 10) << 3 if 1 << enough < window <= ZSTD_LARGEST_WINDOW else byte
 
 
 def _after_blocks(data: bytes, at: int) -> int:
-    last = 0
-    while not last and len(data) - at >= 3:
-        header = int.from_bytes(data[at : at + 3], "little")
-        last = header & 1
+    while head := data[at : at + 3]:
+        header = int.from_bytes(head, "little")
         at += 3 + (1 if header >> 1 & 3 == 1 else header >> 3)  # an RLE block has only one byte
+        if header & 1:  # the last block
+            break
     return at
 
 

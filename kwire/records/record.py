@@ -33,6 +33,9 @@ _SHORT = len(_VARINTS)
 # Value of each byte of a two-byte varint; a negative value gives a TypeError, a third byte an IndexError.
 _LOW: tuple[Any, ...] = tuple((n & 0x7F) >> 1 if n % 2 == 0 else None for n in range(256))
 _HIGH = tuple(n << 6 for n in range(128))
+_ONLY = _LOW[:128]  # value of a varint of one byte; a negative value gives a TypeError, a second byte an IndexError
+_SHIFTS = (0, 7, 14, 21, 28, 35, 42, 49)  # of the bytes of a varint that the fast path decodes
+_INT_SHIFTS = _SHIFTS[:5]  # of a varint of 32 bits: Kafka refuses more than five bytes
 _LARGE = 300  # values of at least this many bytes are cheaper without another copy
 _NULL = b"\x01"  # zigzag varint of -1, the length of null
 _INT = 5  # maximum bytes of a varint of 32 bits; Kafka refuses more
@@ -112,7 +115,7 @@ def read_records(
     remaining = count - first
     copied = data.__class__ is bytes
     native = records_of(into) if copied else None  # type: ignore[arg-type]  # a class is hashable, its objects are not
-    quick = max(base_offset, abs(base_timestamp)) < 2**62  # otherwise a sum may overflow an int64
+    quick = not (base_offset | abs(base_timestamp)) >> 62  # otherwise a sum may overflow an int64
     while remaining:
         some: list[R] = []
         try:
@@ -169,7 +172,7 @@ def _read_some(
 
     Returns: the offset of the next record.
     """
-    new, head, append, low, high = object.__new__, _HEAD, some.append, _LOW, _HIGH
+    new, head, append, low, high, only = object.__new__, _HEAD, some.append, _LOW, _HIGH, _ONLY
     names: dict[bytes, str] = {}
     total = len(data)
     for number in range(index, index + most):
@@ -187,7 +190,7 @@ def _read_some(
             record = new(into)
             if d > 127:
                 if e > 127:
-                    d, at = _long_varint(data, at + 1)
+                    d, at = _long_varint(data, at + 1, _SHIFTS)
                     e, f, g = data[at], data[at + 1], data[at + 2]
                     at -= 2
                 else:
@@ -197,9 +200,8 @@ def _read_some(
             record.timestamp = base_timestamp + (d >> 1) if not d & 1 else base_timestamp - (d + 1 >> 1)
             if e > 127:
                 if f > 127:
-                    last = at + 2 + _INT
-                    e, at = _long_varint(data, at + 2)
-                    if e & 1 or e > 2 * MAX_DELTA or at > last:
+                    e, at = _long_varint(data, at + 2, _INT_SHIFTS)
+                    if e & 1 or e > 2 * MAX_DELTA:
                         raise _Unusual
                     record.offset = base_offset + (e >> 1)
                     f = data[at]
@@ -236,15 +238,11 @@ def _read_some(
             f = data[at]
             at += 1
             if f:
-                if f > 127:
-                    raise _Unusual
                 headers: list[tuple[str, bytes | None]] = []
-                for _ in range(low[f]):
+                for _ in range(only[f]):
                     f = data[at]
-                    if f > 127:
-                        raise _Unusual
                     at += 1
-                    stop = at + low[f]
+                    stop = at + only[f]
                     raw = data[at:stop]
                     name = names.get(raw)
                     if name is None:
@@ -275,12 +273,14 @@ def _read_some(
     return at
 
 
-def _long_varint(data: bytes, at: int) -> tuple[int, int]:
+def _long_varint(data: bytes, at: int, shifts: Sequence[int]) -> tuple[int, int]:
     """Return the unsigned value of the varint at offset ``at``, and the offset after it. The value is not
     zigzag-decoded.
+
+    ``shifts``: number of bits below those of each byte. Raises: _Unusual if the varint has more bytes.
     """
     value = 0
-    for shift in range(0, 56, 7):
+    for shift in shifts:
         byte = data[at]
         at += 1
         value |= (byte & 127) << shift
@@ -461,7 +461,7 @@ def _name(name: str) -> bytes:
 
 
 def _zigzag(value: int) -> bytes:
-    return uvarint((value << 1) ^ (value >> 63))
+    return uvarint(value << 1 if value >= 0 else ~(value << 1))
 
 
 def int64(value: int) -> int:
@@ -469,4 +469,4 @@ def int64(value: int) -> int:
 
     ``value``: the sum of two 64-bit integers.
     """
-    return (value + 2**63) % 2**64 - 2**63
+    return (value & 0xFFFF_FFFF_FFFF_FFFF ^ 2**63) - 2**63

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
+from kwire import codec
 from kwire.codec import ENGINES, decode, decode_at, decode_in_slices, encode, struct
-from kwire.engines.chosen import Engine
+from kwire.engines.chosen import DEFAULT, Engine, implementation
 from kwire.errors import DecodeError, EncodeError, LimitError, SchemaError
 from kwire.layout import List, Node, element_weight, resolve
+from kwire.limits import HEAVIEST, UNWEIGHED
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
@@ -196,3 +199,40 @@ def test_default_weight_is_that_of_the_bytes_from_the_offset_on() -> None:
     for before in (0, 8 * 1024 * 1024):
         with pytest.raises(LimitError):
             in_slices(bytes(before) + hostile, before)
+
+
+@pytest.fixture
+def used(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The engines whose modules decode or encode, in order. Functions in use of the default engine are not counted."""
+    engines: list[str] = []
+    monkeypatch.setattr(codec, "implementation", lambda engine: engines.append(engine) or implementation(engine))
+    return engines
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_named_engine_decodes_and_encodes(engine: Engine, used: list[str]) -> None:
+    """Comparisons of the engines depend on this: a fast engine in use does not decode in place of the named engine."""
+    encode(decode(HeartbeatRequest, DATA, 0), 0)
+    used.clear()
+    decode(HeartbeatRequest, DATA, 0, engine=engine)
+    decode_at(HeartbeatRequest, DATA, 0, 0, engine=engine)
+    encode(VALUE, 0, engine=engine)
+    decode(HeartbeatRequest, DATA, 0, engine=engine, strict=True)
+    assert used == [engine] * 5
+
+
+@pytest.mark.skipif(DEFAULT == "reference", reason="the reference engine has no functions in use")
+def test_message_that_cannot_exceed_its_limit_is_not_weighed(used: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    decode(MetadataRequest, MANY, 0)
+    careful = MagicMock(side_effect=decode_at)
+    monkeypatch.setattr(codec, "decode_at", careful)
+    used.clear()
+    largest = MANY + bytes(UNWEIGHED - len(MANY))
+    decode(MetadataRequest, largest, 0)
+    careful.assert_not_called()
+    decode_at(MetadataRequest, largest, 0, 0)
+    decode_at(MetadataRequest, b"?" + MANY, 1, 0, weight=HEAVIEST * len(MANY))
+    assert used == []
+    decode_at(MetadataRequest, largest + b"?", 0, 0)
+    decode_at(MetadataRequest, MANY, 0, 0, weight=HEAVIEST * len(MANY) - 1)
+    assert used == [DEFAULT] * 2

@@ -200,16 +200,49 @@ def test_large_frame_is_collected_with_short_copies(monkeypatch: pytest.MonkeyPa
         (b"\0\0\0\0", True),
         (b"\0\0\0\3abc\0", True),
         (b"\xff\xff\xff\xff", True),
+        (b"\0\0\0\x64", False),
         (b"\0\0\0\x65", True),
     ],
-    ids=["none", "prefix", "part", "whole", "empty", "more", "negative", "above the limit"],
+    ids=["none", "prefix", "part", "whole", "empty", "more", "negative", "at the limit", "above the limit"],
 )
 def test_complete_is_true_for_a_whole_frame(data: bytes, complete: bool) -> None:
     frames = FrameBuffer(limit=100)
-    frames.feed(data)
+    assert frames.feed(data) == complete
     assert frames.complete == complete
     try:
         result = frames.next_frame() is not None
     except FrameError:
         result = True
     assert result == complete
+
+
+@pytest.mark.parametrize(("held", "collected"), [(4_096, False), (4_097, True)])
+def test_only_frames_above_4096_bytes_are_collected(
+    monkeypatch: pytest.MonkeyPatch, held: int, collected: bool
+) -> None:
+    streams: list[BytesIO] = []
+    monkeypatch.setattr(frames, "BytesIO", lambda: streams.append(BytesIO()) or streams[-1])
+    buffer, data = FrameBuffer(), pack(bytes(10_000))
+    buffer.feed(data[:held])
+    buffer.feed(data[held:])
+    assert bool(streams) is collected
+    assert drain(buffer) == [bytes(10_000)]
+
+
+@pytest.mark.parametrize(("size", "reserved"), [(RESERVING, False), (RESERVING + 1, True)])
+def test_only_frames_above_4_mib_are_reserved_ahead(monkeypatch: pytest.MonkeyPatch, size: int, reserved: bool) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(frames, "reserve", lambda size: sizes.append(size) or buffers.reserve(size))
+    buffer, data = FrameBuffer(), pack(bytes(size))
+    for at in range(0, len(data), 1 << 20):
+        buffer.feed(data[at : at + (1 << 20)])
+    assert bool(sizes) is reserved
+    assert drain(buffer) == [bytes(size)]
+
+
+def test_rest_of_a_chunk_does_not_keep_the_frames_before_it() -> None:
+    buffer = FrameBuffer()
+    buffer.feed(pack(bytes(1_000)) + pack(b"next")[:6])
+    assert buffer.next_frame() == bytes(1_000)
+    assert buffer.next_frame() is None
+    assert len(buffer._data) == len(buffer) == 6

@@ -4,8 +4,11 @@ import gzip
 import struct
 import tracemalloc
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from random import Random
+from typing import Any
+from unittest.mock import MagicMock
 
 import cramjam
 import pytest
@@ -139,10 +142,19 @@ def test_old_lz4(size: int) -> None:
         decompress(LZ4, old)
 
 
-def test_old_lz4_with_content_size() -> None:
-    header = bytes.fromhex("04224d18 68 40") + (4).to_bytes(8, "little") + b"?"
-    frame = header + bytes.fromhex("04000080") + b"data" + bytes(4)
-    assert decompress(LZ4, frame, old_lz4=True) == b"data"
+@pytest.mark.parametrize("flags", [0x60, 0x61, 0x68, 0x69])
+def test_old_lz4_with_optional_fields(flags: int) -> None:
+    """Content size and dictionary id, of which the header checksum depends; lz4 refuses any other checksum."""
+    fields = (4).to_bytes(8, "little") * (flags >> 3 & 1) + bytes.fromhex("01234567") * (flags & 1)
+    header = bytes.fromhex("04224d18") + bytes([flags, 0x40]) + fields
+    checksums = []
+    for checksum in range(256):
+        frame = header + bytes([checksum]) + bytes.fromhex("04000080") + b"data" + bytes(4)
+        assert decompress(LZ4, frame, old_lz4=True) == b"data"
+        with suppress(DecodeError):
+            assert decompress(LZ4, frame) == b"data"
+            checksums.append(checksum)
+    assert [bytes(checksums)] == [compression._lz4_checksum(header[4:])]
 
 
 @pytest.mark.parametrize("data", [b"", b"\x04", LZ4_HEADER[:6], LZ4_HEADER[:4] + b"\xff\xff\xff"])
@@ -305,8 +317,10 @@ WIDE = bytes.fromhex("28b52ffd 00 88") + zstd_without_a_size(b"data" * 1000)[6:]
 WINDOWS = [  # frame, limit, descriptor of the window afterwards: 8 times the exponent above 10
     (WIDE, 16 * 1024 * 1024, 14 << 3),
     (WIDE, 16 * 1024 * 1024 + 1, 15 << 3),
-    (WIDE, 4000, 2 << 3),
-    (WIDE, 1, 0),
+    (WIDE, 128 * 1024 + 1, 8 << 3),
+    (WIDE, 128 * 1024, 7 << 3),
+    (WIDE, 4000, 7 << 3),
+    (WIDE, 1, 7 << 3),
     (WIDE, 128 * 1024 * 1024, 0x88),
     (WIDE[:5] + b"\x90" + WIDE[6:], 4000, 0x90),  # 256 MiB, which zstd refuses
     (WIDE[:5] + b"\x01" + WIDE[6:], 4000, 0x01),  # small enough
@@ -318,6 +332,13 @@ def test_a_window_is_no_larger_than_the_limit(frame: bytes, limit: int, window: 
     frames, claimed = compression._zstd_frames(frame * 2, limit)
     assert [frames[5], frames[len(frame) + 5]] == [window, window]
     assert claimed == 0
+
+
+@pytest.mark.parametrize("limit", [1, 1_000, 20_000, 999_999])
+def test_limit_below_a_zstd_block_is_a_limit(limit: int) -> None:
+    """RFC 8878, section 3.1.1.2.4: a block has at most 128 KiB, and is at most as large as the window."""
+    with pytest.raises(LimitError, match=f"exceeds the limit of {limit} bytes"):
+        decompress(ZSTD, zstd_without_a_size(bytes(1_000_000)), limit=limit)
 
 
 def test_a_wide_window_is_read_all_the_same() -> None:
@@ -407,3 +428,106 @@ def test_gzip_above_the_limit_takes_no_more_memory(limit: int) -> None:
     finally:
         tracemalloc.stop()
     assert decompress(GZIP, gzip.compress(bytes(limit)), limit=limit) == bytes(limit)
+
+
+@pytest.mark.parametrize(
+    ("level", "codec"), [(level, codec) for codec, levels in ((GZIP, (1, 9)), (ZSTD, (1, 19))) for level in levels]
+)
+def test_level_is_that_of_the_codec(level: int, codec: int) -> None:
+    data = Random(3).randbytes(20_000).hex().encode() * 2
+    expected = {
+        GZIP: lambda: gzip.compress(data, level, mtime=0),
+        ZSTD: lambda: bytes(cramjam.zstd.compress(data, level)),
+    }[codec]()
+    assert compress(codec, data, level=level) == expected
+    assert len({len(compress(codec, data, level=each)) for each in (1, 9)}) == 2
+
+
+def sizes_tried(monkeypatch: pytest.MonkeyPatch, codec: int, data: bytes, limit: int) -> list[int]:
+    """Return the sizes of the buffers into which data is decompressed."""
+    module: Any = {LZ4: cramjam.lz4, ZSTD: cramjam.zstd}[codec]
+    into: Callable[[bytes, bytearray], int] = module.decompress_into
+    sizes: list[int] = []
+    fake = MagicMock(decompress_into=lambda data, out: sizes.append(len(out)) or into(data, out))
+    monkeypatch.setattr(compression.cramjam, {LZ4: "lz4", ZSTD: "zstd"}[codec], fake)
+    with suppress(LimitError):
+        decompress(codec, data, limit=limit)
+    monkeypatch.undo()
+    return sizes
+
+
+@pytest.mark.parametrize("size", [1, 100_000])
+def test_declared_size_is_the_size_of_the_buffer(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    data = compress(ZSTD, bytes(size))
+    assert sizes_tried(monkeypatch, ZSTD, data, 1 << 30) == [size]
+
+
+def test_buffer_grows_fourfold_from_16_times_the_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At least 4 KiB; at most 1 MiB, or four times the data."""
+
+    def sizes(codec: int, plain: bytes, limit: int = 1 << 30) -> list[int]:
+        data = zstd_without_a_size(plain) if codec == ZSTD else compress(codec, plain)
+        found = sizes_tried(monkeypatch, codec, data, limit)
+        first = found[0]
+        assert first == min(limit, max(4096, 4 * len(data), min(16 * len(data), 1 << 20)))
+        assert found[1:] == [min(limit, first * 4**n) for n in range(1, len(found))]
+        return found
+
+    assert sizes(ZSTD, b"data") == [4096]
+    assert len(sizes(ZSTD, bytes(1_000_000))) > 2
+    assert sizes(LZ4, Random(0).randbytes(30_000))[0] > 480_000
+    assert sizes(LZ4, Random(0).randbytes(100_000))[0] == 1 << 20
+    assert sizes(LZ4, Random(0).randbytes(300_000))[0] > 1_200_000
+    assert sizes(ZSTD, bytes(1_000_000), 20_000) == [4096, 16_384, 20_000]
+
+
+def test_buffer_grows_to_4_kib_after_a_declared_size_that_is_wrong() -> None:
+    sizes: list[int] = []
+
+    def into(data: bytes, out: bytearray) -> int:
+        sizes.append(len(out))
+        if len(out) < len(data):
+            raise cramjam.DecompressionError(compression.TOO_SMALL)
+        out[: len(data)] = data
+        return len(data)
+
+    assert compression._into_buffers("name", into, bytes(5_000), 1, 10_000) == bytes(5_000)
+    assert sizes == [1, 4_096, 10_000]
+
+
+@pytest.mark.parametrize(
+    ("limit", "given"), [(None, limits.FREE_DECOMPRESSED), (1_000, 1_000), (1 << 30, limits.FREE_DECOMPRESSED), (0, 0)]
+)
+def test_native_decompression_is_limited(monkeypatch: pytest.MonkeyPatch, limit: int | None, given: int) -> None:
+    """Above 16 MiB, and if the native function returns None, Python decompresses."""
+    native = MagicMock()
+    native.decompress.return_value = b"native"
+    monkeypatch.setattr(compression, "NATIVE", native)
+    assert decompress(GZIP, GZIPPED, limit=limit) == b"native"
+    native.decompress.assert_called_once_with(GZIP, GZIPPED, given)
+    native.decompress.return_value = None
+    assert decompress(GZIP, GZIPPED, limit=1_000) == b"data"
+
+
+def test_data_that_is_not_decompressed_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = MagicMock()
+    native.decompress.return_value = b"native"
+    monkeypatch.setattr(compression, "NATIVE", native)
+    assert decompress(GZIP, bytearray(GZIPPED)) == b"data"
+    assert decompress(LZ4, compress(LZ4, b"data", old_lz4=True), old_lz4=True) == b"data"
+    with pytest.raises(LimitError):
+        decompress(GZIP, GZIPPED, limit=-1)
+    native.decompress.assert_not_called()
+
+
+def test_only_bytes_without_a_level_are_compressed_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = MagicMock()
+    native.zstd_frame.return_value = b"native"
+    monkeypatch.setattr(compression, "NATIVE", native)
+    assert compress(ZSTD, b"data") == b"native"
+    native.zstd_frame.return_value = None
+    assert compress(ZSTD, b"data") == bytes(cramjam.zstd.compress(b"data"))
+    native.zstd_frame.reset_mock()
+    for data, level in ((bytearray(b"data"), None), (b"data", 3)):
+        assert bytes(cramjam.zstd.decompress(compress(ZSTD, data, level=level))) == b"data"  # type: ignore[arg-type]
+    native.zstd_frame.assert_not_called()

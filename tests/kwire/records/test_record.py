@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, product
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -116,8 +116,13 @@ USUAL = [  # key, value, headers: of records whose length has two bytes at most
     (b"k" * 5_000, b"v" * 3_000, (("", b"v" * 64),)),
     (b"k", None, (("h", b"v" * 8_000), ("h", b"v"))),
     (None, b"v", (("", None),) * 63),
+    (b"k" * 65, b"v" * 129, (("h", b"v" * 65), ("h", b"v" * 7_801))),
+    (b"k" * 8_100, b"v" * 65, ()),
 ]
-PLACES = [(0, 0), (63, 63), (64, -64), (8191, 64), (8192, -8192), (2**31 - 1, 2**40)]  # offset, timestamp
+PLACES = [  # offset, timestamp: varints of each length, with every bit set and with the last one only
+    *product((0, 63, 64, 8191, 8192, 2**20, 2**31 - 1), (0, 63, -64, 64, 65, 8191, -8192, 8192, 2**40)),
+    (0, 2**55 - 1),
+]
 
 
 @pytest.mark.parametrize(("key", "value", "headers"), USUAL, ids=range(len(USUAL)))
@@ -176,6 +181,10 @@ def test_small_deltas_wrap_as_in_java(delta: int, base: int) -> None:
     data = write_records([Record(timestamp=delta)], [delta], 0)
     (record,) = read(data, 1, base, base)
     assert (record.timestamp, record.offset) == (-(2**63), -(2**63))
+    assert read(data, 1, base, 0) == [Record(timestamp=delta, offset=-(2**63))]
+    assert read(data, 1, 0, base) == [Record(timestamp=-(2**63), offset=delta)]
+    data = write_records([Record(timestamp=-delta)], [0], 0)
+    assert read(data, 1, 0, -base - 1) == [Record(timestamp=-base - 1 - delta + 2**64)]
 
 
 def test_bits_beyond_32_of_an_offset_are_dropped() -> None:
@@ -238,6 +247,8 @@ LENIENT = [  # what, body, what it is read as
     ("other negative lengths are null", "0c" + HEAD + "0303" + "00", Record()),
     ("attributes", "0c" + "ff0000" + "0101" + "00", Record()),
     ("negative offset", "0c" + "000005" + "0101" + "00", Record(offset=-3)),
+    ("negative offset of two bytes", "0e" + "0000" + "ff7f" + "0101" + "00", Record(offset=-8192)),
+    ("negative offset of three bytes", "10" + "0000" + "818001" + "0101" + "00", Record(offset=-8193)),
     ("null header value", "12" + HEAD + "0101" + "02" + "0268" + "01", Record(headers=[("h", None)])),
     ("negative header value", "12" + HEAD + "0101" + "02" + "0268" + "03", Record(headers=[("h", None)])),
     ("header key that is not UTF-8", "12" + HEAD + "0101" + "02" + "02ff" + "00", Record(headers=[("\udcff", b"")])),
@@ -341,3 +352,64 @@ AMBIGUOUS: list[Headers] = [  # a length of two bytes whose bytes would also be 
 def test_long_lengths_in_headers_are_read_as_such(headers: Headers) -> None:
     records = [Record(value=b"v", headers=headers)]
     assert read(write_records(records, None, 0), 1) == records
+
+
+class Native:
+    """A native reader that decodes at most ``usual`` records of each call, and leaves the next one to Python.
+
+    Attributes:
+        usual: maximum number of records of a call.
+        most: number of records that each call allows.
+    """
+
+    def __init__(self, usual: int) -> None:
+        self.usual = usual
+        self.most: list[int] = []
+
+    def read(self, data: bytes, at: int, most: int, *base: int) -> tuple[list[Record], int]:
+        self.most.append(most)
+        found: list[Record] = []
+        with suppress(DecodeError):
+            while len(found) < min(most, self.usual):
+                record, at = _read_carefully(data, at, -1, *base, Record)
+                found.append(record)
+        return found, at
+
+
+USUAL_OF_NATIVE = [(1_000, [256, 256, 1]), (200, [256, 256, 111]), (0, [256] * 258 + list(range(255, 0, -1)))]
+
+
+@pytest.mark.parametrize(("usual", "most"), USUAL_OF_NATIVE)
+def test_python_decodes_the_records_that_the_native_reader_leaves(
+    monkeypatch: pytest.MonkeyPatch, usual: int, most: list[int]
+) -> None:
+    native = Native(usual)
+    monkeypatch.setattr(module, "records_of", lambda _: native)
+    records = [Record(offset=7 + n, timestamp=5, value=b"v") for n in range(513)]
+    data = write_records(records, None, 5)
+    assert read(data, 513, 7, 5) == records
+    assert native.most == most
+    with pytest.raises(DecodeError, match=r"records\[512\]"):
+        read(data[:-1], 513, 7, 5)
+
+
+def test_memoryviews_are_not_read_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    native = Native(1)
+    monkeypatch.setattr(module, "records_of", lambda _: native)
+    data = write_records([Record(value=b"v")], None, 0)
+    assert read(memoryview(data), 1) == [Record(value=b"v")]  # type: ignore[arg-type]
+    assert native.most == []
+    assert read(data, 1) == [Record(value=b"v")]
+    assert native.most == [1]
+
+
+def test_short_varints_are_taken_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = MagicMock(side_effect=module._zigzag)
+    monkeypatch.setattr(module, "_zigzag", encoded)
+    largest = module._SHORT - 1
+    records = [
+        Record(timestamp=stamp, key=b"", value=bytes(size)) for stamp in (0, largest) for size in (0, largest - 8)
+    ]
+    records += [Record(key=bytes(largest - 8), value=b""), Record(headers=[("", b"")] * 2)]
+    write_records(records, None, 0)
+    assert [call.args for call in encoded.call_args_list] == [(0,)]  # the length of the header key
