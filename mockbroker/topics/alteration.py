@@ -125,16 +125,15 @@ class Alteration:
 
     def _alter_client_metrics(self, name: str, changes: Sequence[Change]) -> Refusal:
         configured = self.cluster.client_metrics
-        changed = apply({} if self.replace_all else dict(configured.get(name, {})), changes, {})
+        changed = apply({} if self.replace_all else configured.get(name, {}), changes, {})
         if isinstance(changed, Refusal):
             return changed
         if error := client_metrics_configs.configs_error(name, changed):
             return Refusal(*error)
-        configs = {key: value or "" for key, value in changed.items()}
-        if limit := client_metrics_configs.limit_error(name, configs, configured):
+        if limit := client_metrics_configs.limit_error(name, changed, configured):
             return Refusal(ErrorCode.INVALID_REQUEST, limit)
         if not self.validate_only:
-            self.cluster.configure_client_metrics(name, configs)
+            self.cluster.configure_client_metrics(name, changed)
         return NOT_REFUSED
 
     def _alter_group(self, group_id: str, changes: Sequence[Change]) -> Refusal:
@@ -152,16 +151,14 @@ class Alteration:
                 f"{len(configured)} groups have configurations, the maximum: start a new cluster, or use fewer groups."
             )
             return Refusal(ErrorCode.INVALID_REQUEST, limit)
-        own: dict[str, str | None] = {}
-        if not self.replace_all:
-            own |= configured.get(group_id, {})
+        own = {} if self.replace_all else configured.get(group_id, {})
         changed = apply(own, changes, group_configs.GROUP_CONFIGS)
         if isinstance(changed, Refusal):
             return changed
         if text := group_configs.configs_error(changed, self.brokers.cluster):
             return Refusal(ErrorCode.INVALID_CONFIG, text)
         if not self.validate_only:
-            self.cluster.configure_group(group_id, {key: value or "" for key, value in changed.items()})
+            self.cluster.configure_group(group_id, changed)
         return NOT_REFUSED
 
 

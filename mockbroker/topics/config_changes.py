@@ -7,6 +7,7 @@ Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from kwire import ErrorCode
 from kwire.lazy_dataclass import dataclass
@@ -14,6 +15,7 @@ from mockbroker.base.texts import shortened
 from mockbroker.topics.configs import LIST, TopicConfig
 
 SET, DELETE, APPEND, SUBTRACT = range(4)  # operations of IncrementalAlterConfigs
+C = TypeVar("C", str, str | None)  # value of a configuration; the changes set none to null
 OPERATION_NAMES = {APPEND: "APPEND", SUBTRACT: "SUBTRACT"}
 
 
@@ -72,12 +74,12 @@ def structural_refusal(changes: Sequence[Change]) -> Refusal | None:
 
 
 def apply(
-    configs: Mapping[str, str | None],
+    configs: Mapping[str, C],
     changes: Sequence[Change],
     definitions: Mapping[str, TopicConfig],
     not_a_list: NotAList = not_a_list,
     unknown_operation: Callable[[Change], Refusal] = lambda _: UNKNOWN_OPERATION,
-) -> dict[str, str | None] | Refusal:
+) -> dict[str, C] | Refusal:
     """Return the configurations after all changes, or the error of the first change that is rejected.
 
     Args:

@@ -91,7 +91,7 @@ def definition(setting: KafkaSetting) -> TopicConfig:
         check = gzip_level
     elif setting.words:
         check = one_of(*setting.words)
-    elif setting.least or setting.most:
+    elif setting.least:  # no setting has only a maximum
         number = float if setting.type == "DOUBLE" else int
         check = value_range(*(int(number(text)) if text else None for text in (setting.least, setting.most)))
     return TopicConfig(setting.default or "", kind, check)

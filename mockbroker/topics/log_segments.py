@@ -73,10 +73,8 @@ class LogSegment:
         if not self.size:
             self.first_timestamp = max_timestamp
         self.size += size
-        if max_timestamp > self.max_timestamp:
-            self.max_timestamp = max_timestamp
-        if now_ms > self.modified_ms:
-            self.modified_ms = now_ms
+        self.max_timestamp = max(self.max_timestamp, max_timestamp)
+        self.modified_ms = max(self.modified_ms, now_ms)
         self.last_offset = last_offset
 
     def is_full(self, last_offset: int, size: int, max_timestamp: int, limits: SegmentLimits) -> bool:

@@ -43,6 +43,22 @@ def test_segments_with_young_records_are_not_cleanable(lag, until):
     assert cleanable_log(partition(), min_lag_ms=lag, now_ms=4_000).until == until
 
 
+@pytest.mark.parametrize(("lag", "until"), [(0, 3), (1, 2)])
+def test_records_of_the_future_are_cleanable_without_a_minimum_lag(lag, until):
+    """min.compaction.lag.ms is 0 by default."""
+    assert cleanable_log(partition(), min_lag_ms=lag, now_ms=3_000).until == until
+
+
+def test_open_transaction_in_the_first_segment_leaves_nothing_to_clean():
+    of = Partition("t", 0, [0])
+    of.log.limits = SegmentLimits(size=1)
+    data = build_batch([Record(key=b"k")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    of.append(read_batch(data))
+    of.append(read_batch(build_batch([Record(key=b"k")])))
+    result = cleanable_log(of, now_ms=0)
+    assert (result.until, result.segments, result.clean_bytes, result.dirty_bytes) == (0, 0, 0, 0)
+
+
 def test_segment_of_an_open_transaction_is_not_cleanable():
     of = partition()
     data = build_batch([Record(key=b"k")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)

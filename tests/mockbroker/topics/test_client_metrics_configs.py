@@ -94,3 +94,9 @@ def test_client_pattern_has_limited_memory() -> None:
     error = configs_error("s", {"match": "client_id=((a{100}){100}){10}"})
     assert error is not None
     assert error[0] == E.INVALID_CONFIG
+
+
+def test_invalid_pattern_of_a_client_is_not_logged(capfd: pytest.CaptureFixture[str]) -> None:
+    """The library re2 would write to the standard error."""
+    assert configs_error("s", {"match": "client_id=(unclosed"}) is not None
+    assert capfd.readouterr() == ("", "")

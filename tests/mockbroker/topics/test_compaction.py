@@ -189,6 +189,15 @@ def test_group_of_segments_fits_the_maximum_size() -> None:
     assert _groups(segments, 120) == [(0, 3), (3, 5)]
 
 
+@pytest.mark.parametrize("base", [0, 2**31, 2**62])
+def test_group_of_segments_has_offsets_within_an_int32(base: int) -> None:
+    """The offsets in the index of a segment are relative to its base offset."""
+    segments = [LogSegment(base, size=1, last_offset=base)]
+    for last in (base + 5, base + 2**31 - 1, base + 2**31):
+        segments.append(LogSegment(segments[-1].last_offset + 1, size=1, last_offset=last))
+    assert _groups(segments, 100) == [(0, 3), (3, 4)]
+
+
 def test_compacted_segment_without_batches_keeps_its_time() -> None:
     group = _CompactedGroup(0)
     replaced = [LogSegment(0, last_offset=4, modified_ms=5), LogSegment(5, last_offset=9, modified_ms=8)]

@@ -126,6 +126,7 @@ BUFFER = "log.cleaner.dedupe.buffer.size"
         ({BUFFER: str((2 << 20) + 1)}, "2", True),
         ({BUFFER: str(3 << 20), "log.cleaner.threads": "4"}, "2", False),
         ({BUFFER: str(3 << 20), "log.cleaner.threads": "2"}, "4", True),
+        ({"log.cleaner.threads": "200"}, "100", True),
     ],
 )
 def test_each_cleaner_has_more_than_a_mebibyte(configs: dict[str, str], threads: str, valid: bool) -> None:
