@@ -13,14 +13,16 @@ from random import Random
 
 import compressed_frames
 import corpus
+import native_segments
 import native_targets
 from engines import messages
 
-from kwire import codec, decode_request, decode_response
+from kwire import codec, decode_request, decode_response, encode_request
 from kwire.blobs import BLOBS
 from kwire.errors import DecodeError
 from kwire.fuzz.values import full
 from kwire.messages import APIS
+from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.records import compression, read
 from kwire.records.batch import Batch, Record, build_batch
 
@@ -42,6 +44,7 @@ CONTENTS = (  # of the target cursor: lengths, tagged fields, varints at their l
     b"\x80\x80\2",
     b"\x81\x80\2",
 )
+FROM_BROKER, IN_FRAME, JOINED = 1, 2, 4  # of an item of the target calls
 TEXTS = (b"plain", 'say "no\\"\n\x7f \u20ac \U0001f600'.encode(), b"\xff\xed\xa0\x80\xc3", b"")
 DAY = 86_400_000_000  # microseconds
 DAYS = (-719_162, -135_081, -25_509, -1, 0, 58, 59, 11_015, 11_016, 47_540, 47_541, 156_935, 2_932_896)  # since 1970
@@ -70,6 +73,8 @@ def seeds(target: str) -> Iterator[bytes]:
             yield from _records()
         case "codec":
             yield from _compressed()
+        case "calls":
+            yield from _conversations()
         case "cursor":
             for content in CONTENTS:
                 for steps in (*STEPS, *(bytes([step]) for step in range(64))):
@@ -140,6 +145,51 @@ def _compressed() -> Iterator[bytes]:
             elif codec == compression.LZ4:
                 yield b"\6" + data[4:]
             yield b"\7" + content
+
+
+def _conversations() -> Iterator[bytes]:
+    """Yield segments of a connection with heartbeats, and a captured request with its response, for the target calls.
+
+    The middle of the connection has each kind of unusual segment, or several frames.
+    """
+    found: list[dict[tuple[int, int], bytes]] = [{}, {}]
+    for frames, direction in zip(found, ("request", "response"), strict=True):
+        for line, frame in corpus.frames(direction):
+            if len(frame) <= MOST // 2:
+                frames.setdefault((line["api_key"], line["api_version"]), frame)
+    requests, responses = found
+    one, other = (
+        encode_request(HeartbeatRequest(group_id="g"), version, correlation_id=0, client_id="c") for version in (4, 0)
+    )
+    exchanges = [(one, bytes(8)), (other, bytes(2))]  # with responses without their correlation id
+    exchanges += [(requests[each], responses[each][4:]) for each in sorted(requests.keys() & responses.keys())]
+    usual = bytes([IN_FRAME]), bytes([IN_FRAME | FROM_BROKER])
+    for number, (request, response) in enumerate(exchanges):
+        begin = _items([(usual[0], _numbered(one, 1)), (usual[1], b"\0\0\0\1" + exchanges[0][1])])
+        pair = _numbered(request, 2), b"\0\0\0\2" + response
+        yield bytes([number % 64]) + begin + _items([*zip(usual, pair, strict=True)])
+        if number < 2:
+            for kind in range(len(native_segments.KINDS)):
+                for by in (0, 1, 20, 0xFF):
+                    odd = bytes([IN_FRAME | kind << 3])
+                    answer = bytes([IN_FRAME | FROM_BROKER | kind << 3])
+                    for heads in ((odd, usual[1]), (usual[0], answer)):
+                        middle = _items([*zip(heads, pair, strict=True)], by)
+                        yield bytes([number % 64 | 1]) + begin + middle + begin
+        several = [bytes([head[0] | JOINED]) for head in usual]
+        many = [(several[0], pair[0]), (usual[0], _numbered(other, 3))]
+        answers = [(several[1], pair[1]), (usual[1], b"\0\0\0\3" + exchanges[1][1])]
+        yield bytes([number % 64 | 1]) + begin + _items([*many, *answers])
+
+
+def _numbered(request: bytes, correlation_id: int) -> bytes:
+    """Return a request with another correlation id."""
+    return request[:4] + struct.pack(">i", correlation_id) + request[8:]
+
+
+def _items(parts: list[tuple[bytes, bytes]], by: int = 0) -> bytes:
+    """Return items of the target calls. ``parts``: for each item its first byte, and its payload."""
+    return b"".join(head + struct.pack(">BH", by, len(payload)) + payload for head, payload in parts)
 
 
 def write(target: str, folder: Path, most: int = 1_000_000) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 
 import native_run
 import native_seeds
+import native_segments
 import native_targets
 import pytest
 from effort import amount
@@ -111,6 +112,21 @@ def test_a_difference_of_codecs_fails(monkeypatch: pytest.MonkeyPatch, name: str
     monkeypatch.setattr(compression, name, lambda *_, **__: b"other")
     with pytest.raises(AssertionError):
         native_targets.codec(data)
+
+
+@needs_native
+def test_a_difference_of_calls_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    data, right = next(native_seeds.seeds("calls")), native_segments.READER
+    native_targets.calls(data)
+
+    def read(*given: Any) -> Any:
+        result = right.read(*given)
+        given[-1].clear()
+        return result
+
+    monkeypatch.setattr(native_segments, "READER", SimpleNamespace(read=read))
+    with pytest.raises(AssertionError):
+        native_targets.calls(data)
 
 
 @needs_native
