@@ -116,7 +116,7 @@ def test_a_difference_of_codecs_fails(monkeypatch: pytest.MonkeyPatch, name: str
 
 @needs_native
 def test_a_difference_of_calls_fails(monkeypatch: pytest.MonkeyPatch) -> None:
-    data, right = next(native_seeds.seeds("calls")), native_segments.READER
+    data, right = next(seed for seed in native_seeds.seeds("calls") if seed[0] & 1), native_segments.READER
     native_targets.calls(data)
 
     def read(*given: Any) -> Any:
