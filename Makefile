@@ -213,7 +213,9 @@ clean:  ## remove everything that make created
 	@test -n "$(PYTHON)" || { echo "Python 3.11 or newer is needed; set PYTHON=/path/to/it" >&2; exit 1; }
 	@$(PYTHON) -m venv .venv || { rm -rf .venv; echo "no venv module: install python3-venv" >&2; exit 1; }
 
+EXTRAS_demo := demo,http,pytest  # docs/tutorial.md and the README go on in the .venv of make demo
+
 # LOCKED=1 installs the versions of packaging/locked/dev.txt, those of the last release, in place of the newest ones.
 .venv/.demo .venv/.dev .venv/.bench .venv/.site .venv/.fuzz-coverage: .venv/.%: .venv/bin/python pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check $(if $(LOCKED),--constraint packaging/locked/dev.txt) --editable '.[$*]'
+	$(BIN)/pip install --quiet --disable-pip-version-check $(if $(LOCKED),--constraint packaging/locked/dev.txt) --editable '.[$(or $(strip $(EXTRAS_$*)),$*)]'
 	@touch $@

@@ -16,7 +16,10 @@ from kwire.cli.lines import needed, writable
 @click.argument("folder", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--html", required=True, type=click.Path(dir_okay=False, path_type=Path), help="HTML file to write.")
 def command(folder: Path, html: Path) -> None:
-    """Write the tables in DIR as a self-contained HTML page: findings, groups, timelines, errors, clients, latency."""
+    """Write an HTML page from the tables in DIR: findings, groups, timelines, errors, clients, latency.
+
+    `kwire pipeline` and `kwire groups --tables` write such a folder. The page needs no other file.
+    """
     writable(html)
     needed("pyarrow", "report")
     try:

@@ -29,7 +29,7 @@ HEAD = "{:40} {:9} {:>8} {:>7} {:>10} {:>10} {:>9}  {}"
 
 @click.command("top")
 @click.argument("paths", metavar="[-|FILE|DIR]...", nargs=-1, type=click.Path(exists=True, allow_dash=True))
-@click.option("--once", is_flag=True, help="Read to the end, print one frame, and end.")
+@click.option("--once", is_flag=True, help="Read to the end, print the groups once, and end.")
 @click.option("--json", "as_json", is_flag=True, help="Read to the end and print the groups as JSON.")
 @click.option(
     "--metrics",

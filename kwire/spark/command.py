@@ -27,7 +27,7 @@ from kwire.spark.topic import is_topic
     multiple=True,
     required=True,
     metavar="GLOB",
-    help="Captures: files, folders, patterns; or a topic with frames.",
+    help="Captures: files, folders, patterns; or a topic with frames. Files after it are inputs too.",
 )
 @click.argument("more", nargs=-1, metavar="[GLOB]...")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the tables, one subfolder each.")

@@ -59,7 +59,7 @@ def show(session: Session, group: str) -> None:
 def wait(
     session: Session, group: str, state: str | None, members: int | None, min_generation: int | None, timeout_ms: int
 ) -> None:
-    """Wait until a group meets all given conditions, and show it."""
+    """Wait until a group meets all conditions, and show it."""
     query = {"state": state, "members": members, "min_generation": min_generation, "timeout_ms": timeout_ms}
     _show(session, session.client.ask("GET", f"{_path(group)}/wait", query=query, wait_ms=timeout_ms))
 
@@ -90,7 +90,7 @@ def evict(session: Session, group: str, member: str, reason: str | None) -> None
 @click.argument("offsets", nargs=-1, required=True, metavar="TOPIC:PARTITION=OFFSET...")
 @pass_session
 def set_offsets(session: Session, group: str, offsets: tuple[str, ...]) -> None:
-    """Set committed offsets of a group, and show the group; it is created if it does not exist."""
+    """Set committed offsets of a group, and show the group. A group that does not exist is created."""
     body = {"offsets": [_offset(text) for text in offsets]}
     _show(session, session.client.ask("PUT", f"{_path(group)}/offsets", body=body))
 

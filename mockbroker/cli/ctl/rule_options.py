@@ -60,7 +60,7 @@ NUMBERS = {
     "broker": "Id of the broker.",
     "partition": "Index of the partition.",
     "skip": "The first matching requests are passed on.",
-    "every": "Of the others, the first and then every n-th one.",
+    "every": "After --skip: apply to the first matching request, then to every n-th one.",
     "seed": "Seed of the random numbers.",
     "delay_ms": "Action, alone or beside another: delay in milliseconds of the broker's clock.",
     "jitter_ms": "Upper bound of random milliseconds that are added to the delay.",

@@ -86,7 +86,7 @@ def records(session: Session, topic: str, partition: int | None, offset: int | N
 @click.option("--partition", type=click.IntRange(0), help="Partition; chosen from the key if absent.")
 @pass_session
 def produce(session: Session, topic: str, values: tuple[str, ...], key: str | None, partition: int | None) -> None:
-    """Append a record for each VALUE to a topic, and print the offset of each."""
+    """Append a record for each VALUE to a topic. Prints the offset of each."""
     fixed = {name: value for name, value in (("key", key), ("partition", partition)) if value is not None}
     body = {"records": [{"value": value, **fixed} for value in values]}
     answer = session.client.ask("POST", f"/v1/topics/{segment(topic)}/records", body=body)
@@ -99,7 +99,10 @@ def produce(session: Session, topic: str, values: tuple[str, ...], key: str | No
 @click.argument("before", type=click.IntRange(-1))
 @pass_session
 def delete_records(session: Session, topic: str, partition: int, before: int) -> None:
-    """Delete the records of a partition before the offset BEFORE; "-- -1" as BEFORE deletes all."""
+    """Delete the records of a partition up to an offset.
+
+    BEFORE is the first offset that remains; "-- -1" deletes all records.
+    """
     query = {"partition": partition, "before": before}
     session.client.ask("DELETE", f"/v1/topics/{segment(topic)}/records", query=query)
     session.note(f"deleted records of partition {partition}")
@@ -109,7 +112,7 @@ def delete_records(session: Session, topic: str, partition: int, before: int) ->
 @click.argument("topic", shell_complete=completion.topics)
 @pass_session
 def run_retention(session: Session, topic: str) -> None:
-    """Delete the segments of a topic that exceed retention.ms or retention.bytes, as the next retention check would."""
+    """Check the retention of a topic now. Segments that exceed retention.ms or retention.bytes are deleted."""
     answer = session.client.ask("POST", f"/v1/topics/{segment(topic)}/retention")
     starts = ", ".join(str(each["start"]) for each in answer["partitions"])
     session.show(answer, f"log start offsets: {starts}")
@@ -119,7 +122,7 @@ def run_retention(session: Session, topic: str) -> None:
 @click.argument("topic", shell_complete=completion.topics)
 @pass_session
 def compact(session: Session, topic: str) -> None:
-    """Compact a topic with cleanup.policy=compact, its active segments included."""
+    """Compact a topic with cleanup.policy=compact. Its active segments are compacted too."""
     answer = session.client.ask("POST", f"/v1/topics/{segment(topic)}/compaction")
     session.show(answer, f"compacted {escape(topic)}")
 
@@ -142,7 +145,7 @@ def move_leader(session: Session, topic: str, partition: int, broker: int) -> No
 @click.argument("broker", type=int)
 @pass_session
 def pause_replica(session: Session, topic: str, partition: int, broker: int) -> None:
-    """Stop a follower from fetching, so that it leaves the in-sync replicas."""
+    """Stop a follower from fetching. It then leaves the in-sync replicas."""
     _act_on_replica(session, topic, partition, broker, "pause")
 
 
