@@ -306,6 +306,7 @@ class Soak:
             self.stop_client(name, signal.SIGTERM)
         promised, until = self.noted(self.producers), time.monotonic() + LAST_WAIT
         while time.monotonic() < until:
+            self.bring_back()
             self.watch_retention()
             missing = [value for group in self.groups for value in self.undelivered(group, promised)[0]]
             if not missing and not self.unprocessed()[0]:

@@ -8,6 +8,7 @@ client that fails is replaced by a new one, as a supervisor restarts an applicat
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import logging
@@ -21,6 +22,8 @@ from typing import Any
 PAUSE = 0.05  # seconds between two records of a producer
 AFTER_FAILURE = 0.5  # seconds before a client is replaced
 PROCESSED_AT_ONCE = 20  # records in a transaction
+TIMEOUT = 30.0  # seconds of each call of a transaction
+STUCK = 45.0  # seconds after which a call of a transaction has ignored its timeout
 
 
 class Stopped(BaseException):
@@ -62,6 +65,21 @@ class Client:
             "sasl.username": "alice",
             "sasl.password": "secret",
         }
+
+
+@contextlib.contextmanager
+def ended_if_stuck(seconds: float) -> Iterator[None]:
+    """End this process by SIGALRM if a block takes longer than ``seconds``, as a supervisor ends a stuck application.
+
+    librdkafka 2.14.2 ignores the timeout of ``send_offsets_to_transaction`` while the group's coordinator is down, and
+    may then wait for ever (https://github.com/confluentinc/librdkafka/issues/5456). The member of such a process sends
+    heartbeats, but never rejoins, so each rebalance of its group takes ``max.poll.interval.ms`` (5 minutes).
+    """
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def produce_confluent(client: Client, topic: str) -> None:
@@ -204,7 +222,8 @@ def process(client: Client, topic: str) -> None:
     consumer = Consumer({**client.tls(), **settings, "auto.offset.reset": "earliest", "session.timeout.ms": 6_000})
     producer = Producer({**client.tls(), "transactional.id": client.name, "transaction.timeout.ms": 10_000})
     try:
-        producer.init_transactions(30)
+        with ended_if_stuck(STUCK):
+            producer.init_transactions(TIMEOUT)
         consumer.subscribe([source])
         while True:
             messages = [each for each in consumer.consume(PROCESSED_AT_ONCE, 0.5) if each.error() is None]
@@ -214,8 +233,10 @@ def process(client: Client, topic: str) -> None:
             for message in messages:
                 producer.produce(target, message.value(), key=message.key())
             offsets = consumer.position(consumer.assignment())
-            producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), 30)
-            producer.commit_transaction(30)
+            with ended_if_stuck(STUCK):
+                producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata(), TIMEOUT)
+            with ended_if_stuck(STUCK):
+                producer.commit_transaction(TIMEOUT)
     finally:
         consumer.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import socket
 import subprocess
 import sys
@@ -111,6 +112,26 @@ def test_objects_are_counted_by_type(tmp_path: Path) -> None:
     found = json.loads((tmp_path / "objects.json").read_text("utf-8"))
     assert found["types"]["soak_figures.Overtaken"] == len(kept)
     assert found["blocks"] > 10_000
+
+
+STUCK = """
+import ctypes, sys, time
+sys.path.insert(0, sys.argv[1])
+from soak_clients import ended_if_stuck
+with ended_if_stuck(30):
+    print("in time", flush=True)
+time.sleep(0.01)
+with ended_if_stuck(0.2):
+    ctypes.CDLL(None).pause()  # as a call of librdkafka that ignores its timeout
+"""
+
+
+def test_a_client_that_is_stuck_in_a_call_ends() -> None:
+    """Signal handlers of Python do not run while a call of a C library blocks."""
+    command = [sys.executable, "-c", STUCK, str(Path(soak.__file__).parent)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.stdout == "in time\n"
+    assert ended.returncode == -signal.SIGALRM, ended.stderr
 
 
 KEPT = {"lost from the log": [], "not delivered": {"g": []}, "not exactly once": [], "errors": 0}
