@@ -180,7 +180,7 @@ def _read_some(
         try:
             # Up to 8 bytes: length (1 or 2), attributes, timestamp (1 or 2), offset (1 or 2), length of the key.
             a, b, c, d, e, f, g, h = head(data, at)
-            if a > 127:
+            if a >= 128:
                 at += 2
                 end = at + low[a] + high[b]
             else:
@@ -188,8 +188,8 @@ def _read_some(
                 end = at + low[a]
                 d, e, f, g, h = c, d, e, f, g
             record = new(into)
-            if d > 127:
-                if e > 127:
+            if d >= 128:
+                if e >= 128:
                     d, at = _long_varint(data, at + 1, _SHIFTS)
                     e, f, g = data[at], data[at + 1], data[at + 2]
                     at -= 2
@@ -198,8 +198,8 @@ def _read_some(
                     e, f, g = f, g, h
                     at += 1
             record.timestamp = base_timestamp + (d >> 1) if not d & 1 else base_timestamp - (d + 1 >> 1)
-            if e > 127:
-                if f > 127:
+            if e >= 128:
+                if f >= 128:
                     e, at = _long_varint(data, at + 2, _INT_SHIFTS)
                     if e & 1 or e > 2 * MAX_DELTA:
                         raise _Unusual

@@ -7,7 +7,7 @@ Source: Kafka's ConfigAdminManager and ConfigurationControlManager.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kwire import ErrorCode
 from kwire.lazy_dataclass import dataclass
@@ -92,7 +92,7 @@ def apply(
     """
     if refusal := structural_refusal(changes):
         return refusal
-    changed = dict(configs)
+    changed: dict[str, Any] = dict(configs)
     for change in changes:
         if change.operation == DELETE:
             changed.pop(change.name, None)

@@ -229,7 +229,7 @@ def test_only_frames_above_4096_bytes_are_collected(
     assert drain(buffer) == [bytes(10_000)]
 
 
-@pytest.mark.parametrize(("size", "reserved"), [(RESERVING, False), (RESERVING + 1, True)])
+@pytest.mark.parametrize(("size", "reserved"), [(4 << 20, False), ((4 << 20) + 1, True)])
 def test_only_frames_above_4_mib_are_reserved_ahead(monkeypatch: pytest.MonkeyPatch, size: int, reserved: bool) -> None:
     sizes: list[int] = []
     monkeypatch.setattr(frames, "reserve", lambda size: sizes.append(size) or buffers.reserve(size))

@@ -229,6 +229,13 @@ WHERE = [  # codec, data, byte in it at which it goes wrong
     (SNAPPY, XERIAL_HEADER + block(raw(b"data")) + block(b"?"), 30),
     (SNAPPY, XERIAL_HEADER + block(raw(b"data")) + struct.pack(">i", 9), 26),
     (ZSTD, compress(ZSTD, b"data") + bytes.fromhex("28b52ffd c0 58 ffffffffffffff7f"), 19),
+    (SNAPPY, raw(b"data")[:-1], 0),
+    (SNAPPY, b"\xff\xff\xff\xff\x0f", 0),
+    (LZ4, b"", 0),
+    (LZ4, LZ4_HEADER, 0),
+    (ZSTD, b"", 0),
+    (GZIP, gzip.compress(bytes(20_000_000)), 0),
+    (5, b"", 0),
 ]
 
 

@@ -87,6 +87,18 @@ def test_more_records_than_there_are_short_varints(count: int) -> None:
     assert [each.offset for each in read(write_records(records, None, 0), len(records))] == list(range(len(records)))
 
 
+@pytest.mark.parametrize("base_timestamp", [0, 2**62])
+def test_first_record_to_read_is_not_that_of_the_batch(base_timestamp: int) -> None:
+    """The native engine reads the records before it. Errors count from the first record of the batch."""
+    records = [Record(offset=n, timestamp=base_timestamp, value=b"v") for n in range(5)]
+    data = write_records(records, None, base_timestamp)
+    at = 3 * len(data) // 5
+    reader = read_records(data, at, 5, 0, base_timestamp, None, Record, first=3)
+    assert list(chain.from_iterable(reader)) == records[3:]
+    with pytest.raises(Truncated, match=r"records\[4\]"):
+        list(read_records(data[:-1], at, 5, 0, base_timestamp, None, Record, first=3))
+
+
 def test_records_before_a_malformed_one_are_read() -> None:
     data = write_records([Record(value=b"v")] * 5, None, 0)
     reader = chain.from_iterable(read_records(data[:-3], 0, 5, 0, 0, None, Record))

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tracemalloc
+from collections.abc import Iterator
 from pathlib import Path
 from uuid import UUID
 
@@ -13,6 +14,7 @@ import pytest
 
 from kwire.records import Record, build_batch
 from kwire.records.batch import Batch
+from mockbroker.storage import log_dirs
 from mockbroker.storage.layout import META_PROPERTIES, PARTITION_METADATA, START_OFFSETS
 from mockbroker.storage.log_dirs import (
     LogDirError,
@@ -174,6 +176,28 @@ def test_a_huge_file_is_read_in_pieces(tmp_path: Path, begin: bytes) -> None:
     assert offsets == [0]
     assert problems[0].startswith(f"{segment_name(0)} at byte {len(batch(0))}: length: ")
     assert peak < 16 << 20
+
+
+def test_segment_is_read_one_mebibyte_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(tmp_path, {segment_name(0): bytes((2 << 20) + 1)})
+    sizes: list[int] = []
+
+    def read_segment(pieces: Iterator[bytes], _base_offset: int) -> Iterator[Batch]:
+        sizes.extend(map(len, pieces))
+        return iter(())
+
+    monkeypatch.setattr(log_dirs, "read_segment", read_segment)
+    assert read(tmp_path) == ([], [])
+    assert sizes == [1 << 20, 1 << 20, 1]
+
+
+def test_checkpoint_of_a_damaged_file_system_is_not_read_whole(tmp_path: Path) -> None:
+    """At most 16 MiB of a file of holes are read."""
+    path = tmp_path / START_OFFSETS
+    path.touch()
+    os.truncate(path, 8 << 30)
+    assert log_dirs._content(path) == bytes(16 << 20)
+    assert isinstance(read_log_starts(tmp_path), Problem)
 
 
 def test_topic_ids(tmp_path: Path) -> None:

@@ -92,6 +92,18 @@ def test_many_files(tmp_path: Path) -> None:
     assert len(os.listdir("/proc/self/fd")) == open_before
 
 
+def test_bytes_after_a_rename_are_appended_to_the_renamed_file(tmp_path: Path) -> None:
+    """A file that is open is replaced: the descriptor of the replaced file is not used again."""
+    with disk_at(tmp_path) as disk:
+        disk.append("new", b"replaced")
+        disk.append("old", b"renamed")
+        disk.rename("old", "new")
+        disk.append("new", b" and appended")
+        disk.append("old", b"another")
+        disk.sync("new")
+        assert (disk.read("new"), disk.read("old")) == (b"renamed and appended", b"another")
+
+
 def test_folder_is_locked_against_a_second_disk(tmp_path: Path) -> None:
     with (
         disk_at(tmp_path),

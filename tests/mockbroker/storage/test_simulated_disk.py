@@ -49,6 +49,13 @@ def test_rewritten_file_survives_whole_or_not_at_all(disk: SimulatedDisk, surviv
     assert disk.read("f/file") == content
 
 
+def test_rewritten_content_counts_as_one_byte(disk: SimulatedDisk) -> None:
+    sizes: list[int] = []
+    disk.write("f/file", b"new")
+    disk.crash(lambda size: sizes.append(size) or 0)  # type: ignore[func-returns-value]
+    assert sizes == [1]
+
+
 def test_crash_discards_unsynced_names(disk: SimulatedDisk) -> None:
     disk.write("f/new", b"x")
     disk.sync("f/new")
