@@ -28,8 +28,6 @@ def _extend(before: int, data: bytes) -> int:
 def _copied(data: bytes, start: int = 0, before: int = 0, /) -> int:
     if not start:
         return int(_extend(before, data))
-    if len(data) <= PIECE:
-        return int(_extend(before, data[start:]))
     for at in range(start, len(data), PIECE):
         before = _extend(before, data[at : at + PIECE])
     return int(before)

@@ -176,10 +176,11 @@ class Committer:
         for commit in list(self._unfinished):
             if commit.deadline <= now:
                 self._finish(commit, TimedOut("the commit got no response within its timeout: commit again"))
+        if failure := self._coordinator.failure:
+            for commit in self._unsent():
+                self._finish(commit, failure)
+            return
         for commit in self._unsent():
-            if self._coordinator.failure:
-                self._finish(commit, self._coordinator.failure)
-                continue
             if commit.retry_at > now:
                 break  # later commits wait too
             self._send(commit)

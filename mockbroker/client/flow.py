@@ -77,7 +77,7 @@ class Flow:
         if self.listener_call or (self._waiting_for is POLL and not polling):
             return
         self._resume(None)
-        while self._waiting_for is POLL and polling and not self.done:
+        while self._waiting_for is POLL and polling:
             self._resume(None)
 
     def listener_returned(self, error: Exception | None) -> None:

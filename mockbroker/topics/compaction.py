@@ -48,10 +48,10 @@ def compaction(
     batches = [log.segment_batches(index) for index in range(count)]
     latest = _LatestRecords(cleanable.first_dirty)
     transactions = _Transactions(partition.aborted, cleanable.first_dirty)
-    for segment, stored_batches in zip(segments, batches, strict=True):
+    for index, segment in enumerate(segments):
         if segment.last_offset < cleanable.first_dirty:
             continue
-        for stored in stored_batches:
+        for stored in batches[index]:
             batch = read_batch(stored.data)
             if batch.control:
                 transactions.read_marker(batch)
@@ -254,7 +254,7 @@ class _Cleaner:
     def __init__(
         self, partition: Partition, until: int, latest: _LatestRecords, now_ms: int, delete_retention_ms: int
     ) -> None:
-        self.transactions = _Transactions(partition.aborted, -1)
+        self.transactions = _Transactions(partition.aborted, partition.log.start)
         self._until = until
         self._latest = latest.offsets
         self._superseded = latest.superseded
@@ -285,7 +285,7 @@ class _Cleaner:
         return _with_records(batch, records, self._horizon_ms if sets_horizon else horizon)
 
     def _is_retained(self, record: Record, horizon: int | None) -> bool:
-        if record.key is None or record.offset < self._latest.get(record.key, -1):
+        if record.key is None or record.offset < self._latest.get(record.key, 0):
             return False
         return record.value is not None or horizon is None or self._now_ms < horizon
 

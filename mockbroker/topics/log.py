@@ -211,10 +211,10 @@ class PartitionLog:
         self._bases[:until] = [stored.base_offset for stored in batches]
         self.segments[:count] = [segment.segment for segment in compacted]
         if self.listener is not None:
-            ends = [segment.segment.base_offset for segment in compacted[1:]]
-            for segment, segment_end in zip(compacted, [*ends, end], strict=True):
+            ends = [*(segment.segment.base_offset for segment in compacted[1:]), end]
+            for index, segment in enumerate(compacted):
                 if segment.changed:
-                    self.listener.replaced(segment.segment.base_offset, segment_end, segment.batches)
+                    self.listener.replaced(segment.segment.base_offset, ends[index], segment.batches)
 
     @property
     def last_timestamp(self) -> int:
@@ -332,7 +332,7 @@ class PartitionLog:
 
     def spans_segments(self, offset: int, end: int) -> bool:
         """Return whether ``offset`` and a later offset, ``end``, are in different segments."""
-        return len(self.segments) > 1 and self._segment_of(offset) != self._segment_of(end)
+        return self._segment_of(offset) != self._segment_of(end)
 
     def size_from(self, offset: int, before: int) -> int:
         """Return the total size of the batches between two offsets, in bytes.

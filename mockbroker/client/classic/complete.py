@@ -13,7 +13,6 @@ from mockbroker.client.classic.status import ClassicState, MemberStatus
 from mockbroker.client.components import Components
 from mockbroker.client.errors import ConsumerError
 from mockbroker.client.flow import POLL, ListenerCall, Steps
-from mockbroker.client.subscription import SubscriptionType
 
 
 class Completing:
@@ -72,7 +71,7 @@ class Completing:
         """
         subscription = self._components.subscription
         unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics
-        if unsubscribed and subscription.type is SubscriptionType.AUTO_PATTERN and subscription.pattern:
+        if unsubscribed and subscription.pattern:
             matching = {topic for topic in unsubscribed if subscription.pattern.fullmatch(topic)}
             unsubscribed -= matching
             if matching:

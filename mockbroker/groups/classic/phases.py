@@ -56,10 +56,9 @@ def prepare_rebalance(group: ClassicGroup, reason: str, now: float) -> Effects:
     was_empty = group.state is EMPTY
     group.transition_to(PREPARING, now)
     if was_empty:
-        group.current_delay = group.initial_delay
-        group.remaining_delay = max(group.rebalance_timeout() - group.current_delay, 0.0)
+        group.remaining_delay = max(group.rebalance_timeout() - group.initial_delay, 0.0)
         group.new_member_added = False
-        group.timers.set(INITIAL_DELAY_TIMER, now + group.current_delay)
+        group.timers.set(INITIAL_DELAY_TIMER, now + group.initial_delay)
     else:
         group.timers.set(JOIN_TIMER, now + group.rebalance_timeout())
     effects.append(Note(event=EventKind.REBALANCE, group=group.group_id, generation=group.generation, reason=reason))

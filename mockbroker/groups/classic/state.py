@@ -155,7 +155,6 @@ class ClassicGroup(CoordinatedGroup):
         pending_members: client ids by pending member id: ids that were assigned with MEMBER_ID_REQUIRED and not yet
             used to join.
         pending_sync_members: ids of the members that have not sent SyncGroup in this generation.
-        current_delay: the initial rebalance delay in progress, in seconds.
         remaining_delay: maximum time in seconds by which the initial rebalance delay may still be extended.
         new_member_added: whether a member joined during the initial rebalance delay, so that the delay is extended.
         last_join_at: time in seconds of the last JoinGroup.
@@ -177,7 +176,6 @@ class ClassicGroup(CoordinatedGroup):
             "pending_join_count",
             "pending_members",
             "pending_sync_members",
-            "current_delay",
             "remaining_delay",
             "new_member_added",
             "last_join_at",
@@ -204,7 +202,6 @@ class ClassicGroup(CoordinatedGroup):
     pending_join_count: int = 0
     pending_members: dict[str, str] = field(default_factory=dict)
     pending_sync_members: set[str] = field(default_factory=set)
-    current_delay: float = 0.0
     remaining_delay: float = 0.0
     new_member_added: bool = False
     last_join_at: float = 0.0

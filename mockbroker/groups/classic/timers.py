@@ -46,8 +46,7 @@ def _initial_delay_expired(group: ClassicGroup, join_settle: float, now: float) 
     if group.new_member_added and group.remaining_delay > 0:
         group.new_member_added = False
         delay = min(group.initial_delay, group.remaining_delay)
-        group.remaining_delay = max(group.remaining_delay - group.current_delay, 0.0)
-        group.current_delay = delay
+        group.remaining_delay = max(group.remaining_delay - group.initial_delay, 0.0)
         group.timers.set(INITIAL_DELAY_TIMER, now + delay)
         return []
     settled_at = min(group.last_join_at + join_settle, group.state_since + MAX_SETTLE)

@@ -93,7 +93,7 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Consu
     if event.epoch == JOIN_EPOCH:
         return
     message = f"Consumer group {group_id} not found."
-    if other is not None or event.epoch < 0:
+    if other is not None or event.epoch < JOIN_EPOCH:
         message = f"Group {group_id} not found." if other is None else f"Group {group_id} is not a consumer group."
     raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, message)
 

@@ -70,14 +70,7 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
     keep = member.assigned & target
     revoke = member.assigned - keep
     if revoke and inputs.owns_any(revoke):
-        return replace(
-            member,
-            state=UNREVOKED,
-            epoch=member.epoch,
-            previous_epoch=member.epoch,
-            assigned=keep,
-            pending_revocation=revoke,
-        )
+        return replace(member, state=UNREVOKED, previous_epoch=member.epoch, assigned=keep, pending_revocation=revoke)
     missing = target - keep
     free = frozenset(
         partition

@@ -85,7 +85,8 @@ def _decode_records(stored: Mapping[bytes, StoredValue]) -> Iterator[tuple[objec
 def _add_record(
     records_of: dict[str, _GroupRecords], types: GroupTypes, key: object, value: object, log_offset: int
 ) -> None:
-    if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+    if isinstance(key, OffsetCommitKey):
+        assert isinstance(value, OffsetCommitValue)
         records_of.setdefault(key.group, _GroupRecords()).offsets[key.topic, key.partition] = log_offset, value
         return
     group_type = types.of_record(key)

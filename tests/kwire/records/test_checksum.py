@@ -24,7 +24,11 @@ def test_large_data_is_copied_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None
         pieces.append(data)
         return google_crc32c.extend(before, data)
 
-    monkeypatch.setattr(checksum, "PIECE", 4)
     monkeypatch.setattr(checksum, "_extend", extend)
+    data = b".." + bytes((256 << 10) + 1)
+    assert crc32c_with("compiled")(data, 2) == google_crc32c.value(data[2:])
+    assert [len(piece) for piece in pieces] == [256 << 10, 1]
+    monkeypatch.setattr(checksum, "PIECE", 4)
+    pieces.clear()
     assert crc32c_with("compiled")(b"..123456789", 2) == 0xE3069283
     assert pieces == [b"1234", b"5678", b"9"]

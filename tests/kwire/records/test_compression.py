@@ -250,6 +250,8 @@ def test_error_has_the_offset_of_the_damage(codec: int, data: bytes, offset: int
 def test_damaged(codec: int, data: bytes, text: str) -> None:
     with pytest.raises(DecodeError, match=text):
         decompress(codec, data)
+    with pytest.raises(DecodeError, match=text):
+        list(decompressed_pieces(codec, data))
 
 
 @pytest.mark.parametrize("codec", PACKED)

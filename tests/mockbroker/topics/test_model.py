@@ -135,6 +135,17 @@ def committed(partition: Partition) -> list[int]:
     ]
 
 
+def test_replaced_aborted_transactions_are_forgotten() -> None:
+    partition = aborted_partition()
+    batches = list(partition.log.batches())
+    aborted = [batch.base_offset for batch in batches if not batch.control and not partition.is_committed(batch)]
+    assert aborted == [0, 2]
+    partition.replace_aborted(partition.aborted[1:], 99)
+    assert [partition.is_committed(batches[0]), partition.is_committed(batches[2])] == [True, False]
+    partition.replace_aborted([], 99)
+    assert partition.is_committed(batches[2])
+
+
 def test_aborted_transactions_after_the_start_are_kept():
     partition = aborted_partition()
     assert committed(partition) == [4]

@@ -53,3 +53,10 @@ def test_number_of_acquired_records_is_limited() -> None:
     delivery, error = delivery_of(7, PARTITION, data, check_crcs=True)
     assert str(error) == "t-3: the response delivers more than 1000000 records at once"
     assert delivery.records == []
+
+
+def test_corrupt_batch_without_acquired_records_is_an_error() -> None:
+    records = batch(0, 1)
+    delivery, error = delivery_of(1, ("t", 0), response(records[:-1] + bytes([records[-1] ^ 1])), check_crcs=True)
+    assert (delivery.records, delivery.types) == ([], {})
+    assert str(error).startswith("t-0 at offset 0: ")
