@@ -19,7 +19,7 @@ from kwire.recording import WRITERS
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.link import Link
 from mockbroker.proxy.observer import Connection, Moment
-from mockbroker.proxy.session import READ_SIZE
+from mockbroker.proxy.session import MAX_SPLICED, READ_SIZE
 from mockbroker.recording.chunks import CHUNK, ChunkRecorder, new_memory
 from mockbroker.recording.files import AppendedFile
 from mockbroker.recording.memory import keep_freed_memory
@@ -62,7 +62,7 @@ def spent(case: tuple[bytes, bytes, int, int], form: str) -> float:
     for _ in range(count // together):
         at = 0
         while at < len(stream):
-            if memory := link.lend(True):
+            if memory := link.lend(True, MAX_SPLICED):
                 size = sum(map(len, memory))
                 link.filled(True, size, AT)
             else:

@@ -23,7 +23,7 @@ ENDS = tuple(struct.Struct(f"<{-size % 4}xI") for size in range(4))  # padding a
 SMALL = 4_096  # bytes of a packet that is returned as one buffer
 HEADS = BLOCK.size + PACKET.size
 LARGEST = 65_495  # bytes of payload in a packet of ``frames``; a packet with headers has at most 65,535
-LENT = 4  # packets, at most, into which one read of a socket is received
+LENT = 16  # packets, at most, into which one read of a socket is received
 LAST_SIZE = 4  # bytes: the size of a block is repeated at its end
 ISN_STEP = 0x01000193  # distance of the initial sequence numbers of two connections
 

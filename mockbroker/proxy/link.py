@@ -208,18 +208,28 @@ class Link:
                     observer.passed(self._connection, False, part, at, ends_frame=self._responses.is_between_frames)
                 yield part
 
-    def lend(self, to_broker: bool) -> Sequence[memoryview]:
+    def lends(self, to_broker: bool) -> bool:
+        """Return whether ``lend`` may have memory for the next bytes.
+
+        ``to_broker``: True for bytes from the client, False for bytes from the broker.
+        """
+        size = (self._requests if to_broker else self._responses).passing
+        return size >= LENT_FROM and len(self._byte_observers) == 1
+
+    def lend(self, to_broker: bool, most: int) -> Sequence[memoryview]:
         """Return memory of an observer for the next bytes of a large frame that is forwarded unchanged. The result is
         empty if the next bytes must be passed to ``requests`` or ``responses``.
 
         After receiving bytes into this memory, call ``filled`` before anything else happens on any connection.
 
-        ``to_broker``: True for bytes from the client, False for bytes from the broker.
+        Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            most: maximum number of bytes.
         """
-        if len(self._byte_observers) != 1:
+        if not self.lends(to_broker):
             return ()
         size = (self._requests if to_broker else self._responses).passing
-        return self._byte_observers[0].lend(self._connection, to_broker, size) if size >= LENT_FROM else ()
+        return self._byte_observers[0].lend(self._connection, to_broker, min(size, most))
 
     def filled(self, to_broker: bool, size: int, at: Moment) -> None:
         """Process bytes that were received into the memory from ``lend``. The caller forwards them.

@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import count
 
@@ -23,6 +23,7 @@ from mockbroker.proxy.link import Link, never
 from mockbroker.proxy.observer import Connection, Moment, Observer
 from mockbroker.proxy.repeated_warnings import RepeatedWarnings
 from mockbroker.proxy.session import Session, moment
+from mockbroker.proxy.splicing import SplicePipe
 from mockbroker.proxy.upstream import Upstream
 
 log = logging.getLogger("mockbroker")
@@ -84,6 +85,7 @@ class Proxy:
         self._advertised = advertised or host
         self._bootstrap_sock = listen(host, port)
         self._nursery: trio.Nursery | None = None
+        self._pipe = SplicePipe()
 
     @property
     def bootstrap(self) -> Address:
@@ -94,13 +96,14 @@ class Proxy:
         """Serve clients until cancelled. ``task_status``: trio's task status, set to started when connections are
         accepted.
         """
-        async with trio.open_nursery() as nursery:
-            self._nursery = nursery
-            nursery.start_soon(self._accept, BOOTSTRAP, self._bootstrap_sock)
-            if self.interception is not None:
-                self.interception.rescheduled.append(self._reschedule)
-                nursery.start_soon(self._keep_time, self.interception)
-            task_status.started()
+        with closing(self._pipe):
+            async with trio.open_nursery() as nursery:
+                self._nursery = nursery
+                nursery.start_soon(self._accept, BOOTSTRAP, self._bootstrap_sock)
+                if self.interception is not None:
+                    self.interception.rescheduled.append(self._reschedule)
+                    nursery.start_soon(self._keep_time, self.interception)
+                task_status.started()
 
     def close(self) -> None:
         """Close the bootstrap listener. Call this only if ``run`` was not called."""
@@ -172,7 +175,7 @@ class Proxy:
         own = self.bootstrap if node == BOOTSTRAP else self.own[node]
         broker = self.brokers.get(node, UNKNOWN)
         connection = Connection(next(self._numbers), _peer(client), node, broker, own)
-        session = Session(client, client.socket, self.interception, connection, self._warnings, self._learn)
+        session = Session(client, client.socket, self.interception, connection, self._warnings, self._learn, self._pipe)
         try:
             with session.scope:
                 if await session.admitted() and (self._tls is None or await session.encrypt(self._tls)):

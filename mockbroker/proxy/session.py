@@ -23,6 +23,7 @@ from mockbroker.proxy.link import Intercepted, Link
 from mockbroker.proxy.observer import Connection, Moment
 from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 from mockbroker.proxy.repeated_warnings import RepeatedWarnings
+from mockbroker.proxy.splicing import SplicePipe
 
 log = logging.getLogger("mockbroker")
 
@@ -30,7 +31,9 @@ HANDSHAKE_TIMEOUT = 10.0  # seconds
 READ_SIZE = 130_990  # bytes of one read: two full packets of a recording
 GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 LARGE_READ = 16_384  # bytes of a read after which the rest of the frame may be received into memory of a recording
-CAN_RECEIVE_IN_PARTS = hasattr(os, "readv")  # not on Windows
+MAX_COPIED = 4 * 65_495  # bytes of such a read: full packets of a recording; the bytes that are not sent are copied
+MAX_SPLICED = 4 * MAX_COPIED  # bytes of such a read if bytes that are not sent remain in the receive buffer
+CAN_RECEIVE_IN_PARTS = hasattr(socket.socket, "recvmsg_into")  # not on Windows
 HANDSHAKE_FAILURE = b"\x15\x03\x03\x00\x02\x02\x28"  # TLS record: a fatal alert
 TLS_RECORDS = (b"\x15\x03", b"\x16\x03")  # first bytes of an alert and of a handshake message
 RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close resets the connection
@@ -59,6 +62,7 @@ class Session:
         warnings: the logger of the reasons why connections are closed.
         learn: generator function that gets each decoded response that may contain addresses. It yields between parts of
             its work, and returns the address of the proxy for each broker, by node id.
+        pipe: the pipe of the proxy through which recorded bytes move from one socket to the other.
     """
 
     def __init__(
@@ -69,6 +73,7 @@ class Session:
         connection: Connection,
         warnings: RepeatedWarnings,
         learn: Callable[[Changeable], Generator[None, None, Mapping[int, Address]]],
+        pipe: SplicePipe,
     ) -> None:
         self.client = client
         self._sock = sock
@@ -82,6 +87,7 @@ class Session:
             else interception.open(connection, self.wake, self.cut, round(time.time() * 1000))
         )
         self._learn = learn
+        self._pipe = pipe
         self._sending = False  # responses to earlier requests
         self._woken = trio.Event()
         self._stash = b""  # bytes of the client that were read while a request waits
@@ -215,8 +221,7 @@ class Session:
                 while data := await receive():
                     await send(bytes(data))
                     if len(data) >= LARGE_READ:
-                        while await self._forward_through_lent_memory(to_broker):
-                            pass
+                        await self._forward_through_lent_memory(to_broker)
             except WireError as error:
                 reason = self._use_of_tls(to_broker, data) or error
                 self._warnings.warn(f"connection closed: {reason}", trio.current_time())
@@ -235,47 +240,72 @@ class Session:
         broker = self._connection.broker
         return f"the listener of the broker at {broker} uses TLS: start the proxy with --tls-to"
 
-    async def _forward_through_lent_memory(self, to_broker: bool) -> bool:
-        """Receive the next bytes of a large frame into memory of a recording, and send them on; wait if no bytes have
-        arrived.
+    async def _forward_through_lent_memory(self, to_broker: bool) -> None:
+        """Receive the next bytes of a large frame into memory of a recording, and send them on, as long as the next
+        bytes are part of a large frame, and the recording has memory for them.
 
-        Receiving, recording and the first attempt to send are done without a switch to another task: the memory is
-        not lent longer. Bytes that the receiver does not take at once are copied.
+        Encrypted connections are left to the usual way, and so are connections whose sender sends no further bytes.
 
         ``to_broker``: True for bytes from the client, False for bytes from the broker.
-
-        Returns:
-            False if the next bytes must be received in the usual way: they are not part of a large frame, no recording
-            has memory for them, the connection is encrypted, or no bytes will arrive.
         """
         source, target = (self.client, self._broker) if to_broker else (self._broker, self.client)
-        if not (CAN_RECEIVE_IN_PARTS and isinstance(source, trio.SocketStream)) or (to_broker and self._stash):
-            return False
-        memory = self._link.lend(to_broker)
+        if not (CAN_RECEIVE_IN_PARTS and isinstance(source, trio.SocketStream) and self._link.lends(to_broker)):
+            return
+        if to_broker and self._stash:
+            return
+        trio_sock = source.socket
+        sock = socket.socket(trio_sock.family, trio_sock.type, trio_sock.proto, trio_sock.fileno())
+        try:
+            while await self._forward_lent(to_broker, sock, target):
+                pass
+        finally:
+            sock.detach()  # the file descriptor is that of the stream
+
+    async def _forward_lent(self, to_broker: bool, source: socket.socket, target: trio.abc.Stream) -> bool:
+        """Receive bytes into memory of a recording, and send them on; wait if no bytes have arrived.
+
+        Receiving, recording and the first attempt to send are done without a switch to another task: the memory is
+        not lent longer. Bytes that the receiver does not take at once are copied. If both connections are plain TCP and
+        the system can splice, the bytes that are sent are moved within the kernel, and the recording has the only copy.
+
+        Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            source: socket of the client or the broker that sends the bytes.
+            target: stream to the other one.
+
+        Returns:
+            False if the next bytes must be received in the usual way.
+        """
+        to = target.socket.fileno() if isinstance(target, trio.SocketStream) else None
+        spliced = to is not None and self._pipe.is_usable
+        memory = self._link.lend(to_broker, MAX_SPLICED if spliced else MAX_COPIED)
         if not memory:
             return False
-        file = source.socket.fileno()
         try:
-            size = os.readv(file, memory)
+            size = source.recvmsg_into(memory, 0, socket.MSG_PEEK if spliced else 0)[0]
         except BlockingIOError:
-            await trio.lowlevel.wait_readable(file)
+            await trio.lowlevel.wait_readable(source)
             return True
         if not size:
             return False
+        at = moment()
+        if to is None:
+            received, rest = size, b"".join(_beginning(memory, size))
+        elif spliced:
+            received, rest = self._pipe.move(source.fileno(), to, size)
+            if not received:  # not possible with these sockets: the bytes are still in the receive buffer
+                return True
+        else:
+            received, rest = size, _send(to, _beginning(memory, size))
         if not to_broker:
             self._sending = True
-        self._link.filled(to_broker, size, moment())
-        parts = _beginning(memory, size)
-        sent = 0
-        if isinstance(target, trio.SocketStream):
-            with suppress(BlockingIOError):
-                sent = os.writev(target.socket.fileno(), parts)
-        if sent < size:
-            await target.send_all(b"".join(parts)[sent:])
+        self._link.filled(to_broker, received, at)
+        if rest:
+            await target.send_all(rest)
         if not to_broker:
             self._end_sending()
-        if size < sum(map(len, memory)):
-            await trio.lowlevel.wait_readable(file)
+        if received == size < sum(map(len, memory)):
+            await trio.lowlevel.wait_readable(source)
         else:
             await trio.lowlevel.checkpoint()
         return True
@@ -419,6 +449,19 @@ class Session:
             nursery.cancel_scope.cancel()
         if failed:
             raise Ended
+
+
+def _send(target: int, parts: Sequence[memoryview]) -> bytes:
+    """Send bytes without waiting, and return a copy of the bytes that were not sent.
+
+    Args:
+        target: file descriptor of a non-blocking socket.
+        parts: the bytes.
+    """
+    sent = 0
+    with suppress(BlockingIOError):
+        sent = os.writev(target, parts)
+    return b"" if sent == sum(map(len, parts)) else b"".join(parts)[sent:]
 
 
 def _beginning(memory: Sequence[memoryview], size: int) -> list[memoryview]:

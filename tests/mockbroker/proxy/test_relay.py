@@ -35,6 +35,7 @@ from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 from mockbroker.proxy.relay import RESERVED_FILES, Proxy
 from mockbroker.proxy.session import HANDSHAKE_FAILURE
+from mockbroker.proxy.splicing import SplicePipe
 from mockbroker.proxy.upstream import CHECK_INTERVAL, Upstream
 from mockbroker.recording.files import RecordingFiles
 from mockbroker.recording.rotation import Limits
@@ -396,9 +397,22 @@ async def test_internal_error_ends_one_connection(caplog: pytest.LogCaptureFixtu
         assert message.endswith(" closed: internal error")
 
 
-@pytest.mark.parametrize("is_encrypted", [False, True], ids=["plain", "TLS"])
-async def test_large_frames_are_forwarded_and_recorded(is_encrypted: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["spliced", "copied", "TLS"])
+async def test_large_frames_are_forwarded_and_recorded(
+    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Clients and broker read slowly, so the proxy can forward only parts of what it has received."""
+    is_encrypted, moved = way == "TLS", []
+    move = SplicePipe.move
+
+    def move_if_possible(pipe: SplicePipe, source: int, target: int, size: int) -> tuple[int, bytes]:
+        if way == "copied":
+            pipe.is_usable = False
+            return 0, b""
+        moved.append(size)
+        return move(pipe, source, target, size)
+
+    monkeypatch.setattr(SplicePipe, "move", move_if_possible)
     random, path = Random(1), tmp_path / "out.pcapng"
     numbers = range(3)
     batches = [random.randbytes(1_500_000 + number) for number in numbers]
@@ -457,6 +471,7 @@ async def test_large_frames_are_forwarded_and_recorded(is_encrypted: bool, tmp_p
     produced = [call.request.topic_data[0].partition_data[0].records for call in calls if call.api_key == 0]
     fetched = [call.response.responses[0].partitions[0].records for call in calls if call.api_key == 1]
     assert sorted(produced) == sorted(fetched) == sorted(batches)
+    assert bool(moved) == (way == "spliced" and SplicePipe().is_usable)
 
 
 def requests(batch: bytes) -> tuple[bytes, bytes]:
