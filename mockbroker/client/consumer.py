@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, Literal, Protocol
@@ -105,8 +106,7 @@ class Consumer:
         self._depth = 0
         self._in_listener = False  # the rebalance listener runs
         self._closed = False
-        self._batch: list[ConsumerRecord] = []  # the records of the latest poll of an iteration
-        self._returned = 0  # how many of them the iteration has returned
+        self._unreturned: deque[ConsumerRecord] = deque()  # polled by an iteration that has not returned them yet
         self._callbacks: dict[
             Commit, Callable[[Mapping[TopicPartition, OffsetAndMetadata], ConsumerError | None], object]
         ] = {}
@@ -164,7 +164,7 @@ class Consumer:
             for interceptor in self._interceptors:
                 intercepted = interceptor.on_consume(intercepted)
         except BaseException:
-            self._batch, self._returned = records, 0
+            self._unreturned = deque(records)
             self._discard_unreturned()  # the user did not get them: they are read again
             raise
         return intercepted
@@ -174,16 +174,11 @@ class Consumer:
 
     async def __anext__(self) -> ConsumerRecord:
         """Return the next record, and advance the position of its partition past the record."""
-        at = self._returned
-        if at >= len(self._batch):
+        if not self._unreturned:
             with self._acquired(in_listener=False):
-                self._batch, self._returned = [], 0
-                records: list[ConsumerRecord] = []
-                while not records:
-                    records = await self._poll(float("inf"))
-                self._batch, at = records, 0
-        self._returned = at + 1
-        return self._batch[at]
+                while not self._unreturned:
+                    self._unreturned.extend(await self._poll(float("inf")))
+        return self._unreturned.popleft()
 
     # What to read
 
@@ -554,7 +549,7 @@ class Consumer:
                 stored = engine.committer.commit(engine.positions.to_commit(), CLOSE_TIMEOUT, retried=True)
                 with suppress(TimedOut):  # uncommitted records are read again; closing does not wait longer
                     await self._wait_until(lambda: stored.done, CLOSE_TIMEOUT)
-            if engine.subscription.subscribed and owned and self._listener:
+            if engine.subscription.subscribed and owned:
                 lost = engine.member is not None and engine.member.identity.generation < 0
                 await self._call_listener("lost" if lost else "revoked", owned)
         finally:
@@ -668,7 +663,7 @@ class Consumer:
         yet.
         """
         offsets: dict[TopicPartition, int] = {}
-        for record in self._batch[self._returned :]:
+        for record in self._unreturned:
             offsets.setdefault((record.topic, record.partition), record.offset)
         return offsets
 
@@ -690,15 +685,12 @@ class Consumer:
 
         ``partition``: the partition; None for all partitions.
         """
-        if self._returned >= len(self._batch):
-            self._batch, self._returned = [], 0
-            return
         for one, offset in self._unreturned_offsets().items():
             if partition in (None, one) and (position := self._engine.positions.get(one)) and position.known:
                 self._engine.positions.seek(one, offset)
-        rest = self._batch[self._returned :]
-        self._batch = [] if partition is None else [r for r in rest if (r.topic, r.partition) != partition]
-        self._returned = 0
+        self._unreturned = deque(
+            record for record in self._unreturned if partition not in (None, (record.topic, record.partition))
+        )
 
 
 def _checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:

@@ -150,7 +150,7 @@ class Link:
             self.close(f"{self.host}:{self.port} sent an invalid response: ApiVersions lists an API twice")
             return
         self._broker_versions, self.state = versions, LinkState.READY
-        while self._queue and self.state is LinkState.READY:
+        while self._queue:  # empty if a callback closes the connection
             self._send(self._queue.popleft(), now)
 
     def _send(self, call: OutgoingCall, now: float) -> None:

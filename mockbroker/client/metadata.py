@@ -88,7 +88,7 @@ class Metadata:
         clock: Clock,
         backoff: Backoff,
         *,
-        creates_topics: bool = False,
+        creates_topics: bool,
     ) -> None:
         self._network, self._settings, self._clock, self._backoff = network, settings, clock, backoff
         self._creates_topics = creates_topics

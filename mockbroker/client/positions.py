@@ -87,8 +87,7 @@ class Position:
         ``timestamp``: milliseconds since 1970, -1 (latest), -2 (earliest), or a timedelta (maximum age of the first
         record).
         """
-        self.offset, self.epoch, self.reset_timestamp = None, -1, timestamp
-        self.validating, self.topic_id, self.replica = False, None, None
+        self.offset, self.reset_timestamp = None, timestamp  # set_offset resets the other fields
 
 
 class Positions:

@@ -186,7 +186,6 @@ class ShareConsumer:
         try:
             with trio.move_on_after(CLOSE_TIMEOUT):
                 await self._wait_until(lambda: not fetcher.waiting)
-                self._driver.update_clock()
                 fetcher.close()
                 self._driver.flush()
                 await self._wait_until(lambda: not fetcher.busy)

@@ -47,7 +47,7 @@ class ShareEngine:
         backoff = Backoff(settings.retry_backoff, settings.retry_backoff_max, jitter)
         reconnect = Backoff(settings.reconnect_backoff, settings.reconnect_backoff_max, jitter)
         self.network = Network(bootstrap, settings, self.clock, reconnect)
-        self.metadata = Metadata(self.network, settings, self.clock, backoff)
+        self.metadata = Metadata(self.network, settings, self.clock, backoff, creates_topics=False)
         self.coordinator = Coordinator(group, self.network, self.metadata, self.clock, backoff)
         self.member = ShareMembership(group, member_id, settings.client_rack, self.coordinator, self.clock, backoff)
         self.fetcher = ShareFetcher(group, self.member, settings, self.network, self.metadata, self.clock, backoff)

@@ -358,3 +358,19 @@ def test_consumer_leaves_until_the_member_has_left() -> None:
     assert not cluster.engine.leaving
     alone = FakeCluster(group=None)
     assert not alone.engine.leaving
+
+
+def test_positions_of_a_lost_generation_are_not_committed() -> None:
+    """Not even after the retry of an earlier commit."""
+    cluster = stable(enable_auto_commit=True)
+    cluster.hold("Heartbeat")
+    cluster.commit({T0: 8})
+    cluster.wait(3.0)
+    cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS)
+    cluster.answer_heartbeat(E.UNKNOWN_MEMBER_ID)
+    cluster.answer_join(7)
+    cluster.answer_sync([T0])
+    cluster.wait(0.5)
+    cluster.answer_commit()
+    cluster.wait(0.5)
+    assert [request.at for request in cluster.of("OffsetCommit")] == pytest.approx([0.0, 3.1])

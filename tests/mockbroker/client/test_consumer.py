@@ -780,3 +780,15 @@ async def test_cancelled_close_leaves_the_group(autojump_clock, protocol: str) -
             scope.cancel()
             await consumer.close()
         assert cluster.groups()["g"].state == "Empty"
+
+
+async def test_wakeup_does_not_interrupt_the_last_requests_of_close(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(0.1)
+        cluster.faults.add(api="LeaveGroup", delay_ms=1000)
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(consumer.close)
+            await trio.sleep(0.5)
+            consumer.wakeup()
+        assert cluster.groups()["g"].state == "Empty"

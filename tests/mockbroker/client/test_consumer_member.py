@@ -667,3 +667,10 @@ def test_time_without_a_subscription_does_not_count_as_a_missed_poll() -> None:
     assert cluster.member.state is UNSUBSCRIBED
     cluster.poll()
     assert sent_fields(cluster)["epoch"] == 0
+
+
+def test_leave_request_has_no_fields_of_a_member() -> None:
+    cluster = stable_member(client_rack="r1", group_remote_assignor="range")
+    cluster.engine.unsubscribe()
+    cluster.settle()
+    assert sent_fields(cluster) == {"epoch": -1}

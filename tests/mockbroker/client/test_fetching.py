@@ -12,7 +12,14 @@ from kwire.errorcodes import ErrorCode as E
 from kwire.messages.fetch import FetchResponse
 from kwire.records import Record, build_batch
 from kwire.records.control import ControlType, build_marker
-from mockbroker.client.errors import AuthorizationFailed, BrokerError, CorruptRecord, LogTruncated, NoOffset
+from mockbroker.client.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    CorruptRecord,
+    LogTruncated,
+    NoOffset,
+    UnsupportedVersion,
+)
 from mockbroker.client.fetching import Fetcher
 
 T0, T1, T2 = ("t", 0), ("t", 1), ("t", 2)
@@ -1380,3 +1387,75 @@ def test_sought_position_is_reset_when_its_topic_is_created_again():
     cluster.poll_records()
     recreate_topic(cluster, 3)
     assert (cluster.poll_records(), cluster.position(T0)) == ([], 0)
+
+
+def test_consumer_without_a_group_commits_nothing():
+    cluster = fetching(enable_auto_commit=True)
+    assert read_all(cluster) == list(range(10))
+    assert cluster.engine.auto_commit_at == float("inf")
+    cluster.engine.auto_commit()
+    cluster.wait(10.0, polling=True)
+    assert not cluster.engine.committer.busy
+    assert cluster.count("FindCoordinator") == 0
+
+
+def test_only_the_failed_validation_is_repeated():
+    cluster = fetching({T0: 0, T1: 1}, auto_offset_reset="earliest")
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    assert len(cluster.poll_records()) == 20
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    cluster.hold("OffsetForLeaderEpoch")
+    cluster.leader_epochs[T1] = cluster.logs[T1].epoch = 1
+    move_leader(cluster, 1)
+    first, second = sorted(cluster.pending("OffsetForLeaderEpoch"), key=lambda request: request.node)
+    cluster.answer_rightly(first)
+    answer = cluster.offset_for_leader_epoch(second)
+    answer.topics[0].partitions[0].error_code = E.TOPIC_AUTHORIZATION_FAILED
+    cluster.answer(second, answer)
+    with pytest.raises(AuthorizationFailed):
+        cluster.poll_records()
+    cluster.poll_records()
+    assert [request.node for request in cluster.pending("OffsetForLeaderEpoch")] == [1]
+
+
+@pytest.mark.parametrize(("value", "known"), [(0, 0), (-1, None)])
+def test_offsets_of_a_response_are_known_from_0_on(value: int, known: int | None):
+    cluster = FakeLogCluster({T0: 1})
+    cluster.logs[T0].add(3)
+    cluster.poll_records()
+    answer = fetch_with(cluster, only(cluster), last_stable_offset=value, log_start_offset=value)
+    cluster.answer(only(cluster), answer)
+    cluster.poll_records()
+    position = cluster.positions.of(T0)
+    assert (position.last_stable_offset, position.log_start_offset) == (known, known)
+
+
+def test_broker_0_can_be_the_preferred_read_replica():
+    cluster = fetching({T0: 1, T1: 0})
+    request = next(each for each in cluster.fetches if each.node == 1)
+    cluster.answer(request, fetch_with(cluster, request, preferred_read_replica=0, records=b""))
+    cluster.poll_records()
+    replica = cluster.positions.of(T0).replica
+    assert replica is not None
+    assert replica[0] == 0
+
+
+def test_fetch_needs_v4():
+    cluster = FakeLogCluster({T0: 0}, served={"Fetch": (0, 3)})
+    with pytest.raises(UnsupportedVersion, match="Fetch: the consumer needs v4"):
+        for _ in range(2):
+            cluster.poll_records()
+
+
+def test_session_is_renewed_after_a_lost_connection():
+    """The next request closes the session, whose epoch at the broker is unknown, and begins another."""
+    cluster = fetching()
+    assert read_all(cluster) == list(range(10))
+    assert only(cluster).body.session_epoch == 1
+    session = only(cluster).body.session_id
+    cluster.hang_up(0)
+    cluster.wait(1.0)
+    cluster.poll_records()
+    assert (only(cluster).body.session_id, only(cluster).body.session_epoch) == (session, 0)

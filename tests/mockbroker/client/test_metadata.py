@@ -39,7 +39,7 @@ def topic(
     return MetadataResponse.Topic(
         name=name,
         error_code=error,
-        topic_id=id_ or topic_id(name),
+        topic_id=topic_id(name) if id_ is None else id_,
         partitions=[
             partition(partition_index=number, leader_id=node, leader_epoch=epoch, replica_nodes=[node])
             for number, (node, epoch) in zip(numbers or range(len(leaders)), leaders, strict=True)
@@ -339,3 +339,10 @@ def test_refresh_after_a_complete_response_is_immediate() -> None:
     cluster.answer("Metadata", answer(topic("t", (1, 0))))
     cluster.engine.metadata.refresh()
     assert cluster.engine.metadata.next_deadline() == cluster.now
+
+
+def test_topics_without_an_id_have_no_name_by_id() -> None:
+    cluster = first_request_pending("t", "u")
+    cluster.answer("Metadata", answer(topic("t", (1, 0), id_=UUID(int=5)), topic("u", (1, 0), id_=UUID(int=0))))
+    assert cluster.engine.metadata.topic_names == {UUID(int=5): "t"}
+    assert cluster.engine.metadata.topics.keys() == {"t", "u"}

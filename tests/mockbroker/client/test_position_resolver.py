@@ -790,3 +790,19 @@ def test_failed_lookup_at_leaders_has_no_deadline():
     cluster.answer(request, refusal(E.TOPIC_AUTHORIZATION_FAILED, T0))
     assert isinstance(lookup.error, AuthorizationFailed)
     assert lookup.next_deadline() == float("inf")
+
+
+def test_reset_during_offset_fetch_applies():
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8})
+    cluster.positions.of(T0).reset_to(-1)
+    cluster.answer_rightly(only(cluster, "OffsetFetch"))
+    cluster.answer_rightly(only(cluster, "ListOffsets"))
+    assert (cluster.position(T0), cluster.position(T1)) == (12, 8)
+
+
+def test_revoked_partition_does_not_affect_the_others_of_an_offset_fetch():
+    cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8})
+    cluster.positions.assign([T1])
+    cluster.positions.assign([T0, T1])
+    cluster.answer_rightly(only(cluster, "OffsetFetch"))
+    assert (cluster.position(T0), cluster.position(T1)) == (None, 8)

@@ -23,7 +23,7 @@ from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 from mockbroker import Cluster, open_cluster
-from mockbroker.consumer import Consumer, CorruptRecord, IllegalUse, NoOffset, OffsetAndMetadata, open_consumer
+from mockbroker.consumer import Consumer, CorruptRecord, IllegalUse, NoOffset, OffsetAndMetadata, Wakeup, open_consumer
 
 T0, T1 = ("t", 0), ("t", 1)
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
@@ -599,3 +599,37 @@ async def test_reset_position_is_not_moved_back_to_unreturned_records(autojump_c
         position.reset_to(-1)
         consumer._discard_unreturned()
         assert (position.offset, position.reset_timestamp) == (None, -1)
+
+
+async def test_wakeup_precedes_buffered_records(autojump_clock):
+    async with cluster_with({T0: 4}) as cluster, reader(cluster, T0, max_poll_records=2) as consumer:
+        assert len(await consumer.poll()) == 2
+        consumer.wakeup()
+        with pytest.raises(Wakeup):
+            await consumer.poll()
+        assert [record.offset for record in await consumer.poll()] == [2, 3]
+
+
+async def test_lookup_does_not_wait_for_the_next_timer(autojump_clock):
+    async with cluster_with({T0: 4}) as cluster, reader(cluster, group="g") as consumer:
+        assert await consumer.partitions_for("t") == 1
+        await trio.sleep(30.0)
+        for lookup in (consumer.committed, consumer.end_offsets, consumer.beginning_offsets):
+            before = trio.current_time()
+            await lookup(T0)
+            assert trio.current_time() - before < 0.5
+            await trio.sleep(1.0)
+        before = trio.current_time()
+        await consumer.commit({T0: 1})
+        assert trio.current_time() - before < 0.5
+
+
+async def test_poll_after_a_long_pause_commits_at_once(autojump_clock):
+    async with cluster_with({T0: 4}) as cluster:
+        async with reader(cluster, T0, group="g", enable_auto_commit=True) as consumer:
+            while not await consumer.poll():
+                pass
+            await trio.sleep(20.0)
+            await consumer.poll(0)
+            await trio.sleep(0.1)
+            assert len(cluster.requests("OffsetCommit")) == 1

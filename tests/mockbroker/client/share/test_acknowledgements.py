@@ -24,3 +24,13 @@ def test_renewed_record_stays_open() -> None:
     assert delivery.open == {1}
     assert delivery.take_types() == {1: RENEW, 2: ACCEPT, 3: GAP}
     assert delivery.take_types() == {}
+
+
+def test_types_have_the_numbers_of_kafka() -> None:
+    assert [(each.name, each.value) for each in AcknowledgeType] == [
+        ("GAP", 0),
+        ("ACCEPT", 1),
+        ("RELEASE", 2),
+        ("REJECT", 3),
+        ("RENEW", 4),
+    ]

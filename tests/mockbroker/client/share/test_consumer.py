@@ -324,3 +324,14 @@ async def test_close_releases_the_records_of_a_pending_fetch(autojump_clock, clu
     (topic,) = request.body.topics
     (batch,) = topic.partitions[0].acknowledgement_batches
     assert (request.body.share_session_epoch, batch.acknowledge_types) == (-1, [AcknowledgeType.RELEASE])
+
+
+async def test_new_subscription_is_reported_without_a_poll(autojump_clock) -> None:
+    async with open_cluster(brokers=1, topics={"a": 1, "b": 1}) as cluster:
+        async with share_consumer_of(cluster, topics=["a"]) as consumer:
+            while not consumer.assignment:
+                await consumer.poll(1.0)
+            await consumer.subscribe(["b"])
+            await trio.sleep(0.2)
+            (member,) = cluster._router.broker.groups["g"].members.values()
+            assert set(member.topics) == {"b"}

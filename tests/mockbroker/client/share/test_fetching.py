@@ -210,7 +210,7 @@ def test_commit_and_renewal_are_requests_of_their_own(established: Harness) -> N
     established.acknowledge(0, T0)
     (request,) = established.sent().values()
     assert isinstance(request, ShareAcknowledgeRequest)
-    assert (acks(request), request.is_renew_ack) == ({0: [(7, 7)]}, False)
+    assert (acks(request), request.is_renew_ack, request.share_session_epoch) == ({0: [(7, 7)]}, False, 2)
 
 
 def test_each_partition_has_its_result(established: Harness) -> None:
