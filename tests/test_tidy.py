@@ -295,14 +295,11 @@ TESTED_ELSEWHERE = {
         "tests/mockbroker/client/share/test_consumer.py",
     ),
     "mockbroker/client/committed_offsets": "tests/mockbroker/client/test_position_resolver.py",
-    "mockbroker/client/engine": "tests/mockbroker/client/test_engine_under_faults.py, and all that use the fake cluster",
+    "mockbroker/client/engine": "tests/mockbroker/client/test_committing.py, test_errors.py and test_engine_under_faults.py",
     "mockbroker/client/log_offsets": "tests/mockbroker/client/test_position_resolver.py",
     "mockbroker/client/epoch_validation": "tests/mockbroker/client/test_fetching.py",
     **dict.fromkeys(
-        (
-            f"mockbroker/client/{name}"
-            for name in ("components", "leader_lookup", "least_loaded", "membership", "positions")
-        ),
+        (f"mockbroker/client/{name}" for name in ("components", "leader_lookup", "least_loaded", "membership")),
         "tests of the engine's parts, which share them",
     ),
     "mockbroker/api/proxied_cluster": "tests/mockbroker/proxy/test_interception.py and tests/mockbroker/cli/test_proxy.py",

@@ -121,13 +121,8 @@ class ConsumerMembership:
         self._poll_deadline = float("inf") if waiting else self._clock.now + self._settings.max_poll_interval
 
     def listener_returned(self, error: Exception | None) -> None:
-        flow = self._flow
-        assert flow
-        try:
-            flow.listener_returned(error)
-        finally:
-            if flow.done and self._flow is flow:
-                self._flow = None
+        assert self._flow
+        self._flow.listener_returned(error)
 
     def rejoin(self, reason: str) -> None:  # noqa: ARG002 - the protocol has no reason
         """Make the next ``maintain`` send a heartbeat with all fields. ``reason`` is ignored."""

@@ -54,7 +54,7 @@ class Topic:
 
     topic_id: UUID
     partitions: list[Leader]
-    internal: bool = False
+    internal: bool
 
 
 class Metadata:

@@ -792,3 +792,23 @@ async def test_wakeup_does_not_interrupt_the_last_requests_of_close(autojump_clo
             await trio.sleep(0.5)
             consumer.wakeup()
         assert cluster.groups()["g"].state == "Empty"
+
+
+async def test_commit_calls_the_callbacks_of_earlier_commits(autojump_clock) -> None:
+    stored: list[Any] = []
+    async with cluster_of() as cluster, consumer_of(cluster, topics=[], partitions=[("t", 0)]) as consumer:
+        consumer.commit_nowait({("t", 0): 1}, lambda offsets, error: stored.append((offsets, error)))
+        await consumer.commit({("t", 0): 2})
+        assert stored == [({("t", 0): OffsetAndMetadata(1)}, None)]
+
+
+async def test_time_after_an_interrupted_poll_counts_as_a_missed_poll(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, max_poll_interval=20.0) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(0.1)
+        with trio.move_on_after(1.0):
+            await consumer.poll()
+        await trio.sleep(19.0)
+        assert cluster.groups()["g"].state == "Stable"
+        await trio.sleep(2.0)
+        assert cluster.groups()["g"].state == "Empty"

@@ -655,7 +655,7 @@ def test_heartbeat_is_retried_after_a_backoff(code: E) -> None:
     assert cluster.wait_for(HEARTBEAT, polling=False).at == pytest.approx(failed + 0.1)
 
 
-def test_time_without_a_subscription_does_not_count_as_a_missed_poll() -> None:
+def test_time_without_a_subscription_is_no_missed_poll() -> None:
     cluster = stable_member(max_poll_interval=20.0)
     cluster.engine.unsubscribe()
     cluster.settle()
@@ -674,3 +674,19 @@ def test_leave_request_has_no_fields_of_a_member() -> None:
     cluster.engine.unsubscribe()
     cluster.settle()
     assert sent_fields(cluster) == {"epoch": -1}
+
+
+def test_response_without_an_interval_keeps_the_interval() -> None:
+    cluster = stable_member()
+    request = cluster.wait_for(HEARTBEAT)
+    assert request.at == 5.0
+    cluster.answer_consumer_heartbeat(1, interval=0)
+    assert cluster.wait_for(HEARTBEAT).at == 10.0
+
+
+def test_coordinator_that_does_not_respond_is_looked_up_at_once() -> None:
+    cluster = stable_member()
+    cluster.wait_for(HEARTBEAT)
+    before = cluster.count("FindCoordinator")
+    cluster.hang_up(1)
+    assert cluster.count("FindCoordinator") == before + 1

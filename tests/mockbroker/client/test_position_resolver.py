@@ -800,7 +800,7 @@ def test_reset_during_offset_fetch_applies():
     assert (cluster.position(T0), cluster.position(T1)) == (12, 8)
 
 
-def test_revoked_partition_does_not_affect_the_others_of_an_offset_fetch():
+def test_offset_fetch_applies_to_the_partitions_that_stay():
     cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8})
     cluster.positions.assign([T1])
     cluster.positions.assign([T0, T1])

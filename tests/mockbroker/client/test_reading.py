@@ -625,11 +625,11 @@ async def test_lookup_does_not_wait_for_the_next_timer(autojump_clock):
 
 
 async def test_poll_after_a_long_pause_commits_at_once(autojump_clock):
-    async with cluster_with({T0: 4}) as cluster:
-        async with reader(cluster, T0, group="g", enable_auto_commit=True) as consumer:
-            while not await consumer.poll():
-                pass
-            await trio.sleep(20.0)
-            await consumer.poll(0)
-            await trio.sleep(0.1)
-            assert len(cluster.requests("OffsetCommit")) == 1
+    options = {"group": "g", "enable_auto_commit": True}
+    async with cluster_with({T0: 4}) as cluster, reader(cluster, T0, **options) as consumer:
+        while not await consumer.poll():
+            pass
+        await trio.sleep(20.0)
+        await consumer.poll(0)
+        await trio.sleep(0.1)
+        assert len(cluster.requests("OffsetCommit")) == 1

@@ -12,6 +12,8 @@ from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import Cluster, open_cluster
 from mockbroker.client.share.acknowledgements import Delivery
+from mockbroker.client.share.engine import ShareEngine
+from mockbroker.client.share.settings import ShareSettings
 from mockbroker.consumer import (
     AcknowledgeType,
     BrokerError,
@@ -327,11 +329,19 @@ async def test_close_releases_the_records_of_a_pending_fetch(autojump_clock, clu
 
 
 async def test_new_subscription_is_reported_without_a_poll(autojump_clock) -> None:
-    async with open_cluster(brokers=1, topics={"a": 1, "b": 1}) as cluster:
-        async with share_consumer_of(cluster, topics=["a"]) as consumer:
-            while not consumer.assignment:
-                await consumer.poll(1.0)
-            await consumer.subscribe(["b"])
-            await trio.sleep(0.2)
-            (member,) = cluster._router.broker.groups["g"].members.values()
-            assert set(member.topics) == {"b"}
+    topics = {"a": 1, "b": 1}
+    async with open_cluster(brokers=1, topics=topics) as slow, share_consumer_of(slow, topics=["a"]) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(1.0)
+        await consumer.subscribe(["b"])
+        await trio.sleep(0.2)
+        (member,) = slow._router.broker.groups["g"].members.values()
+        assert set(member.topics) == {"b"}
+
+
+@pytest.mark.parametrize(("topics", "at"), [((), 50.0), (("t",), 0.0)])
+def test_coordinator_is_looked_up_for_a_subscription(topics: tuple[str, ...], at: float) -> None:
+    engine = ShareEngine([("a", 1)], "g", ShareSettings(), jitter=lambda: 0.5, member_id="m")
+    engine.member.subscribe(topics)
+    engine.metadata._refresh_at = 50.0
+    assert engine.next_deadline() == at

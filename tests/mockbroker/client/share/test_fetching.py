@@ -371,7 +371,7 @@ def test_commit_does_not_delay_fetches_from_other_leaders(established: Harness) 
     }
 
 
-def test_share_fetch_may_wait_for_records_beside_the_request_timeout(harness: Harness) -> None:
+def test_share_fetch_may_wait_for_records(harness: Harness) -> None:
     harness.sent()
     assert harness.call(0).deadline == pytest.approx(30.5)
 
