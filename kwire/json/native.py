@@ -14,7 +14,7 @@ from typing import Any
 
 from kwire.blobs.fields import ASSIGNORS, INSIDE
 from kwire.engines.chosen import DEFAULT
-from kwire.engines.native import package
+from kwire.engines.native import package, table
 from kwire.json.objects import dump
 from kwire.layout import (
     Blob,
@@ -85,12 +85,8 @@ class _NotInOrderError(Exception):
 
 def _table(node: Node) -> tuple[Any, ...]:
     match node:
-        case Fixed(wire):
-            return (wire,)
-        case Text(compact, null):
-            return ("text", compact, null)
-        case Blob(compact, null):
-            return ("bytes", compact, null)
+        case Fixed() | Text() | Blob():  # the same in both tables of the package
+            return table(node)
         case List(element, compact, null):
             return ("array", _table(element), compact, null, smallest(element), element_weight(node))
         case Maybe(record, tagged):

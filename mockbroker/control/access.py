@@ -46,11 +46,6 @@ class Access:
         self._sessions: dict[str, None] = {}
         self.cookie = f"mockbroker_session_{port}"  # cookies do not differ by port
 
-    @property
-    def needs_token(self) -> bool:
-        """Whether requests must have a token."""
-        return self._token is not None
-
     def check(self, method: str, headers: Headers, *, is_open: bool) -> None:
         """Raise an exception if a request may not use the API.
 

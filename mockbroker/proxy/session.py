@@ -112,7 +112,7 @@ class Session:
         return self._open_channel
 
     def connect(self, connection: Connection) -> None:
-        """Store the broker to which requests are forwarded, also for the fault rules. It is connected elsewhere.
+        """Store the broker to which requests are forwarded, also for the fault rules. The caller has connected to it.
 
         ``connection``: the connection with the address of the broker.
         """

@@ -92,8 +92,9 @@ class RecordingFiles:
 
     def _write(self, chunk: Chunk) -> None:
         if chunk.path != self._file.path:
+            following = AppendedFile(chunk.path)  # first: if it fails, ``running`` still closes the current file
             self._file.close()
-            self._file = AppendedFile(chunk.path)
+            self._file = following
         with memoryview(chunk.memory) as memory:
             self._file.write(memory, chunk.begin, chunk.end)
 

@@ -25,7 +25,7 @@ BY_TOKEN = re.compile(r",tokenauth=true(?:,|$)", re.IGNORECASE)  # the user is t
 
 @dataclass(frozen=True, slots=True)
 class AuthorizedHeader:
-    """A header with an authorization id, at the begin of a client's first message.
+    """A header with an authorization id, at the beginning of a client's first message.
 
     scramp does not accept such a header.
 

@@ -61,6 +61,19 @@ async def test_a_torn_end_is_reported_and_the_rest_is_read(suffix: str, tmp_path
     assert len([item for item in items if isinstance(item, Problem)]) == 1
 
 
+async def test_recording_ends_if_its_next_file_cannot_be_created(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recording = RecordingFiles(tmp_path / "out.jsonl", WRITERS[".jsonl"](), Limits(size=1))
+    tmp_path.joinpath("out-00001.jsonl").mkdir()
+    async with recording.running():
+        record(recording, 3)
+        with trio.fail_after(30):
+            while not caplog.messages:
+                await trio.sleep(0.01)
+    assert caplog.messages == [f"the recording has ended: cannot write {tmp_path / 'out-00001.jsonl'}: Is a directory"]
+
+
 async def test_the_proxy_goes_on_if_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
