@@ -6,6 +6,7 @@ Source: Kafka's LogCleanerManager.
 from __future__ import annotations
 
 from bisect import bisect_right
+from math import inf
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.topics.log_config import LogConfig
@@ -47,9 +48,7 @@ class CleanableLog:
         return self.dirty_bytes > 0 and (self.overdue or self.dirty_ratio > config.min_dirty_ratio)
 
 
-def cleanable_log(
-    partition: Partition, *, min_lag_ms: int = 0, max_lag_ms: int = 2**63 - 1, now_ms: int
-) -> CleanableLog:
+def cleanable_log(partition: Partition, *, min_lag_ms: int = 0, max_lag_ms: float = inf, now_ms: int) -> CleanableLog:
     """Return the part of a partition's log that compaction may clean.
 
     The part ends before the active segment, before the first segment with offsets from the last stable offset on, and

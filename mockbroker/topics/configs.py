@@ -259,10 +259,10 @@ def _in_unit_of_topic(name: str, value: str) -> str:
         name: name of the broker setting.
         value: the value as text, in the unit of the broker setting.
     """
-    unit = UNITS.get(name.rpartition(".")[2], 1)
+    last = name.rpartition(".")[2]
     if name in synonyms_of("log.retention.ms") and value.lstrip("-").isdecimal():
-        return str(max(int(value) * unit, -1))
-    return str(int(value) * unit) if unit > 1 and value.isdecimal() else value
+        return str(max(int(value) * UNITS.get(last, 1), -1))
+    return str(int(value) * UNITS[last]) if last in UNITS and value.isdecimal() else value
 
 
 def reported(name: str, config: TopicConfig, text: str) -> str:

@@ -17,6 +17,7 @@ from mockbroker.base.kafka_settings import BY_LISTENER, TYPES, KafkaSetting, bas
 from mockbroker.base.live_settings import ALL_BROKERS, MIN_IN_SYNC
 from mockbroker.base.release import Release
 from mockbroker.topics.configs import (
+    MAX_LONG,
     Check,
     ConfigError,
     TopicConfig,
@@ -66,9 +67,9 @@ CLEANERS, CLEANER_BUFFER = "log.cleaner.threads", "log.cleaner.dedupe.buffer.siz
 OF_KAFKA = "org.apache.kafka."  # package of the classes that exist in each Kafka
 BUFFER_OF_A_CLEANER = 1 << 20  # bytes
 ADDITIONAL: Mapping[str, TopicConfig] = {  # dynamic configurations that are no settings of Kafka's server.properties
-    "follower.replication.throttled.rate": TopicConfig(str(2**63 - 1), 5, value_range(0)),
-    "leader.replication.throttled.rate": TopicConfig(str(2**63 - 1), 5, value_range(0)),
-    "replica.alter.log.dirs.io.max.bytes.per.second": TopicConfig(str(2**63 - 1), 5, value_range(0)),
+    "follower.replication.throttled.rate": TopicConfig(str(MAX_LONG), 5, value_range(0)),
+    "leader.replication.throttled.rate": TopicConfig(str(MAX_LONG), 5, value_range(0)),
+    "replica.alter.log.dirs.io.max.bytes.per.second": TopicConfig(str(MAX_LONG), 5, value_range(0)),
 }
 Effective = Callable[[str], str]  # returns the effective value of a setting, as text
 
@@ -167,12 +168,11 @@ def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[s
     if values.get(CLEANERS) == 0:
         yield "/ by zero"
     failed = "requirement failed: "
-    if values.get("log.roll.ms", 1) in range(-(2**63), 1):
-        yield f"{failed}log.roll.ms must be greater than or equal to 1"
-    jitter = values.get("log.roll.jitter.ms", 0)
-    assert isinstance(jitter, int)
-    if jitter < 0:
-        yield f"{failed}log.roll.jitter.ms must be greater than or equal to 0"
+    for name, least in (("log.roll.ms", 1), ("log.roll.jitter.ms", 0)):
+        value = values.get(name, least)
+        assert isinstance(value, int)
+        if value < least:
+            yield f"{failed}{name} must be greater than or equal to {least}"
     if values.get("log.retention.ms") == 0:
         yield f"{failed}log.retention.ms must be unlimited (-1) or, greater than or equal to 1"
     buffer, threads = (values.get(name, current(name)) for name in (CLEANER_BUFFER, CLEANERS))

@@ -12,6 +12,7 @@ from kwire import ErrorCode, LimitError
 from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, Record, recompress
 from kwire.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from kwire.records.record import int64
 from mockbroker.base.release import Release
 from mockbroker.base.settings import Settings
 from mockbroker.topics.configs import COMPACT, LOG_APPEND_TIME, MAX_LONG, Configs, effective
@@ -176,10 +177,10 @@ def rejection(records: Iterable[Record], batch: Batch, rules: RecordRules, place
 def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRules, now_ms: int) -> str | None:
     timestamp = batch.max_timestamp if batch.log_append_time else record.timestamp
     if not rules.append_time and timestamp != NO_TIMESTAMP:
-        difference = _long(timestamp - now_ms)
-        if _long(-difference) <= rules.before_ms and difference <= rules.after_ms:
+        difference = int64(timestamp - now_ms)
+        if int64(-difference) <= rules.before_ms and difference <= rules.after_ms:
             return None
-        earliest, latest = _long(now_ms - rules.before_ms), _long(now_ms + rules.after_ms)
+        earliest, latest = int64(now_ms - rules.before_ms), int64(now_ms + rules.after_ms)
         return (
             f"Timestamp {timestamp} of message with offset {index} is out of range. "
             f"The timestamp should be within [{earliest}, {latest}]"
@@ -189,8 +190,3 @@ def _timestamp_error(record: Record, index: int, batch: Batch, rules: RecordRule
     sizes = f"key={len(record.key or b'')} bytes, value={len(record.value or b'')} bytes"
     shown = f"DefaultRecord(offset={index}, timestamp={timestamp}, {sizes})"
     return f"Invalid timestamp type in message {shown}. Producer should not set timestamp type to LogAppendTime."
-
-
-def _long(number: int) -> int:
-    """Return an integer (``number``) wrapped around to 64 bits, as when a Java long overflows."""
-    return (number + 2**63) % 2**64 - 2**63

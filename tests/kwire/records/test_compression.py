@@ -490,7 +490,7 @@ def test_buffer_grows_fourfold_from_16_times_the_data(monkeypatch: pytest.Monkey
     assert sizes(ZSTD, bytes(1_000_000), 20_000) == [4096, 16_384, 20_000]
 
 
-def test_buffer_grows_to_4_kib_after_a_declared_size_that_is_wrong() -> None:
+def test_buffer_grows_to_4_kib_after_a_wrong_declared_size() -> None:
     sizes: list[int] = []
 
     def into(data: bytes, out: bytearray) -> int:

@@ -392,7 +392,7 @@ USUAL_OF_NATIVE = [(1_000, [256, 256, 1]), (200, [256, 256, 111]), (0, [256] * 2
 
 
 @pytest.mark.parametrize(("usual", "most"), USUAL_OF_NATIVE)
-def test_python_decodes_the_records_that_the_native_reader_leaves(
+def test_python_decodes_what_the_native_reader_leaves(
     monkeypatch: pytest.MonkeyPatch, usual: int, most: list[int]
 ) -> None:
     native = Native(usual)

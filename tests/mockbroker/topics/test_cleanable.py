@@ -44,12 +44,12 @@ def test_segments_with_young_records_are_not_cleanable(lag, until):
 
 
 @pytest.mark.parametrize(("lag", "until"), [(0, 3), (1, 2)])
-def test_records_of_the_future_are_cleanable_without_a_minimum_lag(lag, until):
+def test_future_records_are_cleanable_without_a_minimum_lag(lag, until):
     """min.compaction.lag.ms is 0 by default."""
     assert cleanable_log(partition(), min_lag_ms=lag, now_ms=3_000).until == until
 
 
-def test_open_transaction_in_the_first_segment_leaves_nothing_to_clean():
+def test_open_transaction_in_the_first_segment_blocks_cleaning():
     of = Partition("t", 0, [0])
     of.log.limits = SegmentLimits(size=1)
     data = build_batch([Record(key=b"k")], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)

@@ -255,6 +255,12 @@ def test_marker_ends_the_verification() -> None:
     producers.end(7, 0, 1, 5)
     assert producers.check(in_transaction(4)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER, "the producer is known by its marker"
     assert producers.check(in_transaction(0)) is E.NONE
+    producers = producers_with(*(in_transaction(sequence) for sequence in range(4)))
+    producers.end(7, 0, 1, 5)
+    producers.begin_verification(in_transaction(2))
+    assert producers.check(in_transaction(4)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.end(7, 0, 1, 5)
+    assert producers.check(in_transaction(4)) is E.NONE
 
 
 def test_first_producer_makes_a_check_for_expiry_necessary() -> None:
