@@ -55,7 +55,8 @@ impl Batches {
         limit: usize,
     ) -> PyResult<Self> {
         if names.len() != SLOTS {
-            return Err(PyValueError::new_err("a batch has fifteen slots"));
+            let given = names.len();
+            return Err(PyValueError::new_err(format!("got {given} names for the {SLOTS} slots of a batch")));
         }
         let chained = batch.py().import("itertools")?.getattr("chain")?.getattr("from_iterable")?.unbind();
         Ok(Batches { batch: Class::probe(batch, &names)?, records, most, limit, chained })

@@ -12,10 +12,10 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySlice, PyTuple, PyType};
 
+use crate::Message;
 use crate::cursor::Cursor;
 use crate::raw::{Class, Pause};
 use crate::read::Reader;
-use crate::Message;
 
 const ACK: i64 = 0x10;
 const NOT_PLAIN: i64 = 0x17; // FIN, SYN, RST and ACK
@@ -295,9 +295,8 @@ impl Calls {
         drop(forms); // Python may run other threads
         type Given = (Py<Message>, Py<Message>, bool, bool);
         let given: Option<Given> = self.form_of.call1(py, (key, version))?.extract(py)?;
-        let form = given.map(|(request, response, first, second)| {
-            Arc::new(Form { request, response, tags: (first, second) })
-        });
+        let form =
+            given.map(|(request, response, first, second)| Arc::new(Form { request, response, tags: (first, second) }));
         forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
         if forms.len() >= MANY_FORMS {
             forms.clear();

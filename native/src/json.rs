@@ -7,12 +7,12 @@ use pyo3::exceptions::{PyIndexError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyFloat, PyInt, PyString, PyTuple, PyType};
 
+use crate::Runtime;
 use crate::cursor::Cursor;
 use crate::raw::{Class, View};
 use crate::read::TAG_WEIGHT;
 use crate::refusal::{Refusal, Result};
 use crate::text;
-use crate::Runtime;
 
 const MANY_TAGS: usize = 16; // unknown tagged fields of a struct; a message with more is left to Python
 const EXACT: u64 = 1_000_000_000_000_000; // below it, microseconds as decimal milliseconds are what Python's repr writes
@@ -178,13 +178,34 @@ impl<'a, 'py, const WRITE: bool> Walker<'a, 'py, WRITE> {
                 let truth = self.at.byte()? != 0;
                 self.put(if truth { b"true" } else { b"false" });
             }
-            Node::Int8 => { let v = i8::from_be_bytes(self.at.array()?); self.int(v.into()) }
-            Node::Int16 => { let v = i16::from_be_bytes(self.at.array()?); self.int(v.into()) }
-            Node::UInt16 => { let v = u16::from_be_bytes(self.at.array()?); self.int(v.into()) }
-            Node::Int32 => { let v = i32::from_be_bytes(self.at.array()?); self.int(v.into()) }
-            Node::UInt32 => { let v = u32::from_be_bytes(self.at.array()?); self.int(v.into()) }
-            Node::Int64 => { let v = i64::from_be_bytes(self.at.array()?); self.int(v) }
-            Node::Float64 => { let v = f64::from_be_bytes(self.at.array()?); self.float(v)? }
+            Node::Int8 => {
+                let v = i8::from_be_bytes(self.at.array()?);
+                self.int(v.into())
+            }
+            Node::Int16 => {
+                let v = i16::from_be_bytes(self.at.array()?);
+                self.int(v.into())
+            }
+            Node::UInt16 => {
+                let v = u16::from_be_bytes(self.at.array()?);
+                self.int(v.into())
+            }
+            Node::Int32 => {
+                let v = i32::from_be_bytes(self.at.array()?);
+                self.int(v.into())
+            }
+            Node::UInt32 => {
+                let v = u32::from_be_bytes(self.at.array()?);
+                self.int(v.into())
+            }
+            Node::Int64 => {
+                let v = i64::from_be_bytes(self.at.array()?);
+                self.int(v)
+            }
+            Node::Float64 => {
+                let v = f64::from_be_bytes(self.at.array()?);
+                self.float(v)?
+            }
             Node::Uuid => {
                 let raw = self.at.array()?;
                 if WRITE {
@@ -278,10 +299,13 @@ impl<'a, 'py, const WRITE: bool> Walker<'a, 'py, WRITE> {
                 }
             }
             if WRITE && !matches!(field.extra, Extra::None) {
-                explained.push((field, match field.extra {
-                    Extra::Topic => &self.at.data[from..self.at.pos],
-                    _ => self.content(&field.node, from)?.unwrap_or_default(),
-                }));
+                explained.push((
+                    field,
+                    match field.extra {
+                        Extra::Topic => &self.at.data[from..self.at.pos],
+                        _ => self.content(&field.node, from)?.unwrap_or_default(),
+                    },
+                ));
             }
         }
         let mut unknown = Vec::new();
@@ -372,7 +396,10 @@ impl<'a, 'py, const WRITE: bool> Walker<'a, 'py, WRITE> {
                 Extra::Inside(_) if content.is_empty() => continue,
                 Extra::Inside(name) => {
                     let (py, inside) = (self.py, self.form.inside.bind(self.py));
-                    let group = (self.protocol_type.map(|text| PyBytes::new(py, text)), self.assignor.map(|text| PyBytes::new(py, text)));
+                    let group = (
+                        self.protocol_type.map(|text| PyBytes::new(py, text)),
+                        self.assignor.map(|text| PyBytes::new(py, text)),
+                    );
                     let shown = inside.call1((PyBytes::new(py, content), name, group.0, group.1))?;
                     if shown.is_none() {
                         continue;
@@ -474,8 +501,23 @@ impl Body {
 }
 
 const SLOTS: [&str; 17] = [
-    "file", "client", "broker", "connection", "client_id", "api_key", "api_version", "correlation_id", "reason",
-    "request_us", "request_size", "request", "request_raw", "position", "response_us", "response_size", "response",
+    "file",
+    "client",
+    "broker",
+    "connection",
+    "client_id",
+    "api_key",
+    "api_version",
+    "correlation_id",
+    "reason",
+    "request_us",
+    "request_size",
+    "request",
+    "request_raw",
+    "position",
+    "response_us",
+    "response_size",
+    "response",
 ];
 const MORE_SLOTS: [&str; 3] = ["response_raw", "response_file", "response_position"];
 
@@ -569,7 +611,11 @@ impl Lines {
         string(call, 1, out)?;
         out.extend_from_slice(b", \"broker\": ");
         string(call, 2, out)?;
-        out.extend_from_slice(if is_response { b", \"direction\": \"response\"" } else { b", \"direction\": \"request\"" });
+        out.extend_from_slice(if is_response {
+            b", \"direction\": \"response\""
+        } else {
+            b", \"direction\": \"request\""
+        });
         out.extend_from_slice(b", \"api_key\": ");
         number(call, 5, out)?;
         out.extend_from_slice(b", \"api_name\": ");

@@ -19,7 +19,7 @@ pub struct Reader<'a, 'py> {
     uuids: &'a Uuids,
     pub at: Cursor<'a>,
     elements: Vec<Bound<'py, PyAny>>, // of all arrays that are being read, the innermost last
-    letters: Vec<u32>, // scratch memory of texts
+    letters: Vec<u32>,                // scratch memory of texts
 }
 
 impl<'a, 'py> Reader<'a, 'py> {
@@ -42,14 +42,35 @@ impl<'a, 'py> Reader<'a, 'py> {
         let py = self.py;
         Ok(match node {
             Node::Bool => PyBool::new(py, self.at.byte()? != 0).to_owned().into_any(),
-            Node::Int8 => { let v = i8::from_be_bytes(self.at.array()?); self.int(v) }
-            Node::Int16 => { let v = i16::from_be_bytes(self.at.array()?); self.int(v) }
-            Node::UInt16 => { let v = u16::from_be_bytes(self.at.array()?); self.int(v) }
-            Node::Int32 => { let v = i32::from_be_bytes(self.at.array()?); self.int(v) }
-            Node::UInt32 => { let v = u32::from_be_bytes(self.at.array()?); self.int(v) }
-            Node::Int64 => { let v = i64::from_be_bytes(self.at.array()?); self.int(v) }
+            Node::Int8 => {
+                let v = i8::from_be_bytes(self.at.array()?);
+                self.int(v)
+            }
+            Node::Int16 => {
+                let v = i16::from_be_bytes(self.at.array()?);
+                self.int(v)
+            }
+            Node::UInt16 => {
+                let v = u16::from_be_bytes(self.at.array()?);
+                self.int(v)
+            }
+            Node::Int32 => {
+                let v = i32::from_be_bytes(self.at.array()?);
+                self.int(v)
+            }
+            Node::UInt32 => {
+                let v = u32::from_be_bytes(self.at.array()?);
+                self.int(v)
+            }
+            Node::Int64 => {
+                let v = i64::from_be_bytes(self.at.array()?);
+                self.int(v)
+            }
             Node::Float64 => PyFloat::new(py, f64::from_be_bytes(self.at.array()?)).into_any(),
-            Node::Uuid => { let raw = self.at.array()?; self.uuids.decode(py, raw)? }
+            Node::Uuid => {
+                let raw = self.at.array()?;
+                self.uuids.decode(py, raw)?
+            }
             Node::Text { compact, null } => match self.at.content(*compact, *null, true)? {
                 Some(data) => raw::text(py, data, &mut self.letters)?,
                 None => py.None().into_bound(py),
@@ -109,10 +130,13 @@ impl<'a, 'py> Reader<'a, 'py> {
                 object.set(field.slot, field.initial.make(py)?);
             }
         }
-        object.set(record.unknown, match unknown {
-            Some(tags) => tags.into_any(),
-            None => py.None().into_bound(py),
-        });
+        object.set(
+            record.unknown,
+            match unknown {
+                Some(tags) => tags.into_any(),
+                None => py.None().into_bound(py),
+            },
+        );
         Ok(object.into_object())
     }
 

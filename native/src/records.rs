@@ -129,7 +129,12 @@ impl Records {
         let base_timestamp = delete_horizon.or(first).unwrap_or(-1);
         let most = max_timestamp.or(log_append_time).unwrap_or(most);
         let Ok(count) = i32::try_from(records.len()) else { return Ok(None) };
-        let flags = [(0x08, log_append_time.is_some()), (0x10, transactional), (0x20, control), (0x40, delete_horizon.is_some())];
+        let flags = [
+            (0x08, log_append_time.is_some()),
+            (0x10, transactional),
+            (0x20, control),
+            (0x40, delete_horizon.is_some()),
+        ];
         let attributes = codec + flags.iter().filter(|(_, is_set)| *is_set).map(|(bit, _)| bit).sum::<i16>();
         let mut tail = [0; TAIL];
         let mut place = Place { out: &mut tail, at: 0 };
@@ -196,10 +201,13 @@ impl Records {
             record.set(TIMESTAMP, stamp);
             record.set(KEY, bytes_or_none(py, fields.key));
             record.set(VALUE, bytes_or_none(py, fields.value));
-            record.set(HEADERS, match fields.headers {
-                Some(headers) => headers.into_any(),
-                None => self.no_headers.bind(py).clone().into_any(),
-            });
+            record.set(
+                HEADERS,
+                match fields.headers {
+                    Some(headers) => headers.into_any(),
+                    None => self.no_headers.bind(py).clone().into_any(),
+                },
+            );
             found.push(record.into_object());
             end = cursor.at;
         }

@@ -4,10 +4,10 @@ use pyo3::exceptions::PyAttributeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyList, PyMemoryView, PyString, PyTuple};
 
+use crate::Runtime;
 use crate::raw::View;
 use crate::refusal::{Refusal, Result};
 use crate::table::{Initial, List, Node, Record};
-use crate::Runtime;
 
 const MAX_TEXT: usize = 32_767; // bytes of a string
 
@@ -69,9 +69,13 @@ impl<'a> Writer<'a> {
             }
             Node::Int8 => self.out.extend_from_slice(&i8::try_from(integer(&value)?).map_err(refused)?.to_be_bytes()),
             Node::Int16 => self.out.extend_from_slice(&i16::try_from(integer(&value)?).map_err(refused)?.to_be_bytes()),
-            Node::UInt16 => self.out.extend_from_slice(&u16::try_from(integer(&value)?).map_err(refused)?.to_be_bytes()),
+            Node::UInt16 => {
+                self.out.extend_from_slice(&u16::try_from(integer(&value)?).map_err(refused)?.to_be_bytes())
+            }
             Node::Int32 => self.out.extend_from_slice(&i32::try_from(integer(&value)?).map_err(refused)?.to_be_bytes()),
-            Node::UInt32 => self.out.extend_from_slice(&u32::try_from(integer(&value)?).map_err(refused)?.to_be_bytes()),
+            Node::UInt32 => {
+                self.out.extend_from_slice(&u32::try_from(integer(&value)?).map_err(refused)?.to_be_bytes())
+            }
             Node::Int64 => self.out.extend_from_slice(&integer(&value)?.to_be_bytes()),
             Node::Float64 => {
                 let number = match value.cast_exact::<PyFloat>() {
@@ -135,7 +139,9 @@ impl<'a> Writer<'a> {
             self.out.extend_from_slice(bytes.as_bytes());
             return Ok(());
         }
-        let like = value.is_instance_of::<PyBytes>() || value.is_instance_of::<PyByteArray>() || value.is_instance_of::<PyMemoryView>();
+        let like = value.is_instance_of::<PyBytes>()
+            || value.is_instance_of::<PyByteArray>()
+            || value.is_instance_of::<PyMemoryView>();
         if !like {
             return Err(Refusal::Value);
         }
@@ -235,19 +241,17 @@ impl Initial {
                 Ok(list) => !list.is_empty(),
                 Err(_) => value.ne(empty.bind(py))?,
             },
-            Initial::Struct { class, slots, like, plain } => {
-                match class.view(value.clone()) {
-                    Some(object) if *plain => {
-                        for (slot, initial) in slots.iter().enumerate() {
-                            if initial.differs(&held(&object, slot)?)? {
-                                return Ok(true);
-                            }
+            Initial::Struct { class, slots, like, plain } => match class.view(value.clone()) {
+                Some(object) if *plain => {
+                    for (slot, initial) in slots.iter().enumerate() {
+                        if initial.differs(&held(&object, slot)?)? {
+                            return Ok(true);
                         }
-                        false
                     }
-                    _ => value.ne(like.bind(py))?,
+                    false
                 }
-            }
+                _ => value.ne(like.bind(py))?,
+            },
         })
     }
 }
