@@ -34,7 +34,7 @@ def changed_records(group: ClassicGroup, wall: WallClock) -> Iterator[Change]:
     if not group.changes:
         return
     written = group_record(group, wall)
-    if written is None and group.has_record and "has_record" in group.changes:
+    if group.has_record and "has_record" in group.changes:  # the first record, also during a rebalance
         written = _stable_record(group, wall) if group.generation else creation_record(group, wall)
     if written is not None:
         yield encode(*written)

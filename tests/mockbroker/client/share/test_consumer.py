@@ -333,6 +333,7 @@ async def test_new_subscription_is_reported_without_a_poll(autojump_clock) -> No
     async with open_cluster(brokers=1, topics=topics) as slow, share_consumer_of(slow, topics=["a"]) as consumer:
         while not consumer.assignment:
             await consumer.poll(1.0)
+        await trio.sleep(1.0)  # no request is in flight then
         await consumer.subscribe(["b"])
         await trio.sleep(0.2)
         (member,) = slow._router.broker.groups["g"].members.values()

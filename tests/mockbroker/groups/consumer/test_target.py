@@ -54,3 +54,12 @@ def test_only_the_newest_uniform_assignor_updates_its_target(release: str, homog
     group.uniform_target = None
     compute_target(group, broker.cluster, broker.settings, homogeneous=homogeneous, uniform_release=release)
     assert (group.uniform_target is not None) is updated
+
+
+def test_group_without_members_has_no_target() -> None:
+    harness = ConsumerGroupHarness()
+    harness.join("a")
+    group = harness.group
+    harness.leave("a")
+    compute_target(group, harness.broker.cluster, harness.broker.settings, homogeneous=True, uniform_release="4.2")
+    assert (group.target, group.uniform_target, group.assignment_epoch) == ({}, None, group.epoch)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,7 +22,7 @@ from mockbroker.groups.consumer.state import (
     ClassicMemberMetadata,
     ConsumerGroup,
 )
-from mockbroker.groups.migration.convert import _to_consumer_member
+from mockbroker.groups.migration.convert import UpgradeRefused, _to_consumer_member, check_upgrade
 from mockbroker.groups.offsets import Committed
 
 JOIN = {
@@ -322,3 +324,12 @@ def test_empty_rack_of_a_classic_member_is_none(harness):
         group.protocol = "range"
         group.add_member(member)
         assert _to_consumer_member(group, member, harness.broker.cluster).rack_id == expected
+
+
+@pytest.mark.parametrize(("size", "fits"), [(1, True), (0, False)])
+def test_group_of_the_maximum_size_can_be_upgraded(size: int, fits: bool) -> None:
+    harness = MixedGroupHarness()
+    stable(harness)
+    settings = SimpleNamespace(group_consumer_migration_policy="bidirectional", group_consumer_max_size=size)
+    with nullcontext() if fits else pytest.raises(UpgradeRefused, match="exceeds the consumer group maximum size"):
+        check_upgrade(harness.group, settings)  # type: ignore[arg-type]

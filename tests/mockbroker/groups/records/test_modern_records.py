@@ -16,6 +16,7 @@ from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import (
     ConsumerGroupCurrentMemberAssignmentValue,
     StreamsGroupCurrentMemberAssignmentValue,
+    StreamsGroupMetadataValue,
 )
 from kwire.errors import DecodeError
 from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbeatRequest
@@ -289,3 +290,21 @@ def test_members_of_share_groups_are_stored_as_stable() -> None:
     """The state of a ShareGroupCurrentMemberAssignment is 0, STABLE."""
     values = [value for _, value, _ in share.records(share_group().group) if isinstance(value, share.Current)]
     assert [value.state for value in values] == [0, 0]
+
+
+def test_streams_group_without_assignment_settings_is_loaded() -> None:
+    harness = streams_group()
+    entries = [
+        (key, replace(value, last_assignment_configs=None) if isinstance(value, StreamsGroupMetadataValue) else value)
+        for key, value, _ in streams.records(harness.group)
+    ]
+    assert loaded_streams(entries, harness).assignment_configs == {}
+
+
+def test_member_without_a_current_assignment_owns_nothing() -> None:
+    harness = consumer_group()
+    kind = ConsumerGroupCurrentMemberAssignmentValue
+    entries = [(key, value) for key, value, _ in consumer_records(harness) if not isinstance(value, kind)]
+    members = loaded_consumer(entries, harness).members.values()
+    assert len(members) == len(harness.group.members)
+    assert {(member.epoch, member.assigned) for member in members} == {(0, frozenset())}

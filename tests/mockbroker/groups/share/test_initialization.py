@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from kwire import ErrorCode as E
+from mockbroker.groups.share import machine
 from mockbroker.groups.share.initialization import (
     begin,
     delete_states,
@@ -244,3 +245,15 @@ def test_newly_initialized_partitions_need_an_assignment(cluster: ClusterState) 
     for indexes in ({0}, {0, 1}):
         group.set_shared_topics(initialized={topic_id: SharedTopic("t", frozenset(indexes))})
         assert is_assignment_pending(group) is (len(indexes) > 1)
+
+
+def test_one_tick_initializes_one_portion_of_partitions(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    group.set_shared_topics(initializing={topic_id: SharedTopic("t", frozenset(range(201)))})
+    group.timers.set(INITIALIZE_TIMER, 5.0)
+    states = SimpleNamespace(initialize=lambda *_: E.NONE)
+    context: Any = SimpleNamespace(cluster=cluster, share_states=states)
+    machine.tick(group, context, 5.0)
+    assert (len(group.initializing), group.timers.at(INITIALIZE_TIMER)) == (1, 5.0)
+    machine.tick(group, context, 5.0)
+    assert (len(group.initializing), group.timers.at(INITIALIZE_TIMER)) == (0, None)
