@@ -7,7 +7,9 @@ const MAX_VARINT: u64 = (1 << 31) - 1;
 
 /// The position in the bytes of a message, and the memory that the decoded message may still take, in bytes.
 pub struct Cursor<'a> {
+    /// The bytes of the message.
     pub data: &'a [u8],
+    /// Offset of the next byte to read.
     pub pos: usize,
     left: i64,
 }
