@@ -71,7 +71,7 @@ class Client:
 def ended_if_stuck(seconds: float) -> Iterator[None]:
     """End this process by SIGALRM if a block takes longer than ``seconds``, as a supervisor ends a stuck application.
 
-    librdkafka 2.14.2 ignores the timeout of ``send_offsets_to_transaction`` while the group's coordinator is down, and
+    librdkafka 2.16.0 ignores the timeout of ``send_offsets_to_transaction`` while the group's coordinator is down, and
     may then wait for ever (https://github.com/confluentinc/librdkafka/issues/5456). The member of such a process sends
     heartbeats, but never rejoins, so each rebalance of its group takes ``max.poll.interval.ms`` (5 minutes).
     """

@@ -18,7 +18,7 @@ R = TypeVar("R")
 # Types created for every request are not frozen, because creation would take four times as long. None is modified.
 
 
-@dataclass(slots=True, unsafe_hash=True)
+@dataclass(slots=True)
 class Ticket:
     """The identity of a request. It is needed to encode the response.
 
@@ -50,6 +50,9 @@ class Ticket:
     frame: bytes = field(init=False, compare=False, repr=False)
     response: bytes | None = field(init=False, compare=False, repr=False)
     answered_at: float | None = field(init=False, compare=False, repr=False)
+
+    def __hash__(self) -> int:  # most tables of pending requests have tickets as keys, so this is called often
+        return self.connection << 32 ^ self.correlation_id
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,12 +115,13 @@ class Network:
             then: function that is called with the response body, if a response arrives; None for a request without a
                 response (Produce with acks=0).
         """
-        to.correlation += 1
-        call = Call(Ticket(to.number, to.correlation, api_key, version), to.client, request)
+        to.correlation = correlation = to.correlation + 1
+        queue = self._queue
+        call = Call(Ticket(to.number, correlation, api_key, version), to.client, request)
         if then is not None:
-            to.waiting.append((call, then, self._queue.now))
-        to.there = max(to.there, self._queue.now + to.peer.delay())
-        self._queue.at(to.there, self._arrive, to, call)
+            to.waiting.append((call, then, queue.now))
+        to.there = at = max(to.there, queue.now + to.peer.delay())
+        queue.at(at, self._arrive, to, call)
 
     def answer(self, to: Wire, call: Call[Any], response: object) -> None:
         """Send a response to the client. If the link loses the next response (``Link.lose``), break the connection.
@@ -133,8 +134,8 @@ class Network:
         if to.link.lose == "answer":
             to.link.lose = ""
             self.break_off(to)
-        to.here = max(to.here, self._queue.now + to.peer.delay())
-        self._queue.at(to.here, self._deliver, to, call, response)
+        to.here = at = max(to.here, self._queue.now + to.peer.delay())
+        self._queue.at(at, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
         """Close a connection on the client's side.

@@ -437,12 +437,13 @@ class Shell:
             now: broker time, seconds.
         """
         self.served = None
-        if call.ticket not in self._begun:  # a fault rule has answered or held it
+        ticket = call.ticket
+        if ticket not in self._begun:  # a fault rule has answered or held it
             return
-        if call.ticket.api_key in JOINING:
+        if ticket.api_key in JOINING:
             self._notice_replacement(call.request.group_id)
-        broker = self.broker
-        for handled in self.watchers.handled[call.ticket.api_key]:
+        broker = self.router.broker
+        for handled in self.watchers.handled[ticket.api_key]:
             handled(broker, call, now)
 
     def forget_silent(self, connection: Connection, call: Call[Any]) -> None:
@@ -465,11 +466,10 @@ class Shell:
             call: the request.
             now: broker time, seconds.
         """
-        self.trace.add(
-            now, f"{call.client.client_id}>{call.client.node} {describe_request(call.ticket.api_key, call.request)}"
-        )
-        self.waiting[call.ticket] = call
-        if call.ticket.api_key not in self.router.outer_stages:  # else a rule may keep it from being handled
+        ticket, client = call.ticket, call.client
+        self.trace.add(now, f"{client.client_id}>{client.node} {describe_request(ticket.api_key, call.request)}")
+        self.waiting[ticket] = call
+        if ticket.api_key not in self.router.outer_stages:  # else a rule may keep it from being handled
             self.proceed(call, now)
 
     def proceed(self, call: Call[Any], now: float) -> None:
@@ -480,11 +480,11 @@ class Shell:
             now: broker time, seconds.
         """
         self.served = call
-        self._begun.add(call.ticket)
-        if call.ticket.api_key in JOINING:
-            self._types.begin(self.broker, call.request.group_id)
-        broker = self.broker
-        for before in self.watchers.before[call.ticket.api_key]:
+        ticket, broker = call.ticket, self.router.broker
+        self._begun.add(ticket)
+        if ticket.api_key in JOINING:
+            self._types.begin(broker, call.request.group_id)
+        for before in self.watchers.before[ticket.api_key]:
             before(broker, call, now)
 
     def answered(self, call: Call[Any], response: Any) -> None:
@@ -497,12 +497,13 @@ class Shell:
             call: the request.
             response: the response body.
         """
-        if self.waiting.pop(call.ticket, None) is None:  # reported when a fault rule delayed or held it
+        ticket = call.ticket
+        if self.waiting.pop(ticket, None) is None:  # reported when a fault rule delayed or held it
             return
-        if call.ticket not in self._begun:  # a fault rule has answered it
+        if ticket not in self._begun:  # a fault rule has answered it
             return
-        broker, now = self.broker, self.now
-        for answered in self.watchers.answered[call.ticket.api_key]:
+        broker, now = self.router.broker, self.queue.now + self.skew
+        for answered in self.watchers.answered[ticket.api_key]:
             answered(broker, call, response, now)
 
     def send(self, wire: network.Wire, call: Call[Any], response: Any) -> None:
@@ -515,12 +516,14 @@ class Shell:
             call: the request.
             response: the response body.
         """
-        broker, now = self.broker, self.now
-        for acknowledged in self.watchers.acknowledged[call.ticket.api_key] if call.ticket in self._begun else ():
-            acknowledged(broker, call, response, now)
+        ticket, broker, now = call.ticket, self.router.broker, self.queue.now + self.skew
+        acknowledging = self.watchers.acknowledged[ticket.api_key]
+        if acknowledging and ticket in self._begun:
+            for acknowledged in acknowledging:
+                acknowledged(broker, call, response, now)
         if not wire.cut:
-            answer = describe_response(call.ticket.api_key, response)
-            self.trace.add(self.now, f"{call.client.client_id}<{call.client.node} {answer}")
+            client = call.client
+            self.trace.add(now, f"{client.client_id}<{client.node} {describe_response(ticket.api_key, response)}")
             if self.sockets is None:
                 self.network.answer(wire, call, response)
 
@@ -698,6 +701,8 @@ class Shell:
         if self.down or deadline == inf:
             return
         at = max(deadline - self.skew, self.queue.now)
+        if at >= self._tick_at:
+            return
         while at + self.skew < deadline < inf:  # a time that is rounded down would always be before the deadline
             at = nextafter(at, inf)
         if at < self._tick_at:
@@ -756,7 +761,7 @@ class Shell:
 
     def _noted(self, event: Event) -> None:
         self._notice_replacement(event.group)
-        broker = self.broker
+        broker = self.router.broker
         for journaled in self.watchers.journaled:
             journaled(broker, event)
         served = self.served

@@ -6,6 +6,7 @@ from collections import deque
 from hashlib import blake2b
 
 KEPT = 50  # lines
+HASHED_AT_ONCE = 100  # lines
 
 
 class Trace:
@@ -21,6 +22,7 @@ class Trace:
         self.events = 0
         self.last: deque[str] = deque(maxlen=KEPT)
         self._hash = blake2b(digest_size=16)
+        self._not_hashed: list[str] = []
 
     def add(self, now: float, line: str) -> None:
         """Add a line to the trace.
@@ -32,8 +34,15 @@ class Trace:
         self.events += 1
         text = f"{self.events:6d} {now:10.4f}  {line}"
         self.last.append(text)
-        self._hash.update(text.encode("utf-8", "surrogatepass"))
+        self._not_hashed.append(text)
+        if len(self._not_hashed) >= HASHED_AT_ONCE:
+            self._hash_lines()
+
+    def _hash_lines(self) -> None:
+        self._hash.update("".join(self._not_hashed).encode("utf-8", "surrogatepass"))
+        self._not_hashed.clear()
 
     @property
     def hash(self) -> str:
+        self._hash_lines()
         return self._hash.hexdigest()

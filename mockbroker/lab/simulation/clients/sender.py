@@ -166,8 +166,9 @@ class Sender:
                 wire = leaders.wire(node)
                 if len(wire.waiting) < MOST_IN_FLIGHT:
                     self._send(wire, due)
-        if self.unsettled:
-            self._send_later()
+        if self.unsettled and not self._due:
+            self._due, client = True, self._client
+            client.later(BACKOFF * (0.5 + client.dice.random()), self.send_due)
 
     def _send_later(self) -> None:
         if not self._due:
@@ -226,9 +227,10 @@ class Sender:
 
     def _sent(self, due: list[Batch], requests: list[Fenced | None], answer: ProduceResponse) -> None:
         self._blocked = -1
-        names = {topic_id: name for name, topic_id in self._leaders.ids.items()}
+        by_id = self._version >= BY_ID_SINCE
+        names = {topic_id: name for name, topic_id in self._leaders.ids.items()} if by_id else {}
         results = {
-            (names.get(topic.topic_id, "") if self._version >= BY_ID_SINCE else topic.name, result.index): result
+            (names.get(topic.topic_id, "") if by_id else topic.name, result.index): result
             for topic in answer.responses
             for result in topic.partition_responses
         }

@@ -5,12 +5,17 @@ The limit depends on the number of clients. Without clients, the state is remove
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from mockbroker.base.timers import OF_LOGS, SWEEP, TRANSACTIONAL_IDS, CatchUpDue, StageDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import (
     ConsumerGroup,
 )
+from mockbroker.groups.coordinated import CoordinatedGroup
+from mockbroker.groups.partition_sets import TopicIdPartition
 from mockbroker.groups.streams.state import (
     StreamsGroup,
 )
@@ -30,77 +35,15 @@ class NothingLeft(Watcher):
     name = "I13"
 
     def inspect(self, broker: Broker, now: float) -> None:
-        for group_id in broker.groups:
-            if (consumers := broker.groups.get_as(group_id, ConsumerGroup)) is not None:
-                self._of_consumers(consumers)
-            if (streams := broker.groups.get_as(group_id, StreamsGroup)) is not None:
-                self._of_streams(streams)
-            if (classic := broker.groups.get_as(group_id, ClassicGroup)) is not None:
-                self._of_classic(classic)
+        for group in broker.groups.values():
+            check = _OF_TYPE.get(type(group))
+            if check is not None and (why := check(group)):
+                raise self.broken(f"the state of group {group.group_id} is inconsistent: it {why}")
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetch_purgatory.pending) + 1
         most += len(broker.loading) + len(broker.cluster.nodes) + len(broker.share_partitions.loaded)
         most += sum(isinstance(key, (StageDue, CatchUpDue)) for key in broker.deadlines)  # fault rules, reassignments
-        if _deadlines(broker) > most:
-            raise self.broken(f"the broker has {_deadlines(broker)} deadlines, above the limit of {most}")
-
-    def _of_classic(self, group: ClassicGroup) -> None:
-        parked = sum(member.pending_join is not None for member in group.members.values())
-        static = {m.instance_id: m.member_id for m in group.members.values() if m.instance_id is not None}
-        most = len(group.members) + len(group.pending_members) + OF_A_GROUP
-        for wrong, what in (
-            (
-                group.pending_join_count != parked,
-                f"counts {group.pending_join_count} pending JoinGroups, but {parked} members have one",
-            ),
-            (
-                group.static_members != static,
-                f"has the static members {group.static_members}, but its members have the instance ids {static}",
-            ),
-            (len(group.timers) > most, f"has {len(group.timers)} deadlines, above the limit of {most}"),
-            (
-                any(name not in group.members for name in group.pending_sync_members),
-                "waits for the SyncGroup of a non-member",
-            ),
-            (
-                bool(group.members) and bool(group.leader) and group.leader not in group.members,
-                f"has the leader {group.leader}, which is not a member",
-            ),
-            (
-                any(count > len(group.members) for count in group.supported_protocols.values()),
-                "counts protocols of non-members",
-            ),
-        ):
-            if wrong:
-                raise self.broken(f"the state of group {group.group_id} is inconsistent: it {what}")
-
-    def _of_consumers(self, group: ConsumerGroup) -> None:
-        owned = {place: m.epoch for m in group.members.values() for place in m.assigned | m.pending_revocation}
-        most = 4 * len(group.members) + OF_A_GROUP
-        for wrong, what in (
-            (
-                group.partition_epochs.keys() != owned.keys(),
-                "has a map of partition owners that differs from its members' assignments",
-            ),
-            (len(group.timers) > most, f"has {len(group.timers)} deadlines, above the limit of {most}"),
-            (any(name not in group.members for name in group.target), "has a target assignment for a non-member"),
-            (
-                sum(group.subscribed_names.values()) != sum(len(m.topics) for m in group.members.values()),
-                "counts topics of non-members",
-            ),
-        ):
-            if wrong:
-                raise self.broken(f"the state of group {group.group_id} is inconsistent: it {what}")
-
-    def _of_streams(self, group: StreamsGroup) -> None:
-        held = {task for m in group.members.values() for task in (*m.assigned.active, *m.pending_revocation.active)}
-        most = 2 * len(group.members) + OF_A_GROUP
-        for wrong, what in (
-            (group.owners.active.keys() != held, "has a map of task owners that differs from its members' tasks"),
-            (len(group.timers) > most, f"has {len(group.timers)} deadlines, above the limit of {most}"),
-            (any(name not in group.members for name in group.target), "has a target assignment for a non-member"),
-        ):
-            if wrong:
-                raise self.broken(f"the state of group {group.group_id} is inconsistent: it {what}")
+        if (deadlines := _deadlines(broker)) > most:
+            raise self.broken(f"the broker has {deadlines} deadlines, above the limit of {most}")
 
     def emptied(self, broker: Broker, now: float) -> None:
         self.inspect(broker, now)
@@ -129,12 +72,76 @@ class NothingLeft(Watcher):
             )
 
 
+def _of_classic(group: ClassicGroup) -> str:
+    members = group.members
+    parked, static = 0, {}
+    for member in members.values():
+        parked += member.pending_join is not None
+        if member.instance_id is not None:
+            static[member.instance_id] = member.member_id
+    most = len(members) + len(group.pending_members) + OF_A_GROUP
+    if group.pending_join_count != parked:
+        return f"counts {group.pending_join_count} pending JoinGroups, but {parked} members have one"
+    if group.static_members != static:
+        return f"has the static members {group.static_members}, but its members have the instance ids {static}"
+    if len(group.timers) > most:
+        return f"has {len(group.timers)} deadlines, above the limit of {most}"
+    if any(name not in members for name in group.pending_sync_members):
+        return "waits for the SyncGroup of a non-member"
+    if members and group.leader and group.leader not in members:
+        return f"has the leader {group.leader}, which is not a member"
+    if any(count > len(members) for count in group.supported_protocols.values()):
+        return "counts protocols of non-members"
+    return ""
+
+
+def _of_consumers(group: ConsumerGroup) -> str:
+    owned: set[TopicIdPartition] = set()
+    topics = 0
+    for member in group.members.values():
+        owned.update(member.assigned, member.pending_revocation)
+        topics += len(member.topics)
+    most = 4 * len(group.members) + OF_A_GROUP
+    if group.partition_epochs.keys() != owned:
+        return "has a map of partition owners that differs from its members' assignments"
+    if len(group.timers) > most:
+        return f"has {len(group.timers)} deadlines, above the limit of {most}"
+    if any(name not in group.members for name in group.target):
+        return "has a target assignment for a non-member"
+    if sum(group.subscribed_names.values()) != topics:
+        return "counts topics of non-members"
+    return ""
+
+
+def _of_streams(group: StreamsGroup) -> str:
+    held = {task for m in group.members.values() for task in (*m.assigned.active, *m.pending_revocation.active)}
+    most = 2 * len(group.members) + OF_A_GROUP
+    if group.owners.active.keys() != held:
+        return "has a map of task owners that differs from its members' tasks"
+    if len(group.timers) > most:
+        return f"has {len(group.timers)} deadlines, above the limit of {most}"
+    if any(name not in group.members for name in group.target):
+        return "has a target assignment for a non-member"
+    return ""
+
+
+# Functions that return what is inconsistent in a group of a type, or "".
+_OF_TYPE: Mapping[type[CoordinatedGroup], Callable[[Any], str]] = {
+    ConsumerGroup: _of_consumers,
+    StreamsGroup: _of_streams,
+    ClassicGroup: _of_classic,
+}
+
+
 def _deadlines(broker: Broker) -> int:
     """Return the number of deadlines of the broker that exist because of clients.
 
     Deadlines for checks of logs and for the expiration of transactional ids are not counted, because they exist without
     clients.
     """
-    of_logs = [key for key in broker.deadlines if isinstance(key, OF_LOGS)]
-    assert all(key.topic_id in broker.cluster.by_id for key in of_logs), "a deleted topic has a deadline"
-    return len(broker.deadlines) - len(of_logs) - (TRANSACTIONAL_IDS in broker.deadlines)
+    by_id, of_logs = broker.cluster.by_id, 0
+    for key in broker.deadlines:
+        if isinstance(key, OF_LOGS):
+            assert key.topic_id in by_id, "a deleted topic has a deadline"
+            of_logs += 1
+    return len(broker.deadlines) - of_logs - (TRANSACTIONAL_IDS in broker.deadlines)

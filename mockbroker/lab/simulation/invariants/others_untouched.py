@@ -55,8 +55,9 @@ class OthersUntouched(Watcher):
         if call.ticket.api_key in OF_TRANSACTIONS:
             self._are_current = False
             return
+        groups = broker.groups
         for name, before in self._prints.items():
-            group = broker.groups.get(name)
+            group = groups.get(name)
             if group is None or _fingerprint(group) != before:
                 raise self.broken(f"group {name} was changed by a request for group {_group_of(call.request)!r}")
         self._are_current = True

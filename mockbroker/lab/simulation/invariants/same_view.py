@@ -100,15 +100,16 @@ class SameView(Watcher):
                 }
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
-        if call.ticket in self._mixed:  # a classic member of a consumer group has no leader
+        if self._mixed and call.ticket in self._mixed:  # a classic member of a consumer group has no leader
             self._mixed.discard(call.ticket)
             return
-        if response.error_code if hasattr(response, "error_code") else True:
+        if getattr(response, "error_code", -1):
             return
         group = broker.groups.get_as(getattr(call.request, "group_id", ""), ClassicGroup)
         if group is None:
             return
-        self._record_instances(group)
+        if group.static_members:
+            self._record_instances(group)
         match call.ticket.api_key:
             case ApiKey.JOIN_GROUP:
                 self._joined(call.request, response)

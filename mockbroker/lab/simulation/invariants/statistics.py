@@ -14,7 +14,7 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import (
     ConsumerGroup,
 )
-from mockbroker.groups.coordinated import DEAD
+from mockbroker.groups.coordinated import DEAD, as_type
 from mockbroker.lab.simulation.watching import Watcher
 
 
@@ -96,15 +96,21 @@ class Statistics(Watcher):
         self._same("the groups", list(groups), list(broker.groups))
         for group_id, reported in groups.items():
             group = broker.groups[group_id]
-            self._same(f"the state of group {group_id}", reported.state, group.state_name)
-            self._same(f"the members of group {group_id}", [m.member_id for m in reported.members], list(group.members))
-            by_journal = sorted(self._members.get(group_id, {}))
-            self._same(f"the members of group {group_id} (from the journal)", by_journal, sorted(group.members))
-            self._same(f"the generation of group {group_id}", reported.generation, group.generation)
+            self._same_of(group_id, "the state", reported.state, group.state_name)
+            self._same_of(group_id, "the members", [m.member_id for m in reported.members], list(group.members))
+            by_journal = self._members.get(group_id, {})
+            if by_journal.keys() != group.members.keys():
+                what = f"the members of group {group_id} (from the journal)"
+                self._same(what, sorted(by_journal), sorted(group.members))
+            self._same_of(group_id, "the generation", reported.generation, group.generation)
             there = {place: each.offset for place, each in group.offsets.committed.items()}
-            self._same(f"the offsets of group {group_id}", committed(broker, group_id), there)
-            if (classic := broker.groups.get_as(group_id, ClassicGroup)) is not None:
-                self._same(f"the leader of group {group_id}", reported.leader, classic.leader)
+            self._same_of(group_id, "the offsets", committed(broker, group_id), there)
+            if (classic := as_type(group, ClassicGroup)) is not None:
+                self._same_of(group_id, "the leader", reported.leader, classic.leader)
+
+    def _same_of(self, group_id: str, what: str, reported: object, there: object) -> None:
+        if reported != there:  # the text is made only then
+            self._same(f"{what} of group {group_id}", reported, there)
 
     def _same(self, what: str, reported: object, there: object) -> None:
         if reported != there:

@@ -53,12 +53,14 @@ class Transitions(Watcher):
         self._compare(broker, -1)
 
     def _compare(self, broker: Broker, api_key: int) -> None:
-        for group_id in [group_id for group_id in self._known if group_id not in broker.groups]:
-            del self._known[group_id]
-        for group_id, any_group in broker.groups.items():
+        known, groups = self._known, broker.groups
+        if not groups.keys() >= known.keys():
+            for group_id in [group_id for group_id in known if group_id not in groups]:
+                del known[group_id]
+        for group_id, any_group in groups.items():
             group = as_type(any_group, ClassicGroup)
             if group is None:
-                self._known.pop(group_id, None)
+                known.pop(group_id, None)
                 consumers = as_type(any_group, ConsumerGroup)
                 if consumers is not None and consumers.assignment_epoch > consumers.epoch:
                     raise self.broken(
@@ -67,7 +69,7 @@ class Transitions(Watcher):
                     )
                 continue
             state, generation = group.state.value, group.generation
-            before, had = self._known.get(group_id, (None, generation))
+            before, had = known.get(group_id, (None, generation))
             if state != before:
                 self._changed(group, before, state, generation > had, api_key)
             elif generation != had and state not in (C, P):
@@ -75,7 +77,7 @@ class Transitions(Watcher):
                     f"group {group_id} went from generation {had} to {generation}, but stayed in state {state}"
                 )
             if state != before or generation != had:
-                self._known[group_id] = state, generation
+                known[group_id] = state, generation
             if (state == E and group.members) or (state in (C, S) and not group.members):
                 raise self.broken(f"group {group_id} is in state {state}, but has {len(group.members)} members")
 

@@ -158,6 +158,8 @@ class ClientEnd:
                 return
             while plain := tls.read(1 << 16):
                 self._receive_plain(plain)
+                if not (tls.pending() or self._tls.incoming.pending):
+                    break
         except (ssl.SSLWantReadError, ssl.SSLZeroReturnError):  # nothing more, or the broker's close_notify
             pass
         except ssl.SSLError as error:

@@ -143,17 +143,19 @@ class BioSocket(SimulatedSocket):
         return self._more or super().readable
 
     def recv(self, size: int, flags: int = 0) -> bytes:
+        has_input = self._more
         while True:
-            try:
-                data: bytes = self._tls.read(size)
-            except ssl.SSLWantReadError:
-                self._more = False
-                self._flush()
+            if not has_input:  # OpenSSL would only raise SSLWantReadError
                 try:
                     raw = SimulatedSocket.recv(self, RAW)
                 except BlockingIOError:
                     raise ssl.SSLWantReadError from None
                 self._in.write(raw) if raw else self._in.write_eof()
+            try:
+                data: bytes = self._tls.read(size)
+            except ssl.SSLWantReadError:
+                self._more = has_input = False
+                self._flush()
             except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
                 raise
             except ssl.SSLError as error:
