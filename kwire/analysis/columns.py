@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import field
 from operator import itemgetter
 from typing import Any, overload
 
+from kwire.analysis.native import arrow_array, new_columns
 from kwire.lazy_dataclass import dataclass
 
 Row = dict[str, Any]  # values by column; timestamps are integers: microseconds since 1970, UTC
@@ -104,6 +106,10 @@ class ColumnRows(Sequence[Row]):
     def row(self, number: int) -> Row:
         """Create a row. ``number``: its number, from 0 to ``len(self) - 1``."""
 
+    def packed(self) -> Any:
+        """Return the rows as a table of the package kwire-native; None if the native engine is not used."""
+        return None
+
     @overload
     def __getitem__(self, index: int) -> Row: ...
     @overload
@@ -132,7 +138,8 @@ class TupleRows(ColumnRows):
         values: for each row, the values of all columns of the table.
     """
 
-    def __init__(self, table: Table, values: Sequence[tuple[Any, ...]]) -> None:
+    def __init__(self, table: Table, values: Sequence[tuple[Any, ...]] = ()) -> None:
+        self._table = table
         self._names = [column.name for column in table.columns]
         places = [self._names.index(name) for name in table.order]
         try:
@@ -152,6 +159,60 @@ class TupleRows(ColumnRows):
 
     def column(self, name: str) -> list[Any]:
         return list(map(itemgetter(self._names.index(name)), self._values))
+
+    def packed(self) -> Any:
+        columns = new_columns([column.type for column in self._table.columns], [None] * len(self._names))
+        if columns is not None:
+            columns.add_tuples(self._values)
+        return columns
+
+    def append_sorted(self, other: TupleRows) -> None:
+        """Append the rows of another object with the same table. They must not be before the rows of this object."""
+        self._values += other._values
+
+    def where(self, name: str, value: object) -> TupleRows:
+        """Return the rows with a value in the column ``name``."""
+        place = self._names.index(name)
+        some = copy(self)
+        some._values = [row for row in self._values if row[place] == value]
+        return some
+
+
+class PackedRows(ColumnRows):
+    """Rows of a table that the package kwire-native stores.
+
+    Args:
+        table: the table.
+        columns: the rows, in any order. They are sorted.
+    """
+
+    def __init__(self, table: Table, columns: Any) -> None:
+        self._names = [column.name for column in table.columns]
+        self._columns = columns
+        columns.sort([self._names.index(name) for name in table.order])
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def row(self, number: int) -> Row:
+        return dict(zip(self._names, self._columns.row(number), strict=True))
+
+    def column(self, name: str) -> list[Any]:
+        values: list[Any] = self._columns.column(self._names.index(name))
+        return values
+
+    def packed(self) -> Any:
+        return self._columns
+
+
+def column_of(rows: Sequence[Row], name: str) -> list[Any]:
+    """Return the values of a column, one for each row. Rows that do not exist yet are not created."""
+    return rows.column(name) if isinstance(rows, ColumnRows) else [row[name] for row in rows]
+
+
+def values_of(rows: Sequence[Row], *names: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the values of some columns for each row, as a tuple. Rows that do not exist yet are not created."""
+    return zip(*(column_of(rows, name) for name in names), strict=True)
 
 
 def text(name: str, how: str) -> Column:
@@ -243,14 +304,19 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
     """Return rows as a pyarrow.Table. Text that cannot be encoded as UTF-8 is escaped by ``printable``."""
     import pyarrow as pa
 
-    kept = rows if isinstance(rows, ColumnRows) else list(rows)
+    kept = rows if isinstance(rows, Sequence) else list(rows)
     schema = arrow_schema(table)
+    packed = kept.packed() if isinstance(kept, ColumnRows) else None
     columns = []
-    for column in table.columns:
-        values = kept.column(column.name) if isinstance(kept, ColumnRows) else [row[column.name] for row in kept]
+    for place, column in enumerate(table.columns):
+        kind = schema.field(column.name).type
+        array = None if packed is None else arrow_array(packed, place, kind)
+        if array is not None:
+            columns.append(array)
+            continue
+        values = column_of(kept, column.name)
         if column.type.startswith("map"):
             values = [None if value is None else sorted(value.items()) for value in values]
-        kind = schema.field(column.name).type
         try:
             columns.append(pa.array(values, kind))
         except UnicodeEncodeError:

@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from kwire.analysis.clusters import ClusterStatement
 from kwire.analysis.columns import Row
-from kwire.analysis.events import GroupEvent
+from kwire.analysis.events import GroupEvent, by_key
 from kwire.analysis.findings.observations import Observer
 from kwire.analysis.topics import Watermark
 
@@ -128,7 +128,7 @@ class Earlier:
         """
         calls: dict[tuple[str | None, int], list[GroupEvent]] = defaultdict(list)
         wanted: dict[tuple[str, str], tuple[str | None, int]] = {}
-        for event in sorted(events, key=lambda event: event.key):
+        for event in by_key(events):
             calls[event.conn_id, event.number].append(event)
             if event.event in _STATE and event.member_id in members and not event.error_code:
                 wanted[event.member_id or "", event.event] = event.conn_id, event.number

@@ -17,6 +17,7 @@ from operator import attrgetter
 from typing import Annotated, Any, get_type_hints
 
 from kwire.analysis.columns import (
+    CAPTURE_ID,
     CLIENT,
     CLUSTER,
     CONNECTION,
@@ -36,13 +37,14 @@ from kwire.analysis.columns import (
     text,
     texts,
 )
+from kwire.analysis.native import new_columns
 from kwire.errorcodes import ErrorCode
 from kwire.lazy_dataclass import dataclass
 
 CLASSIC, CONSUMER, SHARE, STREAMS = "classic", "consumer", "share", "streams"
 ACKNOWLEDGED = ("gaps", "accepted", "released", "rejected", "renewed")  # events by Kafka's acknowledge type
 SHARE_RECORDS = frozenset({"acquired", *ACKNOWLEDGED})
-FEW = 100  # maximum number of events that are inserted one by one into a sorted list
+FEW = 1_000  # maximum number of events that are inserted one by one into a sorted list
 
 EVENTS: Mapping[str, str] = {
     "join_sent": "JoinGroup, or a first heartbeat (epoch 0); `topics`: subscription, `partitions`: owned partitions",
@@ -228,6 +230,8 @@ def _declared() -> Iterator[Column]:
 _ts, _group_id, *_others = _declared()
 EVENT_COLUMNS = (_ts, _group_id, CLUSTER, LIFE, *_others)
 """The columns of ``group_events``, without ``capture_id``."""
+_COLUMNS = (CAPTURE_ID, *EVENT_COLUMNS)
+_SLOTS = [column.name if column.name in GroupEvent.__slots__ else None for column in _COLUMNS]
 
 
 class EventRows(ColumnRows):
@@ -256,6 +260,13 @@ class EventRows(ColumnRows):
         capture_id = self._capture_id
         return (event.row(capture_id, cluster, life) for events, cluster, life in self.parts for event in events)
 
+    def packed(self) -> Any:
+        columns = new_columns([column.type for column in _COLUMNS], _SLOTS, GroupEvent)
+        if columns is not None:
+            for events, cluster, life in self.parts:
+                columns.add_all([*events], (self._capture_id, cluster, life))
+        return columns
+
     def row(self, number: int) -> Row:
         place, part = number, 0
         while place >= len(self.parts[part][0]):
@@ -277,6 +288,18 @@ class EventRows(ColumnRows):
         return values
 
 
+_KEY = attrgetter("ts", "conn_id", "number", "part")
+
+
+def by_key(events: Iterable[GroupEvent]) -> list[GroupEvent]:
+    """Return the events, sorted by ``key``."""
+    kept = [*events]
+    try:
+        return sorted(kept, key=_KEY)  # in half the time; it fails only if None is compared with a connection id
+    except TypeError:
+        return sorted(kept, key=lambda event: event.key)
+
+
 def in_order(parts: Sequence[tuple[Sequence[GroupEvent], int]]) -> list[tuple[Sequence[GroupEvent], int]]:
     """Return the events of one group in the order of ``group_events``.
 
@@ -292,7 +315,7 @@ def in_order(parts: Sequence[tuple[Sequence[GroupEvent], int]]) -> list[tuple[Se
 def merged(events: Sequence[GroupEvent], more: Sequence[GroupEvent]) -> Sequence[GroupEvent]:
     """Return the events of both arguments, sorted by ``key``. ``events`` must be sorted; ``more`` usually is short."""
     if len(more) > FEW:
-        return sorted([*events, *more], key=lambda event: event.key)
+        return by_key([*events, *more])
     if not more:
         return events
     ordered = [*events]

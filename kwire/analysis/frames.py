@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import ColumnRows, PackedRows, Row, TupleRows
 from kwire.analysis.events import error_name
+from kwire.analysis.native import new_columns
 from kwire.analysis.usage import Refusal, api_name
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.files.blocks import Problem, Skipped
@@ -61,21 +63,36 @@ def problem_row(item: Connection | Problem | Skipped, capture_id: str) -> Row | 
     return tables.PROBLEMS.row(capture_id=capture_id, ts=ts, conn_id=remark.get("connection"), **values)
 
 
-def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool = True) -> Row:
-    """Return the row of ``frames`` for a call. For the arguments, see ``frame_values``."""
-    return dict(zip(_FRAME_COLUMNS, frame_values(call, capture_id, refusals, bodies=bodies), strict=True))
+# Columns of ``frames`` and the attributes of a call that contain their values.
+_OF_CALL = {
+    "conn_id": "connection",
+    "number": "number",
+    "client": "client",
+    "broker": "broker",
+    "correlation_id": "correlation_id",
+    "api_key": "api_key",
+    "api_version": "api_version",
+    "client_id": "client_id",
+    "request_ts": "request_us",
+    "response_ts": "response_us",
+    "request_size": "request_size",
+    "response_size": "response_size",
+    "reason": "reason",
+    "file": "file",
+    "position": "position",
+    "response_file": "response_file",
+    "response_position": "response_position",
+}
+_NAMES = [column.name for column in tables.FRAMES.columns]
+_SLOTS = [_OF_CALL.get(name) for name in _NAMES]
+_DERIVED = [name for name in _NAMES if name not in _OF_CALL]
+_of_call = attrgetter(*_OF_CALL.values())
+_in_order = itemgetter(*map([*_OF_CALL, *_DERIVED].index, _NAMES))
 
 
-def frame_values(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool = True) -> tuple[Any, ...]:
-    """Return the values of the columns of ``frames`` for a call, in the order of the columns.
-
-    Args:
-        call: call with its decoded bodies.
-        capture_id: id of the capture, for the column ``capture_id``.
-        refusals: errors in the response.
-        bodies: True to include the request and response bodies as JSON.
-    """
-    response, version, key = call.response, call.api_version, call.api_key
+def _derived(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool) -> tuple[Any, ...]:
+    """Return the values of the columns of ``frames`` that are not in ``_OF_CALL``, in the order of the columns."""
+    response, version = call.response, call.api_version
     sent, answered = call.request_us, call.response_us
     code = None if response is None else refusals[0].code if refusals else 0
     request_text = response_text = None
@@ -84,34 +101,57 @@ def frame_values(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bo
         response_text = body_text(response, version if call.response_version is None else call.response_version)
     return (
         capture_id,
-        call.connection,
-        call.number,
-        call.client,
-        call.broker,
-        call.correlation_id,
-        key,
-        api_name(key),
-        version,
-        call.client_id,
-        sent,
-        answered,
+        api_name(call.api_key),
         None if sent is None or answered is None else answered - sent,
-        call.request_size,
-        call.response_size,
-        call.reason,
         code,
         error_name(code),
         getattr(response, "throttle_time_ms", None),
-        call.file,
-        call.position,
-        call.response_file,
-        call.response_position,
         request_text,
         response_text,
     )
 
 
-_FRAME_COLUMNS = tuple(column.name for column in tables.FRAMES.columns)
+def frame_row(call: Call, capture_id: str, refusals: Sequence[Refusal], *, bodies: bool = True) -> Row:
+    """Return the row of ``frames`` for a call.
+
+    Args:
+        call: call with its decoded bodies.
+        capture_id: id of the capture, for the column ``capture_id``.
+        refusals: errors in the response.
+        bodies: True to include the request and response bodies as JSON.
+    """
+    given = _derived(call, capture_id, refusals, bodies=bodies)
+    return dict(zip(_NAMES, _in_order(_of_call(call) + given), strict=True))
+
+
+class FrameRows:
+    """A collector of the rows of ``frames``. With the native engine, the package kwire-native stores the rows.
+
+    Args:
+        capture_id: id of the capture, for the column ``capture_id``.
+        bodies: True to include the request and response bodies as JSON.
+        new: function that creates a table, like ``new_columns``.
+    """
+
+    def __init__(self, capture_id: str, *, bodies: bool, new: Callable[..., Any] = new_columns) -> None:
+        self._capture_id = capture_id
+        self._bodies = bodies
+        self._columns = new([column.type for column in tables.FRAMES.columns], _SLOTS, Call)
+        self._values: list[tuple[Any, ...]] = []
+
+    def add(self, call: Call, refusals: Sequence[Refusal]) -> None:
+        """Add the row of a call. ``refusals``: errors in the response."""
+        given = _derived(call, self._capture_id, refusals, bodies=self._bodies)
+        if self._columns is None:
+            self._values.append(_in_order(_of_call(call) + given))
+        else:
+            self._columns.add(call, given)
+
+    def rows(self) -> ColumnRows:
+        """Return the sorted rows. No more rows can be added."""
+        if self._columns is None:
+            return TupleRows(tables.FRAMES, self._values)
+        return PackedRows(tables.FRAMES, self._columns)
 
 
 def body_text(body: Any, version: int) -> str | None:

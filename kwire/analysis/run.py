@@ -13,7 +13,7 @@ from kwire.analysis.earlier import Earlier
 from kwire.analysis.events import EventRows, GroupEvent, name_topics
 from kwire.analysis.findings import fold as findings
 from kwire.analysis.findings.observations import Connected, FetchSpan, Observer, Step, Tally
-from kwire.analysis.frames import connection_row, frame_values, problem_row
+from kwire.analysis.frames import FrameRows, connection_row, problem_row
 from kwire.analysis.groups import history
 from kwire.analysis.topics import Watermark
 from kwire.analysis.what_if import comparison, evidence
@@ -56,7 +56,7 @@ def analyse(
             updated. None for a whole capture.
     """
     rows_by_table: dict[str, Sequence[Row]] = {name: [] for name in tables.TABLES}
-    values_of_frames: list[tuple[Any, ...]] = []
+    frame_rows = FrameRows(capture_id, bodies=bodies)
     by_id: dict[str, Connection] = {}
     counts = usage.Usage(by_id)
     by_group: dict[str, list[GroupEvent]] = defaultdict(list)
@@ -82,10 +82,12 @@ def analyse(
         observers |= earlier.observers
         by_group |= {group: [*events] for group, events in earlier.events.items()}
     for call in calls:
-        end = max(end, call.response_us or call.request_us or 0)
+        latest = call.response_us or call.request_us or 0
+        if latest > end:
+            end = latest
         refused = usage.refusals(call)
         if frames:
-            values_of_frames.append(frame_values(call, capture_id, refused, bodies=bodies))
+            frame_rows.add(call, refused)
         counts.add(call, refused)
         state = by_connection.get(call.connection)
         if state is None:
@@ -125,7 +127,8 @@ def analyse(
     found = findings.of_clients(capture_id, tallies, connected, clusters, settings or {})
     found += findings.of_transactions(capture_id, steps, clusters, settings or {})
     all_named: dict[str, list[GroupEvent]] = {}
-    rows_of_groups: dict[str, list[Row]] = {name: [] for name in (*history.FILLED, *tables.ON_REQUEST)}
+    rows_of_groups: dict[str, Any] = {name: [] for name in (*history.FILLED, *tables.ON_REQUEST)}
+    rows_of_groups |= {name: TupleRows(tables.TABLES[name]) for name in history.AS_TUPLES}
     rows_of_events = EventRows(capture_id)
     for group, happened in sorted(by_group.items()):
         named = [name_topics(event, names) for event in happened]
@@ -138,6 +141,8 @@ def analyse(
         for name, rows in made_of_group.items():
             if isinstance(rows, EventRows):
                 rows_of_events.parts += rows.parts
+            elif isinstance(rows, TupleRows):
+                rows_of_groups[name].append_sorted(rows)
             else:
                 rows_of_groups[name] += rows
     rows_by_table |= {name: rows for name, rows in rows_of_groups.items() if name in rows_by_table}
@@ -147,7 +152,7 @@ def analyse(
         still_open = {one.id for one in by_id.values() if one.closed is None}
         going_on = {name: observer.continued() for name, observer in observers.items() if name in still_open}
         earlier.end_part(max(end, earlier.begin), names, statements, marks, all_named, going_on, rows_by_table)
-    rows_by_table["frames"] = TupleRows(tables.FRAMES, values_of_frames)
+    rows_by_table["frames"] = frame_rows.rows()
     rows_by_table["connections"] = tables.CONNECTIONS.sorted(
         connection_row(one, capture_id, clusters) for one in by_id.values()
     )

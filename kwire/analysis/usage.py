@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import field
 from functools import cache, lru_cache
 from typing import Any
@@ -15,6 +15,8 @@ from kwire.analysis.events import error_name, host_of
 from kwire.analysis.topics import topic_key
 from kwire.apikeys import ApiKey
 from kwire.capture.calls.model import Call, Connection
+from kwire.engines.chosen import DEFAULT
+from kwire.engines.native import package
 from kwire.lazy_dataclass import dataclass
 from kwire.messages import NAMES
 from kwire.schema import Field, schema_of
@@ -137,12 +139,12 @@ def _has_codes(cls: type, above: frozenset[type]) -> bool:
 def refusals(call: Call) -> list[Refusal]:
     """Return all non-zero error codes in a call's response."""
     response = call.response
-    if response is None or not _is_refused(response):
+    if response is None or not is_refused(response):
         return []
     return list(_walk(call.response, Refusal(0, getattr(call.request, "group_id", None))))
 
 
-def _is_refused(value: Any) -> bool:
+def plain_is_refused(value: Any) -> bool:
     """Return whether a response, or a struct in it, contains a non-zero error code."""
     places = _error_fields(value.__class__)
     for name in places.codes:
@@ -151,9 +153,23 @@ def _is_refused(value: Any) -> bool:
     for name in places.inside:
         inner = getattr(value, name)
         for one in inner if isinstance(inner, list) else () if inner is None else (inner,):
-            if _is_refused(one):
+            if plain_is_refused(one):
                 return True
     return False
+
+
+def native_is_refused() -> Callable[[Any], bool]:
+    """Return a function of the package kwire-native that does the same as ``plain_is_refused`` in less time."""
+
+    def fields_of(cls: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        places = _error_fields(cls)
+        return places.codes, places.inside
+
+    made: Callable[[Any], bool] = package().ErrorCodes(fields_of, plain_is_refused)
+    return made
+
+
+is_refused = native_is_refused() if DEFAULT == "native" else plain_is_refused
 
 
 def _walk(value: Any, about: Refusal) -> Iterator[Refusal]:

@@ -30,7 +30,7 @@ Work = Callable[[str], dict[str, Any] | Iterator[Result]]
 
 MAX_LINE = 256 * 1024 * 1024  # bytes: Kafka's largest frame (100 MiB) as hex or base64 in JSON
 WIDTH = 100  # columns of text if stdout is not a terminal
-OBJECTS = 100_000  # allocations between two runs of the cyclic garbage collector
+OBJECTS = 1_000_000  # allocations between two runs of the cyclic garbage collector
 
 
 def _installed(_context: click.Context, _parameter: click.Parameter, engine: Engine | None) -> Engine | None:

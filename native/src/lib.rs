@@ -4,7 +4,9 @@
 mod batches;
 mod calls;
 mod codecs;
+mod columns;
 pub mod cursor;
+mod errors;
 mod json;
 mod maker;
 mod raw;
@@ -131,13 +133,17 @@ pub mod kwire_native {
     #[pymodule_export]
     use super::json::{Body, Form, Lines};
     #[pymodule_export]
+    use super::columns::Columns;
+    #[pymodule_export]
+    use super::errors::ErrorCodes;
+    #[pymodule_export]
     use super::maker::Maker;
     #[pymodule_export]
     use super::Message;
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 6;
+    const TABLES: u32 = 7;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

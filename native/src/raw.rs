@@ -18,8 +18,9 @@ use std::marker::PhantomData;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
+use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::PyType;
+use pyo3::types::{PyString, PyType};
 
 /// A class with slots, and the offset of each slot in its objects, in bytes.
 pub struct Class {
@@ -30,21 +31,23 @@ pub struct Class {
 impl Class {
     /// Find the offsets of slots.
     ///
+    /// All names are interned, because CPython's cache of attributes keeps each name that was looked up.
+    ///
     /// `names`: slots in the order of their numbers. Error: TypeError if one of them is not a slot of the class.
     pub fn probe(class: &Bound<'_, PyType>, names: &[String]) -> PyResult<Class> {
         let py = class.py();
-        let size: usize = class.getattr("__basicsize__")?.extract()?;
-        let descriptors = py.import("types")?.getattr("MemberDescriptorType")?;
-        let marker = py.import("builtins")?.getattr("object")?;
+        let size: usize = class.getattr(intern!(py, "__basicsize__"))?.extract()?;
+        let descriptors = py.import(intern!(py, "types"))?.getattr(intern!(py, "MemberDescriptorType"))?;
+        let marker = py.import(intern!(py, "builtins"))?.getattr(intern!(py, "object"))?;
         let object = allocate(class)?;
         let mut markers = Vec::with_capacity(names.len());
         for name in names {
-            let descriptor = class.getattr(name.as_str())?;
+            let descriptor = class.getattr(PyString::intern(py, name))?;
             if !descriptor.get_type().is(&descriptors) {
                 return Err(PyTypeError::new_err(format!("{name} is not a slot")));
             }
             markers.push(marker.call0()?);
-            descriptor.call_method1("__set__", (&object, &markers[markers.len() - 1]))?;
+            descriptor.call_method1(intern!(py, "__set__"), (&object, &markers[markers.len() - 1]))?;
         }
         let width = size_of::<usize>();
         let header = size_of::<ffi::PyObject>();

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.columns import Row
-from kwire.analysis.events import EventRows, GroupEvent
+from kwire.analysis.columns import Row, TupleRows
+from kwire.analysis.events import EventRows, GroupEvent, by_key
 from kwire.analysis.findings.catalogue import DETECTORS
 from kwire.analysis.findings.model import CLIENT, GROUP, TRANSACTION, Detector, Finding, rows
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
@@ -68,11 +69,11 @@ def of_group(
         clusters: clusters of the brokers.
         settings: changed thresholds of detectors, by ``detector.threshold``.
     """
-    apart: dict[str | None, dict[str, list[Row]]] = defaultdict(lambda: {name: [] for name in OF_GROUPS})
+    apart: dict[str | None, dict[str, Sequence[Row]]] = defaultdict(lambda: {name: [] for name in OF_GROUPS})
     for name in OF_GROUPS:
         if name != "group_events":
-            for row in made[name]:
-                apart[row["cluster"]][name].append(row)
+            for cluster, rows_of_cluster in by_cluster(made[name]):
+                apart[cluster][name] = rows_of_cluster
     happened = _events(made["group_events"])
     fetched: dict[Place, list[tuple[str | None, FetchSpan]]] = defaultdict(list)
     for span in spans:
@@ -95,13 +96,31 @@ def of_group(
             sorted(own["rebalances"], key=lambda row: row["started_ts"]),
             sorted(own["members"], key=lambda row: (row["life"], row["generation"], row["member_id"])),
             own["assignments"],
-            sorted(own["offset_commits"], key=lambda row: row["ts"]),
+            in_time_order(own["offset_commits"]),
             own["violations"],
             {place: marks for place in places if (marks := ends.all(cluster, *place))},
             sorted(read, key=lambda span: (span.begin, span.conn_id, span.topic, span.partition)),
         )
         found += rows(_found(GROUP, view, settings), capture_id, group_id, cluster)
     return tables.FINDINGS.sorted(found)
+
+
+def by_cluster(rows: Sequence[Row]) -> Iterable[tuple[str | None, Sequence[Row]]]:
+    """Return the rows of each cluster, as pairs of the cluster and its rows, in the order of ``rows``."""
+    if isinstance(rows, TupleRows):
+        clusters = set(rows.column("cluster"))
+        return [(one, rows if len(clusters) == 1 else rows.where("cluster", one)) for one in clusters]
+    apart: dict[str | None, list[Row]] = defaultdict(list)
+    for row in rows:
+        apart[row["cluster"]].append(row)
+    return apart.items()
+
+
+def in_time_order(rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows of one group in one cluster, sorted by ``ts``. The order of rows with the same time is kept."""
+    if isinstance(rows, TupleRows):
+        return rows  # the table ``offset_commits`` is sorted by time after group and cluster
+    return sorted(rows, key=itemgetter("ts"))
 
 
 def _events(rows: Sequence[Row]) -> dict[str | None, list[GroupEvent]]:
@@ -113,7 +132,7 @@ def _events(rows: Sequence[Row]) -> dict[str | None, list[GroupEvent]]:
         return by_cluster
     for row in rows:
         by_cluster[row["cluster"]].append(GroupEvent(**{name: row[name] for name in GroupEvent.__slots__}))
-    return {cluster: sorted(events, key=lambda event: event.key) for cluster, events in by_cluster.items()}
+    return {cluster: by_key(events) for cluster, events in by_cluster.items()}
 
 
 def _named(span: FetchSpan, topic: str) -> FetchSpan:

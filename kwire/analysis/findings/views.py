@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from operator import attrgetter
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import Row, column_of, values_of
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
 from kwire.lazy_dataclass import dataclass
@@ -19,6 +19,16 @@ SHORT = 8  # characters of a member id that tell it from others of its client
 Place = tuple[str, int]  # topic and partition
 _NO_SIGNS = {"planned", "leave", "txn_commit", "txn_commit_error"}  # kinds of events
 T = TypeVar("T")
+
+
+class Committed(NamedTuple):
+    """A successful offset commit of one partition: the columns of ``offset_commits`` with the same names."""
+
+    ts: int
+    offset: int
+    lag: int | None
+    member_id: str | None
+    client_id: str | None
 
 
 @dataclass(frozen=True)
@@ -131,15 +141,17 @@ class GroupView:
         return self.events[first : bisect_right(self.events, high, key=attrgetter("ts"))]
 
     @cached_property
-    def of_partition(self) -> Mapping[Place, Sequence[Row]]:
-        """The rows of successful offset commits, by topic and partition, in order of time.
+    def of_partition(self) -> Mapping[Place, Sequence[Committed]]:
+        """The successful offset commits, by topic and partition, in order of time.
 
         Commits with an error, in aborted transactions and with an unknown outcome are left out.
         """
-        by_place: dict[Place, list[Row]] = defaultdict(list)
-        for row in self.commits:
-            if row["outcome"] == "committed":
-                by_place[row["topic"], row["partition"]].append(row)
+        by_place: dict[Place, list[Committed]] = defaultdict(list)
+        commits = map(Committed._make, values_of(self.commits, *Committed._fields))
+        places = values_of(self.commits, "topic", "partition")
+        for outcome, place, commit in zip(column_of(self.commits, "outcome"), places, commits, strict=True):
+            if outcome == "committed":
+                by_place[place].append(commit)
         return by_place
 
     def shares(self, life: int, generation: int) -> Mapping[str, Sequence[Place]]:

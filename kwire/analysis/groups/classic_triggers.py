@@ -60,7 +60,7 @@ class Triggers:
         triggers += self._of_coordinator(low, high)
         if before is not None and phase is not None:
             triggers += self._sync_timeouts(before, low, phase)
-        between = self.life.sessions.between(low, high)
+        between = self.life.sessions.notable_between(low, high)
         first = next((event.ts for event in between if event.member_id and event.error_code == REBALANCE), None)
         if phase is None and first is None:
             triggers = [trigger for trigger in triggers if trigger.kind not in (EXPIRED, MOVED)]
@@ -89,7 +89,7 @@ class Triggers:
                 generation.
         """
         left = set()
-        for event in self.life.sessions.between(low, high):
+        for event in self.life.sessions.notable_between(low, high):
             if event.event != "leave" or event.error_code:
                 continue
             member = self._leaving_member(event, known)
@@ -204,7 +204,7 @@ class Triggers:
         return response is not None and bool(set(last.sent.partitions or []) - set(response.partitions or []))
 
     def _of_coordinator(self, low: int, high: int) -> Iterator[Trigger]:
-        for event in self.life.sessions.between(low, high):
+        for event in self.life.sessions.notable_between(low, high):
             if event.error_code == ErrorCode.NOT_COORDINATOR:
                 yield Trigger(ts=event.ts, kind=MOVED, evidence=f"{event.event}: NOT_COORDINATOR from {event.broker}")
                 return

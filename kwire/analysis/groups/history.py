@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import compress, pairwise, repeat
+from typing import Any
 
 from kwire.analysis import tables
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.columns import MS, Row
-from kwire.analysis.events import CLASSIC, SHARE_RECORDS, EventRows, GroupEvent, error_name, in_order, merged
+from kwire.analysis.columns import MS, Row, TupleRows
+from kwire.analysis.events import CLASSIC, SHARE_RECORDS, EventRows, GroupEvent, by_key, error_name, in_order, merged
 from kwire.analysis.groups import classic, consumer
 from kwire.analysis.groups.lives import Life, lives
 from kwire.analysis.groups.outcome import Outcome
@@ -35,6 +36,8 @@ FILLED = (
     "share_records",
     "violations",
 )
+AS_TUPLES = frozenset({"offset_commits", "violations"})
+"""Tables whose rows are tuples until they are read, because a group can have many of them."""
 
 
 class Ends:
@@ -118,12 +121,12 @@ def fold(
         pauses: periods from which routine events of members were removed; None if all events are given.
     """
     missing = of_group(unread, group_id)
-    ordered = sorted(events, key=lambda event: event.key)
-    rows_by_table: dict[str, list[Row]] = {name: [] for name in FILLED if name != "group_events"}
+    ordered = by_key(events)
+    rows_by_table: dict[str, list[Any]] = {name: [] for name in FILLED if name != "group_events"}
     every = EventRows(capture_id)
     for cluster, own in by_cluster(ordered, clusters or Clusters()):
         if moves := _coordinator_moves(own):
-            own = sorted([*own, *moves], key=lambda event: event.key)
+            own = by_key([*own, *moves])
         blanks = in_cluster(missing, cluster, clusters or Clusters())
         parts: list[tuple[Sequence[GroupEvent], int]] = []
         for life in lives(own):
@@ -134,9 +137,11 @@ def fold(
             for name, rows in rows_of_life:
                 rows_by_table[name] += rows
         every.parts += [(events, cluster, number) for events, number in in_order([one for one in parts if one[0]])]
-    return {
-        name: every if name == "group_events" else tables.TABLES[name].sorted(rows_by_table[name]) for name in FILLED
-    }
+    made: dict[str, Sequence[Row]] = {"group_events": every}
+    for name, rows in rows_by_table.items():
+        table = tables.TABLES[name]
+        made[name] = TupleRows(table, rows) if name in AS_TUPLES else table.sorted(rows)
+    return {name: made[name] for name in FILLED}
 
 
 def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[str | None, list[GroupEvent]]]:
@@ -166,9 +171,7 @@ def by_cluster(events: Sequence[GroupEvent], clusters: Clusters) -> list[tuple[s
     if len(by_cluster_id) > 1:
         for cluster in sorted(by_cluster_id.keys() - named, key=lambda one: one or "", reverse=True):
             if (other := _same(cluster, by_cluster_id, named)) is not None:
-                by_cluster_id[other] = sorted(
-                    [*by_cluster_id[other], *by_cluster_id.pop(cluster)], key=lambda event: event.key
-                )
+                by_cluster_id[other] = by_key([*by_cluster_id[other], *by_cluster_id.pop(cluster)])
     return sorted(by_cluster_id.items(), key=lambda item: item[0] or "")
 
 
@@ -197,10 +200,11 @@ def _rows(
     transactions: Transactions,
     blanks: Blanks,
     pauses: Pauses,
-) -> tuple[Collection[Outcome], list[tuple[str, list[Row]]]]:
+) -> tuple[Collection[Outcome], list[tuple[str, list[Any]]]]:
     """Return the histories of one life of a group, one for each protocol, and its rows as pairs of table name and rows.
 
-    Rows of ``group_events`` are not included.
+    Rows of ``group_events`` are not included. The rows of the tables AS_TUPLES are tuples with the values of all
+    columns.
 
     Args:
         capture_id: id of the capture.
@@ -223,10 +227,16 @@ def _rows(
             consumer.fold(out, own, life.until)
         out.mark_incomplete(life.until)
     first = outcomes[protocols[0]]
-    commits = list(_commits(first, life.events, ends, transactions))
-    _report_decreases(first, life, commits)
-    rows = [
-        ("offset_commits", [row for _, row in commits]),
+    commits = [
+        event
+        for event in life.events
+        if event.offset is not None and event.topic is not None and event.partition is not None
+    ]
+    last = life.events[-1].ts if life.events else 0
+    decided = [transactions.outcome(event, cluster, last) for event in commits]
+    _report_decreases(first, life, compress(commits, (outcome == COMMITTED for outcome, _ in decided)))
+    rows: list[tuple[str, list[Any]]] = [
+        ("offset_commits", list(map(_commit_values, repeat(first), commits, decided, repeat(ends)))),
         ("share_records", [_share_record(first, event) for event in life.events if event.event in SHARE_RECORDS]),
     ]
     for out in outcomes.values():
@@ -240,37 +250,46 @@ def _rows(
     return outcomes.values(), rows
 
 
-def _commits(
-    out: Outcome, events: Sequence[GroupEvent], ends: Ends, transactions: Transactions
-) -> Iterator[tuple[GroupEvent, Row]]:
-    """Yield each event of an offset commit with its row of ``offset_commits``.
+def _commit_values(out: Outcome, event: GroupEvent, decided: tuple[str, int | None], ends: Ends) -> tuple[Any, ...]:
+    """Return the values of the columns of ``offset_commits`` for an event of an offset commit, in the order of the
+    columns.
 
     Args:
-        out: object with the capture id, the cluster and the number of the life, which the rows contain.
-        events: events of one life of the group, sorted.
+        out: object with the capture id, the cluster and the number of the life, which the row contains.
+        event: the event.
+        decided: outcome of the commit, and the time at which its transaction ended, from ``Transactions.outcome``.
         ends: end offsets of partitions.
-        transactions: ends of transactions.
     """
-    cluster = out.cluster
-    common = tables.OFFSET_COMMITS.row(capture_id=out.capture_id, cluster=cluster, life=out.life)
-    for event in events:
-        topic, partition, offset, ts = event.topic, event.partition, event.offset, event.ts
-        if topic is None or partition is None or offset is None:
-            continue
-        outcome, decided = transactions.outcome(event, cluster, events[-1].ts)
-        end = None if outcome in (REFUSED, ABORTED) else ends.before(cluster, topic, partition, ts)
-        row = common.copy()
-        row["ts"], row["group_id"], row["generation"] = ts, event.group_id, event.generation
-        row["member_id"], row["client_id"] = event.member_id, event.client_id
-        row["topic"], row["partition"], row["offset"], row["metadata"] = topic, partition, offset, event.metadata
-        row["transactional"] = event.event.startswith("txn_")
-        row["error_code"], row["error_name"] = event.error_code, error_name(event.error_code)
-        row["outcome"], row["outcome_ts"] = outcome, decided
-        row["transactional_id"] = event.transactional_id
-        row["producer_id"], row["producer_epoch"] = event.producer_id, event.producer_epoch
-        if end is not None:
-            row["lag"], row["lag_age_ms"] = end[1] - offset, (ts - end[0]) / MS
-        yield event, row
+    outcome, outcome_ts = decided
+    topic, partition, offset, ts, code = event.topic, event.partition, event.offset, event.ts, event.error_code
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    end = None if outcome in (REFUSED, ABORTED) else ends.before(out.cluster, topic, partition, ts)
+    return (
+        out.capture_id,
+        ts,
+        event.group_id,
+        out.cluster,
+        out.life,
+        event.generation,
+        event.member_id,
+        event.client_id,
+        topic,
+        partition,
+        offset,
+        event.metadata,
+        event.event.startswith("txn_"),
+        code,
+        error_name(code),
+        outcome,
+        outcome_ts,
+        event.transactional_id,
+        event.producer_id,
+        event.producer_epoch,
+        None if end is None else end[1] - offset,
+        None if end is None else (ts - end[0]) / MS,
+    )
 
 
 def _share_record(out: Outcome, event: GroupEvent) -> Row:
@@ -321,7 +340,7 @@ def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
     ]
 
 
-def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEvent, Row]]) -> None:
+def _report_decreases(out: Outcome, life: Life, commits: Iterable[GroupEvent]) -> None:
     """Add rows of ``violations`` for generations and committed offsets that decreased.
 
     - A generation decreased if the coordinator lost the state of the group, but still knew a member.
@@ -331,16 +350,16 @@ def _report_decreases(out: Outcome, life: Life, commits: Iterable[tuple[GroupEve
     Args:
         out: rows of the life, to which the violations are added.
         life: life of the group, which ends when the group is deleted, expires or loses its state.
-        commits: offset commits of the life, each with its row of ``offset_commits``, in order.
+        commits: events of the successful offset commits of the life, in order.
     """
     if fell := life.remembered:
-        detail = f"to {fell.generation}, though the coordinator knew the member"
-        out.violation(fell.ts, "generation_went_back", detail, fell)
-    last: dict[tuple[str, int], GroupEvent] = {}
-    for event, row in commits:
-        if row["outcome"] != COMMITTED:
-            continue
-        earlier = last.get((row["topic"], row["partition"]))
-        last[row["topic"], row["partition"]] = event
-        if earlier is not None and (event.offset or 0) < (earlier.offset or 0):
-            out.violation(event.ts, "commit_went_back", f"from {earlier.offset} to {event.offset}", event)
+        out.event_violation(
+            fell, "generation_went_back", f"to {fell.generation}, though the coordinator knew the member"
+        )
+    last: dict[tuple[str | None, int | None], int] = {}
+    for event in commits:
+        place, offset = (event.topic, event.partition), event.offset or 0
+        earlier = last.get(place, offset)
+        last[place] = offset
+        if offset < earlier:
+            out.event_violation(event, "commit_went_back", f"from {earlier} to {offset}")

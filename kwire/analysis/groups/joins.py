@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from kwire.analysis.events import GroupEvent
 from kwire.lazy_dataclass import dataclass
 
+_OF_JOINS = frozenset({"join_sent", "join_done", "join_error", "member_id_given"})
+
 
 @dataclass(slots=True)
 class Join:
@@ -33,11 +35,11 @@ def joins_of(events: Iterable[GroupEvent]) -> list[Join]:
     """Return all joins in these events, in the order of their requests."""
     sent: dict[tuple[str | None, int], Join] = {}
     first_requests: dict[str, int] = {}
-    for event in events:
+    for event in [event for event in events if event.event in _OF_JOINS]:
         key = event.conn_id, event.number
         if event.event == "join_sent":
             sent[key] = Join(event, first_requests.pop(event.member_id or "", event.ts))
-        elif event.event in ("join_done", "join_error", "member_id_given") and key in sent:
+        elif key in sent:
             sent[key].done = event
             if event.event == "member_id_given" and event.member_id:
                 first_requests[event.member_id] = sent[key].sent.ts

@@ -6,7 +6,9 @@ than a generation that was received before the join request.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import attrgetter
 
 from kwire.analysis.events import CLASSIC, GroupEvent
 from kwire.analysis.groups.joins import Join, joins_of
@@ -15,6 +17,7 @@ from kwire.lazy_dataclass import dataclass
 # Events with a member's new generation; confirmations count only if the capture begins in the middle of a life.
 NEW_GENERATION = {"join_done", "epoch_change", "assigned"}
 CONFIRMS = {"heartbeat", "sync_done"}
+_WITH_GENERATION = NEW_GENERATION | CONFIRMS
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +51,7 @@ def lives(events: Sequence[GroupEvent]) -> Iterator[Life]:
     place = 0
     for number, (fell, start) in enumerate([(None, None), *begins]):
         until = begins[number][1] if number < len(begins) else None
-        end = place
-        while end < len(events) and (until is None or events[end].ts < until):
-            end += 1
+        end = len(events) if until is None else bisect_left(events, until, place, key=attrgetter("ts"))
         before = events[:place]
         yield Life(number + 1, events[place:end], until, fell if start and fell and _remembers(before, fell) else None)
         place = end
@@ -66,9 +67,9 @@ def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int
     by_answer = {id(join.done): join for join in joins if join.done is not None}
     top, top_ts, first = -1, 0, True
     for n, event in enumerate(events):
-        generation = event.generation
-        if event.error_code != 0 or generation is None or event.event not in NEW_GENERATION | CONFIRMS:
+        if event.event not in _WITH_GENERATION or event.error_code != 0 or event.generation is None:
             continue
+        generation = event.generation
         if generation > top and (first or event.event in NEW_GENERATION):
             top, top_ts = generation, event.ts
         elif generation < top and event.event == "join_done":
@@ -95,9 +96,7 @@ def _start(before: Iterable[GroupEvent], joins: Iterable[Join], first: Join) -> 
     alive = max(
         event.ts
         for event in before
-        if event.error_code == 0
-        and event.event in NEW_GENERATION | CONFIRMS
-        and (event.generation or 0) > (generation or 0)
+        if event.error_code == 0 and event.event in _WITH_GENERATION and (event.generation or 0) > (generation or 0)
     )
     together = [
         join.asked

@@ -156,7 +156,7 @@ class Outcome:
         members: rows of ``members``.
         assignments: rows of ``assignments``.
         changes: rows of ``assignment_changes``.
-        violations: rows of ``violations``.
+        violations: rows of ``violations``, each a tuple with the values of all columns.
     """
 
     capture_id: str
@@ -171,8 +171,7 @@ class Outcome:
     members: list[Row] = field(default_factory=list)
     assignments: list[Row] = field(default_factory=list)
     changes: list[Row] = field(default_factory=list)
-    violations: list[Row] = field(default_factory=list)
-    _violation: Row | None = field(default=None, init=False, repr=False)  # the values that all violations have
+    violations: list[tuple[Any, ...]] = field(default_factory=list)
 
     def is_silence(self, member: str, begin: int, end: int) -> bool:
         """Return whether a member sent nothing between two of its events, as far as the events show.
@@ -362,10 +361,13 @@ class Outcome:
         ts: int,
         kind: str,
         detail: str,
-        event: GroupEvent | None = None,
         *,
         since: float | None = None,
-        **about: Any,
+        generation: int | None = None,
+        member_id: str | None = None,
+        client_id: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
     ) -> None:
         """Add a row of ``violations``.
 
@@ -373,21 +375,54 @@ class Outcome:
             ts: time of the violation, in microseconds since 1970.
             kind: kind of the violation.
             detail: description, as text.
-            event: event that supplies values for the columns that are not in ``about``; None to leave them empty.
             since: start of the evidence, in microseconds since 1970. If calls may be missing between this time and
                 ``ts``, the violation is marked as uncertain. None to leave the violation unmarked.
-            about: values by column name.
+            generation: generation id, or group epoch; None if unknown.
+            member_id: member id; None if the violation is about no single member.
+            client_id: client id of the member; None if unknown.
+            topic: topic name; None if the violation is about no single topic.
+            partition: partition number; None if the violation is about no single partition.
         """
         if since is not None and self.blanks.between(since, ts):
             detail += UNCERTAIN
-        if self._violation is None:
-            self._violation = tables.VIOLATIONS.row(**self._base())
-        row = self._violation.copy()
-        row["ts"], row["kind"], row["detail"] = ts, kind, detail
-        if event is not None:
-            row["generation"], row["member_id"], row["client_id"] = event.generation, event.member_id, event.client_id
-            row["topic"], row["partition"] = event.topic, event.partition
-        self.violations.append(row | about if about else row)
+        self.violations.append(
+            (
+                self.capture_id,
+                ts,
+                self.group_id,
+                self.cluster,
+                self.life,
+                self.protocol,
+                kind,
+                generation,
+                member_id,
+                client_id,
+                topic,
+                partition,
+                detail,
+            )
+        )
+
+    def event_violation(self, event: GroupEvent, kind: str, detail: str, *, since: float | None = None) -> None:
+        """Add a row of ``violations`` with the time, generation, member and partition of an event.
+
+        Args:
+            event: the event.
+            kind: kind of the violation.
+            detail: description, as text.
+            since: start of the evidence, as in ``violation``.
+        """
+        self.violation(
+            event.ts,
+            kind,
+            detail,
+            since=since,
+            generation=event.generation,
+            member_id=event.member_id,
+            client_id=event.client_id,
+            topic=event.topic,
+            partition=event.partition,
+        )
 
     def bad_commit(self, event: GroupEvent, kind: str, why: str) -> None:
         """Add a violation for an invalid offset commit.
@@ -398,7 +433,7 @@ class Outcome:
             why: reason, as text.
         """
         detail = f"offset {event.offset}: {why}; response: {event.error_name or 'none'}"
-        self.violation(event.ts, kind, detail, event, since=-inf)
+        self.event_violation(event, kind, detail, since=-inf)
 
     def _base(self) -> dict[str, Any]:
         return {

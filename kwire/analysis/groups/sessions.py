@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
+from operator import attrgetter
 
 from kwire.analysis.columns import MS
 from kwire.analysis.events import GroupEvent
@@ -15,6 +16,8 @@ REBALANCE = ErrorCode.REBALANCE_IN_PROGRESS
 GONE = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_INSTANCE_ID}
 SIGNS = {"join_sent", "join_done", "member_id_given", "sync_sent", "sync_done", "heartbeat", "commit"}
 RENEWING = {"heartbeat", "commit"}  # in addition to JoinGroup and SyncGroup responses
+_ASKED = frozenset({"join_sent", "sync_sent"})
+_ANSWERED = frozenset({"join_done", "sync_done", "sync_error", "join_error", "member_id_given"})
 
 
 class Sessions:
@@ -23,6 +26,7 @@ class Sessions:
     Attributes:
         events: events of the group, sorted.
         moments: times of the events, in the same order.
+        notable: events with an error, and events of leaving, in the same order.
         synced: (generation, member id) of each SyncGroup request.
         signs: times of the requests and responses of a member, by member id.
         parked: begin and end of the periods in which a member waited for a response to JoinGroup or SyncGroup, by
@@ -37,6 +41,7 @@ class Sessions:
     def __init__(self, events: Sequence[GroupEvent]) -> None:
         self.events = events
         self.moments = [event.ts for event in events]
+        self.notable = [event for event in events if event.error_code or event.event == "leave"]
         self.synced = {(event.generation, event.member_id) for event in events if event.event == "sync_sent"}
         self.signs: dict[str, list[int]] = defaultdict(list)
         self.parked: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -54,32 +59,36 @@ class Sessions:
         for event in self.events:
             if event.event == "planned":
                 planned.setdefault(event.generation, event.ts)
+        signs, renewed, refused, gone = self.signs, self._renewed, self.refused, self.gone
         for event in self.events:
-            member = event.member_id
-            if member and (event.event in SIGNS or event.error_code == REBALANCE):
-                self.signs[member].append(event.ts)
-            if event.event in ("join_sent", "sync_sent"):
+            member, kind, code = event.member_id, event.event, event.error_code
+            if kind in RENEWING and not code:
+                if member:
+                    signs[member].append(event.ts)
+                    renewed[member].append(event.ts)
+                continue
+            if member and (kind in SIGNS or code == REBALANCE):
+                signs[member].append(event.ts)
+            if kind in _ASKED:
                 pending[event.conn_id, event.number] = event
-            elif event.event in ("join_done", "sync_done", "sync_error", "join_error", "member_id_given"):
+            elif kind in _ANSWERED:
                 begin = pending.pop((event.conn_id, event.number), None)
-                is_given = event.event == "join_done" and begin is not None and not begin.member_id
-                if member and (is_given or event.event == "member_id_given"):
+                is_given = kind == "join_done" and begin is not None and not begin.member_id
+                if member and (is_given or kind == "member_id_given"):
                     self.new.add(member)
                 if begin is not None and member:
                     self.parked[member].append((begin.ts, event.ts))
-                    if event.event == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
+                    if kind == "sync_done" and begin.ts > planned.get(event.generation, begin.ts):
                         self._synced_late[member].append(event.ts)
-                    elif event.event in ("join_done", "sync_done"):
-                        self._renewed[member].append(event.ts)
-            elif member and (
-                event.event in RENEWING or (event.event == "heartbeat_error" and event.error_code == REBALANCE)
-            ):
-                self._renewed[member].append(event.ts)
-            if member and event.error_code == REBALANCE:
-                self.refused[member].append(event.ts)
-            if member and event.error_code in GONE:
-                self.gone[member].append(event.ts)
-            if event.event == "sync_done" and member and event.partitions is not None:
+                    elif kind in ("join_done", "sync_done"):
+                        renewed[member].append(event.ts)
+            elif member and (kind in RENEWING or (kind == "heartbeat_error" and code == REBALANCE)):
+                renewed[member].append(event.ts)
+            if member and code == REBALANCE:
+                refused[member].append(event.ts)
+            if member and code in GONE:
+                gone[member].append(event.ts)
+            if kind == "sync_done" and member and event.partitions is not None:
                 self.shares[member].append((event.ts, event.partitions))
         for begin in pending.values():  # no response: it may have waited to the end
             if begin.member_id:
@@ -88,6 +97,11 @@ class Sessions:
     def between(self, low: int, high: int) -> Sequence[GroupEvent]:
         """Return the events after the time ``low`` and up to ``high``, in microseconds since 1970."""
         return self.events[bisect_right(self.moments, low) : bisect_right(self.moments, high)]
+
+    def notable_between(self, low: int, high: int) -> Sequence[GroupEvent]:
+        """Return the events in ``notable`` after the time ``low`` and up to ``high``, in microseconds since 1970."""
+        first, last = (bisect_right(self.notable, ts, key=attrgetter("ts")) for ts in (low, high))
+        return self.notable[first:last]
 
     def last_sign(self, member: str, before: int) -> int | None:
         """Return the time of the last request or response of a member up to a time; None without such an event.

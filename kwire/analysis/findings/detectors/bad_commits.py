@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator
-from operator import itemgetter
 
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import Row, column_of, values_of
+from kwire.analysis.events import error_name
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
@@ -22,7 +22,7 @@ from kwire.analysis.findings.model import (
 from kwire.analysis.findings.views import GroupView
 from kwire.errorcodes import ErrorCode
 
-_place = itemgetter("ts", "member_id", "topic", "partition")
+_PLACE = ("member_id", "ts", "topic", "partition")
 _KINDS = ("commit_fenced", "commit_old_generation", "commit_not_owner")
 _STALE = {
     ErrorCode.ILLEGAL_GENERATION,
@@ -39,36 +39,36 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
     A commit is invalid if the member is fenced or evicted, the generation is old, or the partition belongs to a
     different member. ``count`` is a threshold in ``limits``.
     """
-    by_member: dict[str, list[Row]] = defaultdict(list)
-    seen = set()
-    for row in group.violations:
-        if row["kind"] in _KINDS:
-            seen.add(_place(row))
-    for row in group.commits:
-        if row["error_code"] in _STALE or (seen and _place(row) in seen):
-            by_member[row["member_id"] or ""].append(row)
-    for member, rows in sorted(by_member.items()):
-        if len(rows) < limits["count"]:
+    by_member: dict[str, list[int]] = defaultdict(list)  # numbers of rows
+    kinds = column_of(group.violations, "kind")
+    seen = {place for kind, place in zip(kinds, values_of(group.violations, *_PLACE), strict=True) if kind in _KINDS}
+    codes = column_of(group.commits, "error_code")
+    for number, (code, place) in enumerate(zip(codes, values_of(group.commits, *_PLACE), strict=True)):
+        if code in _STALE or place in seen:
+            by_member[place[0] or ""].append(number)
+    for member, numbers in sorted(by_member.items()):
+        if len(numbers) < limits["count"]:
             continue
-        accepted = [row for row in rows if not row["error_code"]]
-        errors = Counter(row["error_name"] for row in rows if row["error_code"])
-        result = f"{len(accepted)} accepted" if accepted else f"rejected with {', '.join(sorted(errors))}"
+        errors = {error_name(codes[number]) or "" for number in numbers if codes[number]}
+        accepted = sum(not codes[number] for number in numbers)
+        result = f"{accepted} accepted" if accepted else f"rejected with {', '.join(sorted(errors))}"
+        rows = [group.commits[number] for number in numbers[:MOST_EVIDENCE]]
         yield Finding(
             severity=CRITICAL if accepted else WARNING,
             begin=rows[0]["ts"],
-            end=rows[-1]["ts"],
-            cost=len(rows),
+            end=group.commits[numbers[-1]]["ts"],
+            cost=len(numbers),
             client_id=rows[0]["client_id"],
             member_id=member or None,
-            sentence=f"{group.name(member)} sent {counted(len(rows), 'stale commit')} to {quoted(group.group_id)} "
+            sentence=f"{group.name(member)} sent {counted(len(numbers), 'stale commit')} to {quoted(group.group_id)} "
             f"(fenced, an old generation, or not its partition): {result}.",
             evidence=[
                 reference(
                     "offset_commits", member_id=member, ts=row["ts"], topic=row["topic"], partition=row["partition"]
                 )
-                for row in rows[:MOST_EVIDENCE]
+                for row in rows
             ],
-            evidence_count=len(rows),
+            evidence_count=len(numbers),
         )
 
 
@@ -79,9 +79,10 @@ def detect_aborted(group: GroupView, limits: Limits) -> Iterator[Finding]:
     ``count`` is a threshold in ``limits``.
     """
     by_id: dict[str, list[Row]] = defaultdict(list)
-    for row in group.commits:
-        if row["transactional"] and row["transactional_id"]:
-            by_id[row["transactional_id"]].append(row)
+    named = zip(column_of(group.commits, "transactional"), column_of(group.commits, "transactional_id"), strict=True)
+    for number, (transactional, name) in enumerate(named):
+        if transactional and name:
+            by_id[name].append(group.commits[number])
     for name, rows in sorted(by_id.items()):
         aborted = [row for row in rows if row["outcome"] == "aborted"]
         transactions = {(row["producer_id"], row["producer_epoch"], row["outcome_ts"]) for row in aborted}

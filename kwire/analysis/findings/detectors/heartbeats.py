@@ -1,7 +1,8 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
+from operator import sub
 
 from kwire.analysis.events import CLASSIC, CONSUMER, GroupEvent
 from kwire.analysis.findings.model import (
@@ -33,7 +34,11 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
         timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
         least = timeout * 1000 * limits["share"]
         worst: tuple[int, GroupEvent, GroupEvent] | None = None
-        for earlier, later in pairwise(group.signs.get(member, ())):
+        signs = group.signs.get(member, ())
+        times = [one.ts for one in signs]
+        if max(map(sub, times[1:], times), default=0) < least:
+            continue
+        for earlier, later in pairwise(signs):
             silence = later.ts - earlier.ts
             if silence >= least and earlier.event not in _ASKED and silence > (worst[0] if worst else 0):
                 worst = silence, earlier, later
@@ -55,6 +60,16 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
         )
 
 
+def _beats(signs: Iterable[GroupEvent]) -> Iterator[tuple[GroupEvent, GroupEvent]]:
+    """Yield the successful heartbeats of a member that follow each other without another event, as pairs.
+
+    ``signs``: events of the member without commits, in order.
+    """
+    for earlier, later in pairwise(signs):
+        if earlier.event == later.event == "heartbeat" and later.ts > earlier.ts:
+            yield earlier, later
+
+
 def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each member with at least ``late`` late heartbeats.
 
@@ -64,15 +79,11 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
     ``late_ms`` and ``count`` are thresholds in ``limits``.
     """
     for (_, member), row in sorted(group.memberships.items()):
-        beats = [
-            (earlier, later)
-            for earlier, later in pairwise([one for one in group.signs.get(member, ()) if one.event not in _COMMITS])
-            if earlier.event == later.event == "heartbeat" and later.ts > earlier.ts
-        ]
-        intervals = [later.ts - earlier.ts for earlier, later in beats]
+        signs = [one for one in group.signs.get(member, ()) if one.event not in _COMMITS]
+        intervals = [later.ts - earlier.ts for earlier, later in _beats(signs)]
         if row["protocol"] not in (CLASSIC, CONSUMER) or not intervals or len(intervals) < limits["count"]:
             continue
-        asked = beats[-1][1].interval_ms  # the broker of a KIP-848 group asks for an interval
+        asked = [*_beats(signs)][-1][1].interval_ms  # the broker of a KIP-848 group asks for an interval
         usual = asked * 1000 if asked else sorted(intervals)[len(intervals) // 4]  # up to half of them may be late
         late = [one for one in intervals if one >= usual * limits["ratio"] and one - usual >= limits["late_ms"] * 1000]
         if len(late) < max(limits["late"], 1):

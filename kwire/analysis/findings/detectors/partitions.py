@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
-from kwire.analysis.columns import Row
+from kwire.analysis.columns import values_of
 from kwire.analysis.events import partition_name
 from kwire.analysis.findings.model import (
     CRITICAL,
@@ -18,7 +18,7 @@ from kwire.analysis.findings.model import (
     reference,
     seconds,
 )
-from kwire.analysis.findings.views import GroupView, Place, median
+from kwire.analysis.findings.views import Committed, GroupView, Place, median
 
 
 def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
@@ -31,23 +31,23 @@ def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
         return  # no later records are known
     wait = limits["stuck_ms"] * 1000
     times: dict[str | None, list[int]] = defaultdict(list)
-    for row in group.commits:
-        if row["outcome"] == "committed":
-            times[row["member_id"]].append(row["ts"])
+    for outcome, member, ts in values_of(group.commits, "outcome", "member_id", "ts"):
+        if outcome == "committed":
+            times[member].append(ts)
     for place, rows in sorted(group.of_partition.items()):
         for begin, until, offset in _standstills(rows, group.end):
             since = group.first_mark_above(place, offset, begin)
             if since is None or until - since < wait:
                 continue
-            if not any(since + wait / 2 < ts <= until for ts in times[rows[-1]["member_id"]]):
+            if not any(since + wait / 2 < ts <= until for ts in times[rows[-1].member_id]):
                 continue  # its member commits nothing at all: that is another finding
             yield Finding(
                 severity=CRITICAL,
                 begin=since,
                 end=until,
                 cost=(until - since) / 1000,
-                client_id=rows[-1]["client_id"],
-                member_id=rows[-1]["member_id"],
+                client_id=rows[-1].client_id,
+                member_id=rows[-1].member_id,
                 topic=place[0],
                 partition=place[1],
                 sentence=f"{quoted(group.group_id)} is stuck at offset {offset} of `{partition_name(*place)}` for "
@@ -57,7 +57,7 @@ def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
             break
 
 
-def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]]:
+def _standstills(rows: Sequence[Committed], end: int) -> Iterator[tuple[int, int, int]]:
     """Yield each period in which the committed offset of a partition was the same: begin, end and offset.
 
     Times are microseconds since 1970.
@@ -66,11 +66,11 @@ def _standstills(rows: Sequence[Row], end: int) -> Iterator[tuple[int, int, int]
         rows: commits of the partition, in order, at least one.
         end: end of the last period, in microseconds since 1970.
     """
-    begin, offset = rows[0]["ts"], rows[0]["offset"]
+    begin, offset = rows[0].ts, rows[0].offset
     for row in rows[1:]:
-        if row["offset"] != offset:
-            yield begin, row["ts"], offset
-            begin, offset = row["ts"], row["offset"]
+        if row.offset != offset:
+            yield begin, row.ts, offset
+            begin, offset = row.ts, row.offset
     yield begin, max(end, begin), offset
 
 
@@ -83,7 +83,7 @@ def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
     ``limits``.
     """
     for place, rows in sorted(group.of_partition.items()):
-        lags = [(row["ts"], row["lag"]) for row in rows if row["lag"] is not None]
+        lags = [(row.ts, row.lag) for row in rows if row.lag is not None]
         if len(lags) < limits["commits"]:
             continue
         third = max(len(lags) // 3, 1)
@@ -95,8 +95,8 @@ def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
             begin=lags[0][0],
             end=lags[-1][0],
             cost=lags[-1][1],
-            client_id=rows[-1]["client_id"],
-            member_id=rows[-1]["member_id"],
+            client_id=rows[-1].client_id,
+            member_id=rows[-1].member_id,
             topic=place[0],
             partition=place[1],
             sentence=f"The lag of {quoted(group.group_id)} on `{partition_name(*place)}` grew from {lags[0][1]} to "
@@ -114,8 +114,8 @@ def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
     by_topic: dict[str, list[tuple[int, Place, int, int]]] = defaultdict(list)
     for place in {*group.marks, *group.of_partition}:
         marks, rows = group.marks.get(place, ()), group.of_partition.get(place, ())
-        offsets = [*(offset for _, offset in marks), *(row["offset"] for row in rows)]
-        times = [ts for ts, _ in (*marks[:1], *marks[-1:])] + [row["ts"] for row in (*rows[:1], *rows[-1:])]
+        offsets = [*(offset for _, offset in marks), *(row.offset for row in rows)]
+        times = [ts for ts, _ in (*marks[:1], *marks[-1:])] + [row.ts for row in (*rows[:1], *rows[-1:])]
         by_topic[place[0]].append((max(offsets) - min(offsets), place, min(times), max(times)))
     for _, grown in sorted(by_topic.items()):
         if len(grown) < max(limits["partitions"], 2):
