@@ -15,7 +15,7 @@ from kwire import ErrorCode as E
 from mockbroker.base.effects import Ticket
 from mockbroker.base.release import RELEASES
 from mockbroker.groups.consumer import machine
-from mockbroker.groups.consumer.state import ConsumerMember
+from mockbroker.groups.consumer.state import REGEX_TIMER, ConsumerMember
 from mockbroker.groups.events import ConsumerHeartbeat, Evict, Rebalance
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
@@ -794,3 +794,8 @@ def test_topics_of_a_regex_are_those_that_its_client_describes(harness):
     )
     machine.heartbeat(group, event, context, harness.now)
     assert group.may_describe is only_u
+
+
+def test_member_without_a_regex_resolves_none(harness):
+    harness.join("a")
+    assert REGEX_TIMER not in harness.group.timers

@@ -118,3 +118,7 @@ def test_unsubscribed_topics_of_the_target_are_not_assigned():
 def test_no_subscription_means_no_partitions():
     member = step((STABLE, 1, "0", ""), (2, "0", "", ""), topics=())
     assert (member.assigned, member.epoch) == (NO_PARTITIONS, 2)
+
+
+def test_current_epoch_is_the_previous_one_while_a_member_revokes():
+    assert step((STABLE, 1, "0u", ""), (1, "0u", "", "0u"), has_changed_subscription=True).previous_epoch == 1

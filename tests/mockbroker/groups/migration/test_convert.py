@@ -22,7 +22,7 @@ from mockbroker.groups.consumer.state import (
     ClassicMemberMetadata,
     ConsumerGroup,
 )
-from mockbroker.groups.migration.convert import UpgradeRefused, _to_consumer_member, check_upgrade
+from mockbroker.groups.migration.convert import UpgradeRefused, _to_consumer_member, check_upgrade, encode_assignment
 from mockbroker.groups.offsets import Committed
 
 JOIN = {
@@ -333,3 +333,24 @@ def test_group_of_the_maximum_size_can_be_upgraded(size: int, fits: bool) -> Non
     settings = SimpleNamespace(group_consumer_migration_policy="bidirectional", group_consumer_max_size=size)
     with nullcontext() if fits else pytest.raises(UpgradeRefused, match="exceeds the consumer group maximum size"):
         check_upgrade(harness.group, settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("subscribed", "encoded"), [(0, 0), (1, 1), (3, 3), (4, 3), (9, 3)])
+def test_assignment_has_the_version_of_the_subscription(harness, subscribed: int, encoded: int) -> None:
+    metadata = subscribed.to_bytes(2, "big") + subscription(["t"])[2:]
+    blob = encode_assignment(frozenset(), metadata, harness.broker.cluster)
+    assert int.from_bytes(blob[:2], "big") == encoded
+
+
+def test_upgrade_reads_the_first_protocol_if_none_is_selected(harness) -> None:
+    protocols = [("range", subscription(["t"])), ("roundrobin", subscription(["u"]))]
+    group = ClassicGroup(group_id="g", initial_delay=0.0)
+    member = Member(
+        member_id="m",
+        client_id="",
+        client_host="",
+        session_timeout=10.0,
+        rebalance_timeout=5.0,
+        protocols=protocols,
+    )
+    assert _to_consumer_member(group, member, harness.broker.cluster).topics == {"t"}

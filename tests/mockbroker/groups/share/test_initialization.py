@@ -257,3 +257,12 @@ def test_one_tick_initializes_one_portion_of_partitions(cluster: ClusterState) -
     assert (len(group.initializing), group.timers.at(INITIALIZE_TIMER)) == (1, 5.0)
     machine.tick(group, context, 5.0)
     assert (len(group.initializing), group.timers.at(INITIALIZE_TIMER)) == (0, None)
+
+
+def test_partitions_of_deleted_topics_are_not_initialized(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    group.set_shared_topics(
+        initializing={GONE: SharedTopic("gone", frozenset({0})), topic_id: SharedTopic("t", frozenset({0}))}
+    )
+    finished(cluster, group)
+    assert (group.initializing, group.initialized) == ({}, {topic_id: SharedTopic("t", frozenset({0}))})
