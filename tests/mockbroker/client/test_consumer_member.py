@@ -690,3 +690,12 @@ def test_coordinator_that_does_not_respond_is_looked_up_at_once() -> None:
     before = cluster.count("FindCoordinator")
     cluster.hang_up(1)
     assert cluster.count("FindCoordinator") == before + 1
+
+
+def test_lost_partitions_are_not_fetched_while_the_listener_runs() -> None:
+    cluster = stable_member()
+    cluster.wait_for(HEARTBEAT)
+    fetched: list[Any] = []
+    cluster.on_listener_call = lambda _: fetched.append(cluster.engine.fetcher.fetchable())
+    cluster.answer_consumer_heartbeat(0, error=E.FENCED_MEMBER_EPOCH)
+    assert (cluster.listener_calls[-1], fetched[-1]) == (("lost", ["t0"]), {})

@@ -1459,3 +1459,24 @@ def test_session_is_renewed_after_a_lost_connection():
     cluster.wait(1.0)
     cluster.poll_records()
     assert (only(cluster).body.session_id, only(cluster).body.session_epoch) == (session, 0)
+
+
+def test_partition_is_fetched_at_the_end_of_its_backoff():
+    cluster = fetching()
+    cluster.answer(only(cluster), fetch_with(cluster, only(cluster), records=b""))
+    assert cluster.engine.collect_records(10) == []
+    cluster.fetcher._partition_backoff[T0] = cluster.now + 1.0, 1
+    assert (cluster.fetcher.send_fetches(), cluster.fetcher.next_deadline()) == (0, cluster.now + 1.0)
+    cluster.engine.clock.now += 1.0
+    assert cluster.fetcher.send_fetches() == 1
+
+
+def test_leader_that_no_broker_of_the_metadata_is_waits():
+    cluster = fetching({T0: 0, T1: 1})
+    cluster.engine.metadata.topics["t"].partitions[0].node_id = 9
+    cluster.answer_rightly(*cluster.fetches)
+    before = cluster.count("Metadata")
+    assert len(cluster.poll_records()) == 20
+    assert [request.node for request in cluster.fetches] == [1]
+    cluster.wait(0.5)
+    assert cluster.count("Metadata") > before

@@ -346,3 +346,9 @@ def test_topics_without_an_id_have_no_name_by_id() -> None:
     cluster.answer("Metadata", answer(topic("t", (1, 0), id_=UUID(int=5)), topic("u", (1, 0), id_=UUID(int=0))))
     assert cluster.engine.metadata.topic_names == {UUID(int=5): "t"}
     assert cluster.engine.metadata.topics.keys() == {"t", "u"}
+
+
+def test_no_topic_is_known_to_be_missing_before_a_response() -> None:
+    metadata = first_request_pending("t").engine.metadata
+    assert (metadata.has_all_topics, metadata.covers(["t"]), metadata.has_no_topic("t")) == (False, False, False)
+    assert (metadata.version, metadata.failure, metadata.pattern) == (0, None, None)

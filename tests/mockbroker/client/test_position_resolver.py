@@ -806,3 +806,7 @@ def test_offset_fetch_applies_to_the_partitions_that_stay():
     cluster.positions.assign([T0, T1])
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
     assert (cluster.position(T0), cluster.position(T1)) == (None, 8)
+
+
+def test_offset_without_a_record_has_no_timestamp_and_no_epoch():
+    assert OffsetAndTimestamp(5) == OffsetAndTimestamp(5, -1, -1)

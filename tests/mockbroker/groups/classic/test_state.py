@@ -154,3 +154,14 @@ def test_new_group_has_no_generation() -> None:
 
 def test_group_has_kafkas_default_of_the_maximum_size() -> None:
     assert ClassicGroup(group_id="g", initial_delay=3.0).max_size == 2_147_483_647
+
+
+def test_changes_of_a_removed_member_are_not_those_of_its_group(group: ClassicGroup) -> None:
+    removed = member("m")
+    group.add_member(removed)
+    removed.assignment = b"x"
+    assert group.changes
+    group.remove_member(removed)
+    group.changes.clear()
+    removed.assignment = b"y"
+    assert not group.changes

@@ -72,3 +72,8 @@ FETCHES = [  # member id, epoch, error (ConsumerGroup.validateOffsetFetch)
 @pytest.mark.parametrize(("member_id", "epoch", "error"), FETCHES)
 def test_fetch_of_a_member(member_id: str | None, epoch: int, error: E) -> None:
     assert commit_rules.fetch_error(group_of(MEMBER), member_id, epoch) == error
+
+
+@pytest.mark.parametrize(("epoch", "error"), [(-1, E.NONE), (0, E.UNKNOWN_SERVER_ERROR), (1, E.UNKNOWN_SERVER_ERROR)])
+def test_fetch_with_an_epoch_needs_a_member_id(epoch: int, error: E) -> None:
+    assert commit_rules.fetch_error(group_of(MEMBER), None, epoch) == error

@@ -120,5 +120,5 @@ def test_no_subscription_means_no_partitions():
     assert (member.assigned, member.epoch) == (NO_PARTITIONS, 2)
 
 
-def test_current_epoch_is_the_previous_one_while_a_member_revokes():
+def test_epoch_of_a_revoking_member_is_its_previous_one():
     assert step((STABLE, 1, "0u", ""), (1, "0u", "", "0u"), has_changed_subscription=True).previous_epoch == 1

@@ -13,6 +13,9 @@ import pytest
 
 from mockbroker.groups.consumer.group_type import CONSUMER_TYPE
 from mockbroker.groups.consumer.state import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    STATIC_LEAVE_EPOCH,
     ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
@@ -211,3 +214,7 @@ def test_only_members_of_the_group_are_described() -> None:
     context: Any = SimpleNamespace(group_milliseconds=lambda group_id, name: len(group_id + name))
     (described,) = CONSUMER_TYPE.describe_members(group, ["a", "gone"], {}, context)
     assert (described.member_id, described.session_timeout_ms) == ("a", len("gconsumer.session.timeout.ms"))
+
+
+def test_special_member_epochs_are_those_of_kafka() -> None:
+    assert (JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH) == (0, -1, -2)

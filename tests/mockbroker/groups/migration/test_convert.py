@@ -22,7 +22,13 @@ from mockbroker.groups.consumer.state import (
     ClassicMemberMetadata,
     ConsumerGroup,
 )
-from mockbroker.groups.migration.convert import UpgradeRefused, _to_consumer_member, check_upgrade, encode_assignment
+from mockbroker.groups.migration.convert import (
+    UpgradeRefused,
+    _to_consumer_member,
+    can_downgrade,
+    check_upgrade,
+    encode_assignment,
+)
 from mockbroker.groups.offsets import Committed
 
 JOIN = {
@@ -354,3 +360,19 @@ def test_upgrade_reads_the_first_protocol_if_none_is_selected(harness) -> None:
         protocols=protocols,
     )
     assert _to_consumer_member(group, member, harness.broker.cluster).topics == {"t"}
+
+
+@pytest.mark.parametrize(("remaining", "possible"), [(0, False), (1, True), (2, True), (3, False)])
+def test_downgrade_needs_a_group_of_allowed_size(remaining: int, possible: bool) -> None:
+    group = ConsumerGroup(group_id="g")
+    settings: Any = SimpleNamespace(group_consumer_migration_policy="bidirectional", group_max_size=2)
+    assert can_downgrade(group, [], settings, remaining=remaining) is possible
+
+
+@pytest.mark.parametrize("epoch", [-1, 5])
+def test_only_a_member_that_joins_upgrades_a_group(harness, epoch: int) -> None:
+    stable(harness)
+    before = harness.group
+    answer = harness.beat("new", member_epoch=epoch)
+    assert (answer.error_code, answer.error_message) == (E.GROUP_ID_NOT_FOUND, "Group g is not a consumer group.")
+    assert harness.group is before

@@ -23,7 +23,7 @@ from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbe
 from mockbroker.groups.consumer import records as consumer
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.share import records as share
-from mockbroker.groups.share.state import SharedTopic
+from mockbroker.groups.share.state import SharedTopic, ShareGroup
 from mockbroker.groups.streams import records as streams
 from mockbroker.topics.model import OFFSETS_TOPIC
 
@@ -308,3 +308,12 @@ def test_member_without_a_current_assignment_owns_nothing() -> None:
     members = loaded_consumer(entries, harness).members.values()
     assert len(members) == len(harness.group.members)
     assert {(member.epoch, member.assigned) for member in members} == {(0, frozenset())}
+
+
+@pytest.mark.parametrize("missing", [share.Status, share.ShareGroupMetadataValue])
+def test_share_group_needs_one_of_its_two_records(missing: type) -> None:
+    harness = share_group()
+    entries = [(key, value) for key, value, _ in share.records(harness.group) if not isinstance(value, missing)]
+    assert isinstance(loaded_share(entries, harness), ShareGroup)
+    both = (share.Status, share.ShareGroupMetadataValue)
+    assert loaded_share([entry for entry in entries if not isinstance(entry[1], both)], harness) is None

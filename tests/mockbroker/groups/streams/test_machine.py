@@ -6,6 +6,7 @@ The answers of real brokers, request by request, are in fixtures/conversations.
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -31,10 +32,12 @@ from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbeatRequest
+from mockbroker.groups.coordinated import generation_note
 from mockbroker.groups.events import Evict, Rebalance
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL
 from mockbroker.groups.streams import machine, records
+from mockbroker.groups.streams.endpoints import _partitions
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.group_type import STREAMS_TYPE
 from mockbroker.groups.streams.state import INITIAL_REBALANCE_TIMER, StreamsGroup
@@ -722,3 +725,32 @@ def test_tasks_are_listed_in_the_order_of_kafka():
         answer = harness.poll("b").answer
     assert [each.subtopology_id for each in answer.active_tasks] == list(map_order(names)) != sorted(names)
     assert [each.subtopology_id for each in answer.standby_tasks] == list(map_order(names))
+
+
+def test_topics_that_a_member_may_not_create_are_listed():
+    created: list[Any] = []
+    context: Any = SimpleNamespace(create_topics=lambda topics, *_: created.append(topics) or {})
+    settings: Any = SimpleNamespace(heartbeat_interval_ms=5_000)
+    topics = [SimpleNamespace(name=name) for name in ("log", "again")]
+    missing: Any = SimpleNamespace(problem=(Status.MISSING_INTERNAL_TOPICS, "Missing"), missing_topics=topics)
+    (status,) = machine._topic_status(missing, settings, context, 0.0, lambda name: name != "log")
+    assert (status.status_detail, created) == ("Missing; Unauthorized to CREATE on topics log.", [])
+    for may_create in (None, lambda _: True):
+        (status,) = machine._topic_status(missing, settings, context, 0.0, may_create)
+        assert status.status_detail == "Missing"
+    assert created == [topics, topics]
+
+
+def test_endpoints_leave_out_tasks_that_no_subtopology_has(harness):
+    harness.join("a", STATELESS)
+    harness.poll("a")
+    found = _partitions([("0", 0), ("removed", 1)], harness.group.configured.subtopologies, harness.broker.cluster)
+    assert [(each.topic, each.partitions) for each in found] == [("t", [0])]
+
+
+@pytest.mark.parametrize(("count", "listed"), [(1_000, 1_000), (1_001, 0)])
+def test_generation_event_lists_at_most_1000_members(count: int, listed: int):
+    group = StreamsGroup(group_id="g")
+    for number in range(count):
+        group.members[str(number)] = SimpleNamespace()
+    assert len(generation_note(group, "sticky").members) == listed
