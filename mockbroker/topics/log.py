@@ -388,8 +388,6 @@ class PartitionLog:
         """Return the index of the first batch that ends at or after ``offset``; the number of batches without such a
         batch.
         """
-        if offset >= self.end:
-            return len(self._batches)
         index = bisect_right(self._bases, offset) - 1
         if index < 0:
             return 0

@@ -375,3 +375,22 @@ def test_batches_that_cannot_be_written_natively(monkeypatch: pytest.MonkeyPatch
     writer.build.return_value = None
     monkeypatch.setattr(module, "written_natively", lambda *_: b"records")
     assert build_batch(records, codec=codec) == (b"records" if codec == compression.NONE else expected)
+
+
+def test_only_whole_bytes_are_read_as_a_batch_natively(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = MagicMock()
+    reader.only.return_value = None  # the native reader leaves the batch to Python
+    monkeypatch.setattr(module, "NATIVE", reader)
+    assert read_batch(ONE).data == ONE
+    reader.only.assert_called_once_with(ONE)
+    reader.only.reset_mock()
+    assert read_batch(bytearray(ONE)).data == ONE  # type: ignore[arg-type]
+    assert read_batch(b"?" + ONE, 1).data == ONE
+    reader.only.assert_not_called()
+    reader.only.return_value = "native"
+    assert read_batch(ONE) == "native"
+
+
+def test_equal_batches_may_be_at_different_positions() -> None:
+    assert read_batch(b"?" + ONE, 1) == read_batch(ONE)
+    assert read_batch(rebase(read_batch(ONE), 1, 0)) != read_batch(ONE)

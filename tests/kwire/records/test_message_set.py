@@ -291,3 +291,9 @@ def test_sets_of_kafka() -> None:
             assert built == data
         seen[magic, theirs[0]["compression"], theirs[0]["timestamp_type"]] += 1
     assert len(seen) == 12
+
+
+def test_equal_messages_may_be_at_different_positions() -> None:
+    data = build_message_set([Record(value=b"v")])
+    assert read_message(b"?" + data, 1) == read_message(data)
+    assert read_message(build_message_set([Record(value=b"w")])) != read_message(data)

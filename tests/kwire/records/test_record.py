@@ -425,3 +425,25 @@ def test_short_varints_are_taken_from_the_table(monkeypatch: pytest.MonkeyPatch)
     records += [Record(key=bytes(largest - 8), value=b""), Record(headers=[("", b"")] * 2)]
     write_records(records, None, 0)
     assert [call.args for call in encoded.call_args_list] == [(0,)]  # the length of the header key
+
+
+LARGEST_OF_TABLE = module._SHORT - 1
+
+
+@pytest.mark.parametrize("size", [LARGEST_OF_TABLE, LARGEST_OF_TABLE + 1, LARGEST_OF_TABLE + 2])
+@pytest.mark.parametrize("field", ["key", "value", "header key", "header value", "headers", "timestamp", "length"])
+def test_numbers_around_the_end_of_the_table_are_written(field: str, size: int) -> None:
+    fields: dict[str, dict[str, Any]] = {
+        "key": {"key": bytes(size)},
+        "value": {"value": bytes(size)},
+        "header key": {"headers": [("h" * size, None)]},
+        "header value": {"headers": [("h", bytes(size))]},
+        "headers": {"headers": [("", None)] * size},
+        "timestamp": {"timestamp": size},
+    }
+    lengths = [{"value": bytes(size - around)} for around in range(6, 12)]
+    lengths += [{"key": bytes(size - around)} for around in range(6, 12)]
+    records = [Record(**each) for each in (lengths if field == "length" else [fields[field]])]
+    for offset, record in enumerate(records):
+        record.offset = offset
+    assert read_carefully(write_records(records, None, 0), len(records)) == records

@@ -117,6 +117,19 @@ def test_names_of_deleted_topics_are_forgotten_in_time():
     assert "last" in cluster.created
 
 
+def test_names_of_a_thousand_deleted_topics_are_kept() -> None:
+    """Readers hold an index into the list, so it is not replaced with each deleted topic."""
+    ids = (UUID(int=number) for number in count(1))
+    cluster = ClusterState([Node(0, "a", 1)], lambda: next(ids))
+    created = cluster.created
+    for number in range(SPARE_NAMES + 2):
+        cluster.delete_topic(cluster.create_topic(f"t{number}", [[0]]))
+    assert cluster.created is created
+    assert len(created) == SPARE_NAMES + 2
+    cluster.create_topic("last", [[0]])
+    assert cluster.created == ["last"]
+
+
 def aborted_partition() -> Partition:
     """Offsets 0 and 2 belong to aborted transactions of producer 7, offset 4 to a committed one."""
     partition = Partition("t", 0, [0])
