@@ -142,7 +142,7 @@ class FrameBuffer:
             self._data, self._at = b"", 0
         else:
             self._at = end
-        return data[begin:end] if type(data) is bytes else bytes(memoryview(data)[begin:end])
+        return bytes(data[begin:end])
 
     def _next_large_frame(self, collected: BytesIO) -> bytes:
         """Return the large frame in the BytesIO, which is complete."""

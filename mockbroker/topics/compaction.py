@@ -279,7 +279,7 @@ class _Cleaner:
             records = [] if discarded else [each for each in batch.records() if self._is_retained(each, horizon)]
         if not records:
             return _without_records(batch) if self._must_stay(batch) else None
-        sets_horizon = horizon is None and (unneeded or (not batch.control and any(r.value is None for r in records)))
+        sets_horizon = horizon is None and (unneeded or any(r.value is None for r in records))
         if len(records) == batch.count and not sets_horizon:
             return batch
         return _with_records(batch, records, self._horizon_ms if sets_horizon else horizon)

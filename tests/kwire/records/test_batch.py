@@ -115,6 +115,14 @@ def test_values_that_a_batch_header_cannot_hold(argument: str, name: str, bits: 
         assert str(caught.value) == f"RecordBatch: {name} {value} does not fit into {bits} bits"
 
 
+@pytest.mark.parametrize("sign", [1, -1])
+def test_error_names_the_field_that_does_not_fit(sign: int) -> None:
+    """The values of the other fields are the largest or the smallest."""
+    fits = {argument: sign * (2 ** (bits - 1) - 1) for argument, _, bits in HEADER_FIELDS if argument != "last_offset"}
+    with pytest.raises(EncodeError, match=r"RecordBatch: base_sequence -?2147483649 does not fit into 32 bits"):
+        build_batch([Record()], last_offset=fits["base_offset"], **fits | {"base_sequence": sign * (2**31 + 1)})  # type: ignore[arg-type]
+
+
 def test_delete_horizon() -> None:
     batch = read_batch(build_batch([Record(timestamp=5)]))
     assert batch.delete_horizon is None

@@ -116,7 +116,7 @@ def test_sequences_have_31_bits() -> None:
 
 def test_lowest_verified_sequence_is_appended_first() -> None:
     producers = Producers()
-    for sequence in (3, 5, 4):
+    for sequence in (5, 3, 5, 4):
         producers.begin_verification(in_transaction(sequence))
     assert producers.check(in_transaction(5)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert producers.check(in_transaction(3)) is E.NONE
