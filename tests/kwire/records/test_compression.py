@@ -540,3 +540,9 @@ def test_only_bytes_without_a_level_are_compressed_natively(monkeypatch: pytest.
     for data, level in ((bytearray(b"data"), None), (b"data", 3)):
         assert bytes(cramjam.zstd.decompress(compress(ZSTD, data, level=level))) == b"data"  # type: ignore[arg-type]
     native.zstd_frame.assert_not_called()
+
+
+@pytest.mark.parametrize("codec", [NONE, LZ4, ZSTD])
+def test_magic_of_snappy_java_means_nothing_in_other_codecs(codec: int) -> None:
+    assert is_one_piece(codec, XERIAL_HEADER)
+    assert not is_one_piece(SNAPPY, XERIAL_HEADER)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncated
-from kwire.records import read
+from kwire.records import message_set, read
 from kwire.records.compression import GZIP, LZ4, LZ4_OLD_HEADER, NAMES, NONE, SNAPPY, ZSTD, compress
 from kwire.records.message_set import CODECS, NO_TIMESTAMP, Message, build_message_set, read_message
 from kwire.records.record import Record
@@ -297,3 +297,13 @@ def test_equal_messages_may_be_at_different_positions() -> None:
     data = build_message_set([Record(value=b"v")])
     assert read_message(b"?" + data, 1) == read_message(data)
     assert read_message(build_message_set([Record(value=b"w")])) != read_message(data)
+
+
+def test_headers_of_any_record_are_refused() -> None:
+    with pytest.raises(EncodeError, match="magic 0 and 1 have no headers"):
+        build_message_set([Record(value=b"v"), Record(headers=[("h", b"")])])
+
+
+def test_versions_with_record_batches() -> None:
+    """KIP-98."""
+    assert (message_set.PRODUCE_BATCHES_SINCE, message_set.FETCH_BATCHES_SINCE) == (3, 4)
