@@ -62,9 +62,13 @@ def spent(case: tuple[bytes, bytes, int, int], form: str) -> float:
     for _ in range(count // together):
         at = 0
         while at < len(stream):
-            if memory := link.lend(True, MAX_SPLICED):
+            wanted = min(link.recorded(True), MAX_SPLICED)
+            if memory := link.lend(True, wanted) if wanted else ():
                 size = sum(map(len, memory))
                 link.filled(True, size, AT)
+            elif wanted:
+                size = wanted
+                link.forwarded(True, bytes(bytearray(stream[at : at + size])), AT)
             else:
                 size = min(READ_SIZE, len(stream) - at)
                 deque(link.requests(bytes(bytearray(stream[at : at + size])), AT), 0)

@@ -1,20 +1,43 @@
-"""The writer of frame logs: one JSON object per line and frame."""
+"""The writer of frame logs: one JSON object per line and frame.
+
+If the native engine is the default engine, it writes the lines of complete frames directly into memory.
+"""
 
 from __future__ import annotations
 
 import json
 from binascii import hexlify
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
+from kwire.engines.chosen import DEFAULT
+from kwire.engines.native import package
 from kwire.frames import PREFIX
+
+NativeLines: TypeAlias = Callable[[bytes, Sequence[bytes], memoryview], int]
+
+
+def native_lines() -> NativeLines | None:
+    """Return the native function that writes lines into memory; None if the native engine is not the default engine.
+
+    ``FrameLog.write_frames`` describes the function. An older release of kwire-native does not have it.
+    """
+    function: NativeLines | None = getattr(package(), "frame_lines", None) if DEFAULT == "native" else None
+    return function
 
 
 class FrameLog:
-    """The writer that records each frame as a line with a JSON object."""
+    """The writer that records each frame as a line with a JSON object.
+
+    Attributes:
+        has_native_lines: whether ``write_frames`` can be used.
+    """
 
     needs_complete_frames = True
 
     def __init__(self) -> None:
+        self._native_lines = native_lines()
+        self.has_native_lines = self._native_lines is not None
         self._ends: dict[tuple[int, bool], str] = {}  # the part of a line between the time and the hex of the frame
 
     def begin(self) -> bytes:
@@ -47,6 +70,25 @@ class FrameLog:
             frames.append(hexlify(view[begin:at]))
         between = f'"}}\n{start}'.encode()
         return [start.encode(), between.join(frames), b'"}\n']
+
+    def write_frames(
+        self, connection: int, to_broker: bool, data: Sequence[bytes], time_us: int, memory: memoryview
+    ) -> int:
+        """Write the lines that ``frames`` returns into memory, if the memory is large enough.
+
+        Args:
+            connection: number of the connection.
+            to_broker: True for requests, False for responses.
+            data: the argument of ``frames``.
+            time_us: time of the frames, in microseconds since 1970.
+            memory: writable memory. If it is too small, it is not changed.
+
+        Returns:
+            Size of all lines in bytes.
+        """
+        assert self._native_lines is not None
+        start = f'{{"time_us": {time_us}{self._ends[connection, to_broker]}'
+        return self._native_lines(start.encode(), data, memory)
 
     def closed(self, connection: int, time_us: int, *, reset: bool = False) -> bytes:  # noqa: ARG002
         for to_broker in (True, False):

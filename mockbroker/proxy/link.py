@@ -208,28 +208,39 @@ class Link:
                     observer.passed(self._connection, False, part, at, ends_frame=self._responses.is_between_frames)
                 yield part
 
-    def lends(self, to_broker: bool) -> bool:
-        """Return whether ``lend`` may have memory for the next bytes.
+    def recorded(self, to_broker: bool) -> int:
+        """Return the number of bytes of a large frame that have not arrived, if they are forwarded unchanged and only
+        one observer gets them; 0 otherwise.
 
         ``to_broker``: True for bytes from the client, False for bytes from the broker.
         """
         size = (self._requests if to_broker else self._responses).passing
-        return size >= LENT_FROM and len(self._byte_observers) == 1
+        return size if size >= LENT_FROM and len(self._byte_observers) == 1 else 0
 
-    def lend(self, to_broker: bool, most: int) -> Sequence[memoryview]:
+    def lend(self, to_broker: bool, size: int) -> Sequence[memoryview]:
         """Return memory of an observer for the next bytes of a large frame that is forwarded unchanged. The result is
-        empty if the next bytes must be passed to ``requests`` or ``responses``.
+        empty if the observer has no memory for them.
 
         After receiving bytes into this memory, call ``filled`` before anything else happens on any connection.
 
         Args:
             to_broker: True for bytes from the client, False for bytes from the broker.
-            most: maximum number of bytes.
+            size: maximum number of bytes, at most ``recorded``.
         """
-        if not self.lends(to_broker):
-            return ()
-        size = (self._requests if to_broker else self._responses).passing
-        return self._byte_observers[0].lend(self._connection, to_broker, min(size, most))
+        return self._byte_observers[0].lend(self._connection, to_broker, size)
+
+    def forwarded(self, to_broker: bool, data: bytes, at: Moment) -> None:
+        """Process bytes of a large frame that the caller forwards. They are not passed to ``requests`` or
+        ``responses``.
+
+        Args:
+            to_broker: True for bytes from the client, False for bytes from the broker.
+            data: the bytes, at most ``recorded``.
+            at: time at which the bytes were received.
+        """
+        splitter = self._requests if to_broker else self._responses
+        splitter.skip(len(data))
+        self._byte_observers[0].passed(self._connection, to_broker, data, at, ends_frame=splitter.is_between_frames)
 
     def filled(self, to_broker: bool, size: int, at: Moment) -> None:
         """Process bytes that were received into the memory from ``lend``. The caller forwards them.

@@ -221,7 +221,7 @@ class Session:
                 while data := await receive():
                     await send(bytes(data))
                     if len(data) >= LARGE_READ:
-                        await self._forward_through_lent_memory(to_broker)
+                        await self._forward_recorded(to_broker)
             except WireError as error:
                 reason = self._use_of_tls(to_broker, data) or error
                 self._warnings.warn(f"connection closed: {reason}", trio.current_time())
@@ -240,33 +240,34 @@ class Session:
         broker = self._connection.broker
         return f"the listener of the broker at {broker} uses TLS: start the proxy with --tls-to"
 
-    async def _forward_through_lent_memory(self, to_broker: bool) -> None:
-        """Receive the next bytes of a large frame into memory of a recording, and send them on, as long as the next
-        bytes are part of a large frame, and the recording has memory for them.
+    async def _forward_recorded(self, to_broker: bool) -> None:
+        """Forward the next bytes of a large frame that is recorded. This needs fewer copies than the usual way.
 
-        Encrypted connections are left to the usual way, and so are connections whose sender sends no further bytes.
+        The function returns when the next bytes must be forwarded in the usual way: the rest of the frame is small, the
+        connection to the sender is encrypted, or the sender sends no further bytes.
 
         ``to_broker``: True for bytes from the client, False for bytes from the broker.
         """
         source, target = (self.client, self._broker) if to_broker else (self._broker, self.client)
-        if not (CAN_RECEIVE_IN_PARTS and isinstance(source, trio.SocketStream) and self._link.lends(to_broker)):
+        if not (CAN_RECEIVE_IN_PARTS and isinstance(source, trio.SocketStream) and self._link.recorded(to_broker)):
             return
         if to_broker and self._stash:
             return
         trio_sock = source.socket
         sock = socket.socket(trio_sock.family, trio_sock.type, trio_sock.proto, trio_sock.fileno())
         try:
-            while await self._forward_lent(to_broker, sock, target):
+            while await self._forward_large(to_broker, sock, target):
                 pass
         finally:
             sock.detach()  # the file descriptor is that of the stream
 
-    async def _forward_lent(self, to_broker: bool, source: socket.socket, target: trio.abc.Stream) -> bool:
-        """Receive bytes into memory of a recording, and send them on; wait if no bytes have arrived.
+    async def _forward_large(self, to_broker: bool, source: socket.socket, target: trio.abc.Stream) -> bool:
+        """Receive bytes of a large frame, record them, and send them on; wait if no bytes have arrived.
 
-        Receiving, recording and the first attempt to send are done without a switch to another task: the memory is
-        not lent longer. Bytes that the receiver does not take at once are copied. If both connections are plain TCP and
-        the system can splice, the bytes that are sent are moved within the kernel, and the recording has the only copy.
+        If both connections are plain TCP and the system can splice, the recording gets a copy of the bytes, which are
+        then moved within the kernel. Otherwise they are received into memory of the recording, and bytes that the
+        receiver does not take at once are copied. In between there is no switch to another task: the memory is not lent
+        longer.
 
         Args:
             to_broker: True for bytes from the client, False for bytes from the broker.
@@ -274,15 +275,23 @@ class Session:
             target: stream to the other one.
 
         Returns:
-            False if the next bytes must be received in the usual way.
+            False if the next bytes must be forwarded in the usual way.
         """
         to = target.socket.fileno() if isinstance(target, trio.SocketStream) else None
         spliced = to is not None and self._pipe.is_usable
-        memory = self._link.lend(to_broker, MAX_SPLICED if spliced else MAX_COPIED)
-        if not memory:
+        wanted = min(self._link.recorded(to_broker), MAX_SPLICED if spliced else MAX_COPIED)
+        if not wanted:
             return False
+        memory = self._link.lend(to_broker, wanted)
+        copy = b""
         try:
-            size = source.recvmsg_into(memory, 0, socket.MSG_PEEK if spliced else 0)[0]
+            if memory:
+                size, *_ = source.recvmsg_into(memory, 0, socket.MSG_PEEK if spliced else 0)
+            elif spliced:
+                copy = source.recv(wanted, socket.MSG_PEEK)
+                size = len(copy)
+            else:
+                return False
         except BlockingIOError:
             await trio.lowlevel.wait_readable(source)
             return True
@@ -299,12 +308,15 @@ class Session:
             received, rest = size, _send(to, _beginning(memory, size))
         if not to_broker:
             self._sending = True
-        self._link.filled(to_broker, received, at)
+        if memory:
+            self._link.filled(to_broker, received, at)
+        else:
+            self._link.forwarded(to_broker, copy[:received], at)
         if rest:
             await target.send_all(rest)
         if not to_broker:
             self._end_sending()
-        if received == size < sum(map(len, memory)):
+        if received == size < (sum(map(len, memory)) or wanted):
             await trio.lowlevel.wait_readable(source)
         else:
             await trio.lowlevel.checkpoint()

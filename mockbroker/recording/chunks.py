@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from kwire.recording import PcapngFile, RecordingWriter
+from kwire.recording import FrameLog, PcapngFile, RecordingWriter
 from mockbroker.proxy.observer import Connection, Moment
 from mockbroker.recording.alignment import FrameAligner
 from mockbroker.recording.recorder import US, Event, Frame, Opened, Recorder
@@ -83,6 +83,7 @@ class ChunkRecorder(Recorder):
         self._is_limited = limits != Limits()
         self._aligns = self._is_limited or writer.needs_complete_frames
         self._packets = writer if isinstance(writer, PcapngFile) and not self._aligns else None
+        self._lines = writer if isinstance(writer, FrameLog) and writer.has_native_lines else None
         self._lent_from: memoryview  # unused memory of the current chunk; ``lend`` and ``filled`` use it
         self._lent: Sequence[memoryview]  # parts of it
         self._free: deque[mmap.mmap] = deque()
@@ -119,7 +120,8 @@ class ChunkRecorder(Recorder):
                 frames = self._aligner.complete(number, to_broker, data, ends_frame=ends_frame)
             if frames:
                 time_us = int(at.wall * US)
-                self._append(self._writer.frames(number, to_broker, frames, time_us), time_us)
+                if self._lines is None or not self._write_lines(self._lines, number, to_broker, frames, time_us):
+                    self._append(self._writer.frames(number, to_broker, frames, time_us), time_us)
 
     def lend(self, connection: Connection, to_broker: bool, size: int) -> Sequence[memoryview]:  # noqa: ARG002
         if self._packets is None or connection.number not in self._recorded or not self._has_room(CHUNK):
@@ -153,6 +155,37 @@ class ChunkRecorder(Recorder):
         self._free.append(chunk.memory)
         self._written += chunk.end - chunk.begin
 
+    def _write_lines(
+        self, log: FrameLog, connection: int, to_broker: bool, frames: Sequence[bytes], time_us: int
+    ) -> bool:
+        """Let the writer of a frame log write lines into the memory of a chunk, in the next file if the current one is
+        full.
+
+        Args:
+            log: the writer.
+            connection: number of the connection.
+            to_broker: True for requests, False for responses.
+            frames: buffers with complete frames.
+            time_us: time of the frames, in microseconds since 1970.
+
+        Returns:
+            False if the lines do not fit into one chunk; they are not written then.
+        """
+        self._begin_next_file_if_full(time_us)
+        room = memoryview(self._chunk.memory)[CHUNK - self._room :]
+        size = log.write_frames(connection, to_broker, frames, time_us, room)
+        if size > self._room:
+            if size > CHUNK - ALIGNMENT:
+                return False
+            self.flush()
+            room = memoryview(self._chunk.memory)[CHUNK - self._room :]
+            log.write_frames(connection, to_broker, frames, time_us, room)
+        self._begin_writing()
+        self._room -= size
+        self._chunk.memory.seek(size, os.SEEK_CUR)
+        self._rotation.size += size
+        return True
+
     def _append(self, buffers: Sequence[bytes | memoryview], time_us: int) -> None:
         """Append an encoded event to the recording, in the next file if the current one is full.
 
@@ -160,15 +193,23 @@ class ChunkRecorder(Recorder):
             buffers: the bytes.
             time_us: time of the event, in microseconds since 1970.
         """
+        self._begin_next_file_if_full(time_us)
         if self._is_limited:
-            rotation = self._rotation
-            if rotation.is_full(time_us):
-                rotation.begin_next(time_us)
-                self._pass_on()
-                self._begin_chunk(0)
-                buffers = [self._writer.begin(), *buffers]
-            rotation.size += sum(map(len, buffers))
+            self._rotation.size += sum(map(len, buffers))
         self._write_all(buffers)
+
+    def _begin_next_file_if_full(self, time_us: int) -> None:
+        """Begin the next file if the current one has reached a limit.
+
+        ``time_us``: time of the next event, in microseconds since 1970.
+        """
+        if self._is_limited and self._rotation.is_full(time_us):
+            self._rotation.begin_next(time_us)
+            self._pass_on()
+            self._begin_chunk(0)
+            beginning = self._writer.begin()
+            self._rotation.size += len(beginning)
+            self._write_all([beginning])
 
     def _write_all(self, buffers: Sequence[bytes | memoryview]) -> None:
         self._begin_writing()

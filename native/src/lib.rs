@@ -7,6 +7,7 @@ mod codecs;
 mod columns;
 pub mod cursor;
 mod errors;
+mod frame_log;
 mod json;
 mod maker;
 mod raw;
@@ -130,6 +131,8 @@ pub mod kwire_native {
     use super::records::{Records, crc32c};
     #[pymodule_export]
     use super::calls::Calls;
+    #[pymodule_export]
+    use super::frame_log::frame_lines;
     #[pymodule_export]
     use super::json::{Body, Form, Lines};
     #[pymodule_export]

@@ -397,9 +397,20 @@ async def test_internal_error_ends_one_connection(caplog: pytest.LogCaptureFixtu
         assert message.endswith(" closed: internal error")
 
 
-@pytest.mark.parametrize("way", ["spliced", "copied", "TLS"])
+@pytest.mark.parametrize(
+    ("way", "suffix", "limits"),
+    [
+        ("spliced", ".pcapng", Limits()),
+        ("spliced", ".pcapng", Limits(size=1_000_000)),
+        ("spliced", ".jsonl", Limits()),
+        ("copied", ".pcapng", Limits()),
+        ("copied", ".jsonl", Limits()),
+        ("TLS", ".pcapng", Limits()),
+    ],
+    ids=["spliced pcapng", "spliced files", "spliced jsonl", "copied pcapng", "copied jsonl", "TLS"],
+)
 async def test_large_frames_are_forwarded_and_recorded(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: str, suffix: str, limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Clients and broker read slowly, so the proxy can forward only parts of what it has received."""
     is_encrypted, moved = way == "TLS", []
@@ -413,7 +424,7 @@ async def test_large_frames_are_forwarded_and_recorded(
         return move(pipe, source, target, size)
 
     monkeypatch.setattr(SplicePipe, "move", move_if_possible)
-    random, path = Random(1), tmp_path / "out.pcapng"
+    random, path = Random(1), tmp_path / f"out{suffix}"
     numbers = range(3)
     batches = [random.randbytes(1_500_000 + number) for number in numbers]
     listener = (await trio.open_tcp_listeners(0, host="127.0.0.1"))[0]
@@ -446,7 +457,7 @@ async def test_large_frames_are_forwarded_and_recorded(
         await trio.aclose_forcefully(stream)
 
     certificates = Tls(Settings.parse({}), "127.0.0.1")
-    recording = RecordingFiles(path, WRITERS[".pcapng"](), Limits())
+    recording = RecordingFiles(path, WRITERS[suffix](), limits)
     try:
         with trio.fail_after(PATIENCE):
             async with (
@@ -467,7 +478,8 @@ async def test_large_frames_are_forwarded_and_recorded(
     finally:
         certificates.close()
     assert len(arrived) == len(numbers)
-    calls = [item for item in read(path) if isinstance(item, Call)]
+    assert (len(list(tmp_path.iterdir())) > 1) == (limits != Limits())
+    calls = [item for item in read(tmp_path) if isinstance(item, Call)]
     produced = [call.request.topic_data[0].partition_data[0].records for call in calls if call.api_key == 0]
     fetched = [call.response.responses[0].partitions[0].records for call in calls if call.api_key == 1]
     assert sorted(produced) == sorted(fetched) == sorted(batches)
