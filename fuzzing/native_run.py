@@ -26,7 +26,7 @@ from run import WORK, add_executions
 ROOT = Path(__file__).parent.parent
 FUZZ = ROOT / "native" / "fuzz"
 BUILD = ROOT / ".cache" / "native-fuzz"
-TARGETS = ("message", "json", "records", "codec", "line", "calls", "cursor", "text")
+TARGETS = ("message", "json", "records", "codec", "line", "calls", "requests", "cursor", "text")
 EXECUTIONS = 1_000_000
 FEW = 200  # seeds of a run that ends after a few seconds
 MOST = 1_024  # bytes of an input

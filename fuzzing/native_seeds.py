@@ -20,6 +20,7 @@ from engines import messages
 from kwire import codec, decode_request, decode_response, encode_request
 from kwire.blobs import BLOBS
 from kwire.errors import DecodeError
+from kwire.frames import pack
 from kwire.fuzz.values import full
 from kwire.messages import APIS
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -75,6 +76,8 @@ def seeds(target: str) -> Iterator[bytes]:
             yield from _compressed()
         case "calls":
             yield from _conversations()
+        case "requests":
+            yield from _received()
         case "cursor":
             for content in CONTENTS:
                 for steps in (*STEPS, *(bytes([step]) for step in range(64))):
@@ -180,6 +183,28 @@ def _conversations() -> Iterator[bytes]:
         many = [(several[0], pair[0]), (usual[0], _numbered(other, 3))]
         answers = [(several[1], pair[1]), (usual[1], b"\0\0\0\3" + exchanges[1][1])]
         yield bytes([number % 64 | 1]) + begin + _items([*many, *answers])
+
+
+def _received() -> Iterator[bytes]:
+    """Yield pieces that a connection receives, for the target requests: heartbeats and a captured request."""
+    beats = [
+        encode_request(HeartbeatRequest(group_id="g"), version, correlation_id=number, client_id="c")
+        for number, version in enumerate((4, 4, 0))
+    ]
+    for number, (_, frame) in enumerate(corpus.frames("request")):
+        (size,) = struct.unpack_from(">h", frame, 8)
+        frames = [beats[0], frame[:8] + b"\0\1c" + frame[10 + max(size, 0) :], *beats[1:], frame]
+        if sum(map(len, frames)) <= MOST - 20:
+            yield bytes([(4, 12, 5, 14)[number % 4]]) + b"".join(map(_sized, frames))
+    whole = b"".join(map(pack, beats))
+    for at in range(0, len(whole), 3):
+        yield b"\x08" + _sized(whole[:at]) + _sized(whole[at:])
+    for size in (-1, 0, 9, 100, 101, 2**31 - 1):
+        yield b"\x01" + _sized(whole[:25] + struct.pack(">i", size) + whole)
+
+
+def _sized(piece: bytes) -> bytes:
+    return struct.pack(">H", len(piece)) + piece
 
 
 def _numbered(request: bytes, correlation_id: int) -> bytes:

@@ -20,6 +20,7 @@ from uuid import UUID
 from zlib import crc32
 
 from google_crc32c import value as crc32c
+from native_requests import requests
 from native_segments import calls
 
 from kwire import records as package
@@ -543,5 +544,5 @@ def text(kind: int, data: bytes, width: int, written: bytes | None) -> None:
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (message, json, records, codec, line, calls)
+    target.__name__: target for target in (message, json, records, codec, line, calls, requests)
 }

@@ -44,6 +44,8 @@ class FrameBuffer:
         held: number of bytes in the buffer: incomplete frames, and complete frames not yet returned.
     """
 
+    __slots__ = ("_at", "_data", "_frame", "_missing", "_reserved", "_size", "held", "limit")
+
     def __init__(self, limit: int = MAX_FRAME) -> None:
         self.limit = limit
         self.held = 0

@@ -9,6 +9,7 @@ for each message version.
 from __future__ import annotations
 
 import os
+import warnings
 from typing import Any, Literal, get_args
 
 from kwire.engines import compiled, native
@@ -31,6 +32,8 @@ def choose(wanted: str | None) -> Engine:
         wanted: value of KWIRE_ENGINE; None or an empty text for the fastest installed engine.
     """
     if not wanted:
+        if reason := native.mismatch():
+            warnings.warn(f"the native engine is not used: {reason}", stacklevel=2)
         return available()[0]
     for engine in KNOWN:
         if engine == wanted:
@@ -40,7 +43,9 @@ def choose(wanted: str | None) -> Engine:
 
 
 def check_installed(engine: Engine) -> None:
-    """Raise EngineError if an engine is not installed."""
+    """Raise EngineError if an engine is not installed, or cannot be used."""
+    if engine == "native" and (reason := native.mismatch()):
+        raise EngineError(f"the native engine cannot be used: {reason}")
     if engine not in available():
         raise EngineError(f"the {engine} engine is not installed: install kwire-native, or use compiled or reference")
 

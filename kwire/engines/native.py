@@ -31,15 +31,30 @@ writers: dict[type, dict[int, compiled.Writer]] = {}
 
 @cache
 def package() -> Any:
-    """Return the module ``kwire_native``.
+    """Return the module ``kwire_native``; None if it is not installed, or cannot be used (see ``mismatch``)."""
+    module = _installed()
+    return None if module is None or mismatch() else module
 
-    The result is None if the module is not installed, or if its version does not fit to this engine.
-    """
+
+@cache
+def mismatch() -> str:
+    """Return why an installed module ``kwire_native`` cannot be used, with the remedy; "" if it can, or is missing."""
+    module = _installed()
+    form = TABLES if module is None else getattr(module, "TABLES", None)
+    if form == TABLES:
+        return ""
+    version = getattr(module, "VERSION", "without version")
+    return (
+        f"the installed kwire-native {version} has interface {form}, but this kwire needs interface {TABLES}: "
+        "build it again with make native, or install the kwire-native of the same release"
+    )
+
+
+def _installed() -> Any:
     try:
-        module = import_module("kwire_native")
+        return import_module("kwire_native")
     except ImportError:
         return None
-    return module if module.TABLES == TABLES else None
 
 
 def decode(message: type, data: bytes, offset: int, version: int, weight: int) -> tuple[Any, int]:

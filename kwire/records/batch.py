@@ -209,6 +209,17 @@ def read_batch(data: bytes, at: int = 0) -> Batch:
     return Batch(data[at:end], at, *fields)
 
 
+def read_only_batch(data: bytes) -> Batch | None:
+    """Return the batch in ``data`` if the data is exactly one batch with a correct CRC, and the native engine is used.
+
+    In all other cases, the result is None.
+    """
+    if NATIVE is None:
+        return None
+    batch: Batch | None = NATIVE.checked(data)
+    return batch
+
+
 NATIVE = batches_of(Batch, Record)  # reader of batches; None if Python reads them
 WRITER = records_of(Record)  # writer of batches; None if Python writes them
 
@@ -236,6 +247,10 @@ def rebase(batch: Batch, base_offset: int, leader_epoch: int) -> bytes:
 
     The CRC does not change, because it does not cover these two fields.
     """
+    if NATIVE is not None:
+        rebased: bytes | None = NATIVE.rebased(batch.data, base_offset, leader_epoch)
+        if rebased is not None:
+            return rebased
     return REBASED.pack(base_offset, batch.length, leader_epoch) + batch.data[REBASED.size :]
 
 

@@ -62,6 +62,7 @@ from mockbroker.broker.handlers.api_versions import unsupported
 from mockbroker.broker.handlers.handler import Handler
 from mockbroker.broker.journal import Journal
 from mockbroker.broker.request_log import RequestLog
+from mockbroker.broker.request_reader import RequestReader, native_reader
 from mockbroker.broker.sliced_responses import encoded
 from mockbroker.broker.stages import Passage, Stage, answers
 from mockbroker.security.identity import UNKNOWN, Identity
@@ -153,6 +154,7 @@ class Router:
         requests: The log of requests.
         handlers: The handlers by API key; ApiVersions advertises their versions.
         served: The served API versions by the first four bytes of a request: API key and version.
+        request_reader: The native reader of usual requests; None without the native engine.
         outer_stages: API key -> stages of all connections that run before the stages of the single connection.
         noticing_stages: The stages that must be notified of due deadlines (``StageDue``) and closed connections.
         stages: The stages of all connections that run after the stages of the single connection.
@@ -191,6 +193,10 @@ class Router:
             off: Collection[int] = () if broker.settings.mockbroker_client_telemetry_enable else TELEMETRY
             self._advertised = self._advertised_versions(broker.release, off)
             self.served = ServedVersions(self._advertised, broker.release)
+            served = self.served
+            self.request_reader: RequestReader | None = native_reader(
+                lambda key, version: served[REQUEST_KEY.pack(key, version)]
+            )
         broker.advertised_versions = self._advertised
         broker.api_versions = {}
         broker.identity = lambda number: self.identity(number)

@@ -12,6 +12,7 @@ from kwire.envelope import decode_request_header, pack_response
 from kwire.frames import FrameBuffer
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Call, Client, Reply, Ticket
+from mockbroker.broker.request_reader import REPEATED
 from mockbroker.broker.router import Router, Served, UnsupportedVersion
 from mockbroker.security.identity import UNKNOWN, Identity
 
@@ -21,7 +22,6 @@ PRODUCE = ApiKey.PRODUCE
 NO_REQUEST = "a response without a pending request"
 _size_at = struct.Struct(">h").unpack_from
 _id_at = struct.Struct(">i").unpack_from
-REPEATED = 512  # maximum bytes of a request that is cached after parsing, as clients repeat heartbeats and fetches
 UNCOUNTED = 64  # maximum bytes of a response that is not checked against the response limit, as of a heartbeat
 EXPLAINED = 8_192  # maximum bytes of a malformed request that is parsed again to explain the error, in up to 25 ms
 LARGE_REQUEST = 65_536  # bytes; a larger request is decoded in steps
@@ -91,6 +91,7 @@ class ClientRequests:
         self._client = Client(node, "", host, listener)
         self._name = b""  # the client id, as encoded in request headers
         self._parsed: dict[bytes, _Parsed] = {}  # the last request of each API and version
+        self._recent: dict[int, tuple[bytes, Any]] = {}  # the same for the native reader of requests
         self.frames = FrameBuffer(router.broker.settings.socket_request_max_bytes)
 
     @property
@@ -122,6 +123,7 @@ class ClientRequests:
         """
         self._name = b""
         self._parsed.clear()
+        self._recent.clear()
 
     def receive(self, data: bytes) -> None:
         """Append bytes from the client to the buffer ``frames``."""
@@ -137,7 +139,17 @@ class ClientRequests:
             kwire.WireError: The request is malformed, or its API version is not served. The caller must close the
                 connection.
         """
-        if self.ticket is not None or not self.frames.held or (frame := self.frames.next_frame()) is None:
+        if self.ticket is not None or not self.frames.held:
+            return None
+        reader = self._router.request_reader
+        if reader is not None:
+            call = reader.next(self.frames, self._name, self._client, self.connection, self._recent)
+            if call is not None:
+                self.taken += 1
+                self.ticket = call.ticket
+                return call
+        frame = self.frames.next_frame()
+        if frame is None:
             return None
         self.taken += 1
         parsed = self._parsed.get(frame[BEFORE_ID])
@@ -243,7 +255,10 @@ class ClientRequests:
         size = len(body)
         if size > UNCOUNTED and size > self._router.broker.settings.mockbroker_response_max_bytes:
             self._router.broker.response_room().reserve(size)
-        frame = pack_response(body, ticket.api_key, ticket.version, ticket.correlation_id)
+        reader = self._router.request_reader
+        frame = None if reader is None else reader.response(ticket, body)
+        if frame is None:
+            frame = pack_response(body, ticket.api_key, ticket.version, ticket.correlation_id)
         if ticket.logged:
             self._router.requests.record_response(ticket, frame)
         delivery = reply.delivery

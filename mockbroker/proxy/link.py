@@ -8,10 +8,13 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from functools import cache
+from typing import Any, TypeAlias
 
 from kwire.apikeys import ApiKey
 from kwire.codec import decode_at
+from kwire.engines.chosen import DEFAULT
+from kwire.engines.native import package
 from kwire.envelope import produce_acks
 from kwire.errors import RemoteProtocolError, WireError
 from kwire.frames import PREFIX
@@ -88,6 +91,15 @@ def never(key: int, version: int) -> bool:  # noqa: ARG001
     return False
 
 
+@cache
+def native_frames(inspected: frozenset[int]) -> Any:
+    """Return the native search for frames that are not inspected; None if the native engine is not the default engine.
+
+    ``inspected``: API keys and versions of the inspected requests, each as one number.
+    """
+    return package().Frames(inspected, REQUEST_HEAD.size, MAX_FRAME) if DEFAULT == "native" else None
+
+
 class Link:
     """The protocol side of one proxied connection.
 
@@ -111,6 +123,7 @@ class Link:
         self._observers = tuple(each for each in observers if not each.gets_bytes)
         self._byte_observers = tuple(each for each in observers if each.gets_bytes)
         self._inspected = INSPECTED_FOR_SECRETS if self._byte_observers else INSPECTED
+        self._frames = native_frames(self._inspected)
         self._expected = 0  # number of responses to requests since the connection began
         self._arrived = 0  # of these, those that have begun to arrive
         self._noted: deque[tuple[int, Exchange]] = deque()  # responses to process, each with its index
@@ -266,6 +279,10 @@ class Link:
         """
         if not self._skips or self._expects_tokens:
             return at
+        if self._frames is not None and data.__class__ is bytes:
+            at, count = self._frames.requests(data, at)
+            self._expected += count
+            return at
         last, read, count = len(data) - HEAD_SIZE, HEAD_OF_REQUEST.unpack_from, 0
         inspected = self._inspected
         while at <= last:
@@ -284,9 +301,13 @@ class Link:
             data: bytes from the broker.
             at: offset at which a response begins.
         """
-        last, read = len(data) - HEAD_OF_RESPONSE.size, HEAD_OF_RESPONSE.unpack_from
         arrived = self._arrived
         following = self._noted[0][0] if self._noted else self._expected
+        if self._frames is not None and data.__class__ is bytes:
+            at, count = self._frames.responses(data, at, following - arrived)
+            self._arrived += count
+            return at
+        last, read = len(data) - HEAD_OF_RESPONSE.size, HEAD_OF_RESPONSE.unpack_from
         while at <= last and arrived < following:
             (size,) = read(data, at)
             if size > MAX_FRAME:

@@ -27,6 +27,7 @@ const BASE_SEQUENCE: usize = 13;
 const COUNT: usize = 14;
 const SLOTS: usize = 15;
 const HEADER: usize = 61; // bytes
+const CRC_AT: usize = 17;
 const MAGIC_AT: usize = 16; // offset of the byte without which the format of a batch is unknown
 const CODEC: i64 = 0x07; // bits of the attributes
 const LOG_APPEND_TIME: i64 = 0x08;
@@ -91,6 +92,43 @@ impl Batches {
         }
     }
 
+    /// Return the batch in the data if its checksum is right; None if the batch is left to Python.
+    #[pyo3(signature = (data, /))]
+    fn checked<'py>(&self, data: &Bound<'py, PyBytes>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let bytes = data.as_bytes();
+        let Some((head, covered)) = batch_in(bytes)
+            .filter(|(_, whole)| whole.len() == bytes.len())
+            .and_then(|(head, whole)| Some((head, whole.get(CRC_FROM..)?)))
+        else {
+            return Ok(None);
+        };
+        let is_right = u32::from_be_bytes(part(head, CRC_AT)) == ::crc32c::crc32c(covered);
+        if is_right { self.create(data.clone(), head, 0).map(Some) } else { Ok(None) }
+    }
+
+    /// Return a copy of a batch with another base offset and leader epoch; None if the data has no complete header, or is
+    /// not bytes.
+    #[pyo3(signature = (data, base_offset, leader_epoch, /))]
+    fn rebased<'py>(
+        &self,
+        data: &Bound<'py, PyAny>,
+        base_offset: i64,
+        leader_epoch: i32,
+    ) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let Ok(data) = data.cast_exact::<PyBytes>() else { return Ok(None) };
+        let bytes = data.as_bytes();
+        if bytes.len() < HEADER {
+            return Ok(None);
+        }
+        let copy = PyBytes::new_with(data.py(), bytes.len(), |copy| {
+            copy.copy_from_slice(bytes);
+            copy[..8].copy_from_slice(&base_offset.to_be_bytes());
+            copy[12..MAGIC_AT].copy_from_slice(&leader_epoch.to_be_bytes());
+            Ok(())
+        })?;
+        Ok(Some(copy))
+    }
+
     /// Return an iterator over the records of a batch; None if they are left to Python.
     #[pyo3(signature = (batch, verify_crc, /))]
     fn records<'py>(
@@ -145,7 +183,7 @@ impl Batches {
         batch.set(LENGTH, i32::from_be_bytes(part(head, 8)).into_pyobject(py)?.into_any());
         batch.set(LEADER_EPOCH, i32::from_be_bytes(part(head, 12)).into_pyobject(py)?.into_any());
         batch.set(MAGIC, 2_i8.into_pyobject(py)?.into_any());
-        batch.set(CRC, u32::from_be_bytes(part(head, 17)).into_pyobject(py)?.into_any());
+        batch.set(CRC, u32::from_be_bytes(part(head, CRC_AT)).into_pyobject(py)?.into_any());
         batch.set(ATTRIBUTES, i16::from_be_bytes(part(head, 21)).into_pyobject(py)?.into_any());
         batch.set(LAST_OFFSET_DELTA, i32::from_be_bytes(part(head, 23)).into_pyobject(py)?.into_any());
         let (base, largest) = (i64::from_be_bytes(part(head, 27)), i64::from_be_bytes(part(head, 35)));

@@ -14,6 +14,7 @@ mod raw;
 mod read;
 mod records;
 pub mod refusal;
+mod requests;
 mod table;
 pub mod text;
 mod uuids;
@@ -141,6 +142,8 @@ pub mod kwire_native {
     use super::errors::ErrorCodes;
     #[pymodule_export]
     use super::maker::Maker;
+    #[pymodule_export]
+    use super::requests::{Frames, Requests};
     #[pymodule_export]
     use super::Message;
 

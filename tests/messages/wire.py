@@ -79,6 +79,11 @@ def without_native() -> None:
         choose("native")
 
 
+def other_native() -> None:
+    with patch.object(native, "mismatch", lambda: "the installed kwire-native 0.1.0 has interface 1"):
+        choose("native")
+
+
 def metadata(data: bytes, version: int = 9) -> Callable[[], object]:
     return lambda: decode(MetadataRequest, data, version)
 
@@ -205,6 +210,7 @@ ROWS = [
     Row("text as data", lambda: decode(HeartbeatRequest, "00", 0), "TypeError: data must be bytes, bytearray or memoryview, got str"),  # type: ignore[arg-type]
     Row("unknown engine", lambda: decode(HeartbeatRequest, b"", 0, engine="fast"), "EngineError: unknown engine 'fast': use native, compiled or reference"),  # type: ignore[arg-type]
     Row("unknown engine in the environment", lambda: choose("fast"), "EngineError: KWIRE_ENGINE is 'fast', which is not an engine: use native, compiled or reference"),
+    Row("native engine of another kwire", other_native, "EngineError: the native engine cannot be used: the installed kwire-native 0.1.0 has interface 1"),
     Row("engine that is not installed", without_native, "EngineError: the native engine is not installed: install kwire-native, or use compiled or reference"),
     Row("truncated string", metadata(b"\0\0\0\1\0\5abc", 1), "Truncated: MetadataRequest v1 at byte 4, topics[0].name: expected 5 bytes, found 3"),
     Row("null string", metadata(b"\0\0\0\1\xff\xff", 1), "DecodeError: MetadataRequest v1 at byte 4, topics[0].name: the field is not nullable in this version"),

@@ -24,6 +24,7 @@ from kwire.records.batch import (
     TRANSACTIONAL,
     Batch,
     read_batch,
+    read_only_batch,
     restamp,
 )
 from kwire.records.compression import decompress, may_be_produced
@@ -452,14 +453,16 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
     size = len(records)
     if size > MAGIC_AT and records[MAGIC_AT] in (0, 1):
         return ErrorCode.INVALID_RECORD  # message sets are rejected from v3 on
-    try:
-        batch = read_batch(records)
-    except Truncated:
-        return ErrorCode.INVALID_RECORD if _may_be_truncated(records) else ErrorCode.CORRUPT_MESSAGE
-    except DecodeError:
-        return ErrorCode.CORRUPT_MESSAGE
-    if not batch.crc_is_right():
-        return ErrorCode.CORRUPT_MESSAGE
+    batch = read_only_batch(records)
+    if batch is None:
+        try:
+            batch = read_batch(records)
+        except Truncated:
+            return ErrorCode.INVALID_RECORD if _may_be_truncated(records) else ErrorCode.CORRUPT_MESSAGE
+        except DecodeError:
+            return ErrorCode.CORRUPT_MESSAGE
+        if not batch.crc_is_right():
+            return ErrorCode.CORRUPT_MESSAGE
     if len(batch.data) > limit:
         return ErrorCode.MESSAGE_TOO_LARGE
     if batch.attributes & CODEC_MASK and not may_be_produced(batch.codec, version):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -37,8 +39,8 @@ def test_command_reports_an_unknown_engine_in_one_line() -> None:
     assert done.stderr == "Error: KWIRE_ENGINE is 'fast', which is not an engine: use native, compiled or reference\n"
 
 
-def python(*arguments: str, engine: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "KWIRE_ENGINE": engine}
+def python(*arguments: str, engine: str, path: str = "") -> subprocess.CompletedProcess[str]:
+    environment = {**os.environ, "KWIRE_ENGINE": engine} | ({"PYTHONPATH": path} if path else {})
     command = [sys.executable, *arguments]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60, input="")
 
@@ -61,12 +63,37 @@ def test_with_the_package_the_default_is_native(monkeypatch: pytest.MonkeyPatch)
     assert chosen.available() == chosen.KNOWN
 
 
-def test_package_with_other_tables_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Other:
-        TABLES = native.TABLES + 1
+@pytest.fixture
+def other(tmp_path: Path) -> str:
+    """A folder with a kwire_native of an older kwire, as a value of PYTHONPATH."""
+    (tmp_path / "kwire_native.py").write_text(f'TABLES, VERSION = {native.TABLES - 1}, "0.1.0"\n')
+    return os.pathsep.join([str(tmp_path), *sys.path])
 
-    monkeypatch.setitem(sys.modules, "kwire_native", Other)
-    assert native.package.__wrapped__() is None
+
+MISMATCH = f"the installed kwire-native 0.1.0 has interface {native.TABLES - 1}, but this kwire needs interface"
+
+
+def test_package_of_another_kwire_is_named_and_not_used(other: str) -> None:
+    done = python("-m", "kwire", "--version", engine="", path=other)
+    assert done.stdout.endswith(", compiled engine\n")
+    assert done.stderr.count(f"UserWarning: the native engine is not used: {MISMATCH} {native.TABLES}: build it") == 1
+    assert "make native" in done.stderr
+
+
+def test_native_engine_of_another_kwire_is_an_error(other: str) -> None:
+    done = python("-m", "kwire", "--version", engine="native", path=other)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"Error: the native engine cannot be used: {MISMATCH}")
+
+
+def test_another_engine_ignores_a_package_of_another_kwire(other: str) -> None:
+    done = python("-m", "kwire", "--version", engine="compiled", path=other)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_package_without_a_version_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kwire_native", SimpleNamespace())
+    assert "kwire-native without version has interface None" in native.mismatch.__wrapped__()
 
 
 def test_implementations_have_the_same_interface() -> None:
