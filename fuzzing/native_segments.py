@@ -156,13 +156,14 @@ def segments(data: bytes) -> Talk:
 def reading(reader: Any) -> Iterator[None]:
     """Read calls with a native reader, or with Python alone. ``reader``: the native reader; None for Python."""
     changes = {"call_reader": lambda: reader, "endpoints": ENDPOINTS, "LEAST_ROWS": 1, "LONGEST_WAIT": 0, "KEPT": KEPT}
-    place = vars(conversation)
-    before = {name: place[name] for name in changes}
-    place.update(changes)
+    before = {name: getattr(conversation, name) for name in changes}
     try:
+        for name, value in changes.items():
+            setattr(conversation, name, value)
         yield
     finally:
-        place.update(before)
+        for name, value in before.items():
+            setattr(conversation, name, value)
 
 
 def calls(data: bytes) -> None:

@@ -188,7 +188,8 @@ impl Batches {
         batch.set(LAST_OFFSET_DELTA, i32::from_be_bytes(part(head, 23)).into_pyobject(py)?.into_any());
         let (base, largest) = (i64::from_be_bytes(part(head, 27)), i64::from_be_bytes(part(head, 35)));
         let base_timestamp = base.into_pyobject(py)?.into_any();
-        let max_timestamp = if base == largest { base_timestamp.clone() } else { largest.into_pyobject(py)?.into_any() };
+        let max_timestamp =
+            if base == largest { base_timestamp.clone() } else { largest.into_pyobject(py)?.into_any() };
         batch.set(BASE_TIMESTAMP, base_timestamp);
         batch.set(MAX_TIMESTAMP, max_timestamp);
         batch.set(PRODUCER_ID, i64::from_be_bytes(part(head, 43)).into_pyobject(py)?.into_any());

@@ -11,11 +11,11 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyInt, PyTuple, PyType};
 
+use crate::Message;
 use crate::cursor::Cursor;
 use crate::raw::{Class, Pause};
 use crate::read::Reader;
 use crate::records::exact_int;
-use crate::Message;
 
 const PREFIX: usize = 4; // bytes of the length prefix
 const FIXED: usize = 8; // bytes of a request header before the client id
