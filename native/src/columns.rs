@@ -16,8 +16,8 @@ use crate::raw::Class;
 /// The type of a column.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    Int,   // 32 bits
-    Long,  // 64 bits, and times
+    Int,  // 32 bits
+    Long, // 64 bits, and times
     Text,
     Bool,
     Other, // has no buffers here
@@ -51,9 +51,7 @@ struct Column {
 impl Column {
     fn new(kind: Kind, slot: Option<usize>) -> Self {
         let cells = match kind {
-            Kind::Int | Kind::Long => {
-                Cells::Numbers { values: Vec::new(), valid: Vec::new(), unusual: HashMap::new() }
-            }
+            Kind::Int | Kind::Long => Cells::Numbers { values: Vec::new(), valid: Vec::new(), unusual: HashMap::new() },
             _ => Cells::Objects(Vec::new()),
         };
         Column { kind, slot, cells }

@@ -45,7 +45,11 @@ impl ErrorCodes {
             let is_found = if slot < places.codes {
                 value.is_truthy()?
             } else if let Ok(structs) = value.cast::<PyList>() {
-                structs.iter().map(|one| self.__call__(one)).find(|found| !matches!(found, Ok(false))).unwrap_or(Ok(false))?
+                structs
+                    .iter()
+                    .map(|one| self.__call__(one))
+                    .find(|found| !matches!(found, Ok(false)))
+                    .unwrap_or(Ok(false))?
             } else {
                 !value.is_none() && self.__call__(value)?
             };
@@ -63,7 +67,8 @@ impl ErrorCodes {
         if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&address) {
             return Ok(Some(known.clone()));
         }
-        let (mut names, inside): (Vec<String>, Vec<String>) = self.fields_of.call1(class.py(), (class,))?.extract(class.py())?;
+        let (mut names, inside): (Vec<String>, Vec<String>) =
+            self.fields_of.call1(class.py(), (class,))?.extract(class.py())?;
         let codes = names.len();
         names.extend(inside);
         let count = names.len();

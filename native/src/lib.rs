@@ -125,31 +125,31 @@ impl Message {
 #[pymodule]
 pub mod kwire_native {
     #[pymodule_export]
+    use super::Message;
+    #[pymodule_export]
     use super::batches::Batches;
-    #[pymodule_export]
-    use super::codecs::{decompress, zstd_frame};
-    #[pymodule_export]
-    use super::records::{Records, crc32c};
     #[pymodule_export]
     use super::calls::Calls;
     #[pymodule_export]
-    use super::frame_log::frame_lines;
-    #[pymodule_export]
-    use super::json::{Body, Form, Lines};
+    use super::codecs::{decompress, zstd_frame};
     #[pymodule_export]
     use super::columns::Columns;
     #[pymodule_export]
     use super::errors::ErrorCodes;
     #[pymodule_export]
+    use super::frame_log::frame_lines;
+    #[pymodule_export]
+    use super::json::{Body, Form, Lines};
+    #[pymodule_export]
     use super::maker::Maker;
     #[pymodule_export]
-    use super::requests::{Frames, Requests};
+    use super::records::{Records, crc32c};
     #[pymodule_export]
-    use super::Message;
+    use super::requests::{Frames, Requests};
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 7;
+    const TABLES: u32 = 8;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

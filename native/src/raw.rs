@@ -168,7 +168,10 @@ pub fn text<'py>(py: Python<'py>, data: &[u8], scratch: &mut Vec<u32>) -> PyResu
     if !cfg!(windows) && !data.is_ascii() && wide(data, scratch) {
         // SAFETY: the pointer and the length are those of a slice; wchar_t has 32 bits.
         return unsafe {
-            Bound::from_owned_ptr_or_err(py, ffi::PyUnicode_FromWideChar(scratch.as_ptr().cast(), scratch.len() as isize))
+            Bound::from_owned_ptr_or_err(
+                py,
+                ffi::PyUnicode_FromWideChar(scratch.as_ptr().cast(), scratch.len() as isize),
+            )
         };
     }
     // SAFETY: the pointer and the length are those of a slice; the name of the error handler ends with a zero byte.
