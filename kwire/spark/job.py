@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -129,21 +128,16 @@ def ordered_references(
             arguments after ``paths`` are ignored for a topic.
         split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
         unpacked: folder to which gzip files are decompressed; None to put their payload into the rows.
-        wrong: folder in which tasks report wrong guesses, see the option ``wrong`` of ``CaptureSource``; None to report
-            none.
+        wrong: folder in which tasks report wrong guesses, see ``CaptureReader``; None to report none.
         guess: files that several tasks read, each from a guessed position of a packet record. One task reads each
             remaining file. None to divide all files at exact positions, for which the driver reads all record headers.
     """
     if is_topic(paths[0]):
         return stages.by_connection(topic.references(spark, paths[0]), None)
-    source.register(spark)
     size = sum(map(size_of, paths))
     part = split_size or min(max(task_size(size, A_TASK), source.LEAST_SPLIT), source.SPLIT)
-    options: dict[str, str | int] = {"files": json.dumps(paths), "splitSize": part, "packed": "true"}
-    if guess is not None:
-        options["guess"] = json.dumps(sorted(guess))
-    options |= {name: folder for name, folder in (("unpacked", unpacked), ("wrong", wrong)) if folder is not None}
-    captured = spark.read.format(source.FORMAT).options(**options).load()
+    guessed = None if guess is None else sorted(guess)
+    captured = source.scan(spark, source.CaptureReader(list(paths), part, unpacked, guessed, wrong, packed=True))
     return stages.by_connection(captured, task_count(size, A_TASK))
 
 

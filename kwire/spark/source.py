@@ -15,12 +15,14 @@ import json
 import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import fs
-from pyspark.sql import SparkSession
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
@@ -42,6 +44,7 @@ LEAST_SPLIT = 4 * 1024 * 1024  # smallest part that a job chooses
 OPENING = 64 * 1024  # bytes that a task could read in the time in which it opens a file
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
+PICKLER: Any = CPickleSerializer()
 Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
 REFERENCES = pa.schema(
     [
@@ -66,7 +69,7 @@ REFERENCES = pa.schema(
         ("skipped", pa.string()),  # why packets were skipped
     ]
 )
-PACKED = REFERENCES.append(packing.FIELD)  # columns with the option ``packed``
+PACKED = REFERENCES.append(packing.FIELD)  # columns with packed segments
 SPARK_TYPES = {
     pa.binary(): "BINARY",
     pa.bool_(): "BOOLEAN",
@@ -169,21 +172,15 @@ def _globbed(pattern: str) -> list[str]:
 class CaptureSource(DataSource):
     """The Spark data source ``kafka_pcap``, which reads captures.
 
-    One of three options selects the files:
+    One of two options selects the files:
 
     - ``path``: a path.
     - ``inputs``: JSON list of files, folders and patterns.
-    - ``files``: JSON list of paths, in reading order.
 
     Further options:
 
     - ``splitSize``: bytes of a part of a file, which one task reads.
     - ``unpacked``: folder for the content of gzip files, see ``Payloads``.
-    - ``guess``: JSON list of files that several tasks may read, each from a guessed position of a packet record. One
-      task reads each remaining file. A row with the problem NOT_PROVEN reports a wrong guess. Without this option, the
-      driver reads the record headers of large files, and all positions are exact.
-    - ``wrong``: folder in which tasks report wrong guesses: a task writes an empty file whose name is the file number.
-    - ``packed``: ``true`` for a column ``packed``, and for rows that have several segments in it, see ``packing``.
 
     Options of a stream:
 
@@ -197,15 +194,10 @@ class CaptureSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        return ", ".join(
-            f"{field.name} {SPARK_TYPES[field.type]}" for field in (PACKED if self._is_packed else REFERENCES)
-        )
+        return _spark_schema(REFERENCES)
 
     def reader(self, schema: StructType) -> CaptureReader:  # noqa: ARG002
-        paths = json.loads(self.options["files"]) if "files" in self.options else files(self._inputs)
-        guess = json.loads(self.options["guess"]) if "guess" in self.options else None
-        folders = self.options.get("unpacked"), self.options.get("wrong")
-        return CaptureReader(paths, self._size, folders[0], guess, folders[1], packed=self._is_packed)
+        return CaptureReader(files(self._inputs), self._size, self.options.get("unpacked"))
 
     def streamReader(self, schema: StructType) -> CaptureStream:  # noqa: ARG002 - Spark's name
         settle = float(self.options.get("settle", SETTLE))
@@ -218,25 +210,50 @@ class CaptureSource(DataSource):
         return inputs
 
     @property
-    def _is_packed(self) -> bool:
-        return self.options.get("packed") == "true"
-
-    @property
     def _size(self) -> int:
         return int(self.options.get("splitSize", SPLIT))
 
 
+def scan(spark: SparkSession, reader: CaptureReader) -> DataFrame:
+    """Return the rows of captures as a DataFrame, with one Spark partition for each input of the reader.
+
+    A query of the data source has the same rows. To plan such a query, Spark starts more Python processes, one after
+    the other; this function starts none.
+
+    Args:
+        spark: session that runs the query.
+        reader: reader of the captures.
+    """
+    inputs = list(map(PICKLER.dumps, reader.partitions()))  # bytes, because each task gets the inputs of all tasks
+    numbers = spark.range(0, len(inputs), 1, len(inputs))
+    return numbers.mapInArrow(partial(_scan, reader, inputs), _spark_schema(reader.columns))
+
+
+def _scan(
+    reader: CaptureReader, inputs: Sequence[bytes], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        for number in batch.column(0).to_pylist():
+            yield from reader.read(PICKLER.loads(inputs[number]))
+
+
+def _spark_schema(columns: pa.Schema) -> str:
+    return ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in columns)
+
+
 class CaptureReader(DataSourceReader):
-    """The reader for a batch query of the data source ``kafka_pcap``.
+    """A reader of captures in a batch query, by ``scan`` or by the data source ``kafka_pcap``.
 
     Args:
         paths: paths of the files, in reading order.
         size: bytes of a part of a file, which one task reads.
         unpacked: the option ``unpacked`` of ``CaptureSource``.
-        guess: files that several tasks may read, each from a guessed position. None to divide all files at exact
-            positions.
-        wrong: the option ``wrong`` of ``CaptureSource``.
-        packed: the option ``packed`` of ``CaptureSource``.
+        guess: files that several tasks may read, each from a guessed position of a packet record. One task reads each
+            remaining file. A row with the problem NOT_PROVEN reports a wrong guess. None to divide all files at exact
+            positions, for which the driver reads the record headers of large files.
+        wrong: folder in which tasks report wrong guesses: a task writes an empty file whose name is the file number.
+            None to report none.
+        packed: True for a column ``packed``, and for rows that have several segments in it, see ``packing``.
     """
 
     def __init__(
@@ -255,6 +272,11 @@ class CaptureReader(DataSourceReader):
         self.guess = None if guess is None else frozenset(guess)
         self.wrong = wrong
         self.packed = packed
+
+    @property
+    def columns(self) -> pa.Schema:
+        """The columns of the rows."""
+        return PACKED if self.packed else REFERENCES
 
     def partitions(self) -> Sequence[Part | Ranges]:
         if self.guess is not None:
