@@ -33,6 +33,9 @@ pub fn frame_lines(
         digits += 2 * size;
     }
     let total = frames * (start.len() + END.len()) + digits;
+    // The method is deprecated because other code could use the memory at the same time. No other code runs until this
+    // function returns: the thread holds the interpreter's lock, and nothing here calls Python.
+    #[allow(deprecated)]
     let cells = memory.as_mut_slice(py).ok_or_else(|| PyTypeError::new_err("the memory is not writable"))?;
     if total <= cells.len() {
         let mut out = Out { cells };
