@@ -130,11 +130,8 @@ class FrameBuffer:
             self._release_consumed()
             return None
         (size,) = _size_at(data, at)
-        if size < 0:
-            raise FrameError(_length_error(size, "negative", bytes(data[at : at + 32])))
-        if size > self.limit:
-            reason = f"above the limit of {self.limit} bytes"
-            raise FrameError(_length_error(size, reason, bytes(data[at : at + 32])))
+        if not 0 <= size <= self.limit:
+            raise FrameError(_length_error(size, self.limit, bytes(data[at : at + 32])))
         end = begin + size
         if held < end:
             self._release_consumed()
@@ -166,13 +163,15 @@ class FrameBuffer:
 
     def _release_consumed(self) -> None:
         """Release the memory of the frames that were returned: keep only the bytes after them."""
-        self._data, self._at = self._data[self._at :], 0
+        if self._at:  # else each piece of an incomplete frame would copy all pieces before it
+            self._data, self._at = self._data[self._at :], 0
 
     def __len__(self) -> int:
         """Return the number of bytes in the buffer."""
         return self.held
 
 
-def _length_error(size: int, reason: str, head: bytes) -> str:
+def _length_error(size: int, limit: int, head: bytes) -> str:
+    reason = "negative" if size < 0 else f"above the limit of {limit} bytes"
     hint = next((f"; this looks like {kind}" for start, kind in _HINTS if head.startswith(start)), "")
     return f"frame length {size} is {reason}{hint} (first bytes {head.hex(' ')})"

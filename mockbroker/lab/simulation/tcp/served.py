@@ -9,6 +9,7 @@ from typing import Any, Protocol, cast
 from kwire import codec
 from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call, Reply, Token
+from mockbroker.broker.request_reader import REPEATED
 from mockbroker.broker.router import UnsupportedVersion
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.network import Network, Wire
@@ -18,7 +19,6 @@ from mockbroker.lab.simulation.tcp.sockets import SimulatedSocket, SimulatedTls
 from mockbroker.lab.simulation.watching import Broken
 from mockbroker.net.accepting import Gate
 from mockbroker.net.bound_listeners import BoundListener
-from mockbroker.net.connection import REPEATED
 from mockbroker.net.pump import Pump
 from mockbroker.net.sockets import CHECK_INTERVAL, SEND_TIMEOUT, SocketConnection, Sockets
 from mockbroker.security.listener_sasl import ListenerSasl
