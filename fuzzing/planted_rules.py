@@ -498,8 +498,8 @@ RULE_BUGS = (
         "timestamps of the future are accepted",
         "KIP-937, LogValidator.validateTimestamp",
         "mockbroker/topics/record_rules.py",
-        "        if _long(-difference) <= rules.before_ms and difference <= rules.after_ms:",
-        "        if _long(-difference) <= rules.before_ms:",
+        "        if int64(-difference) <= rules.before_ms and difference <= rules.after_ms:",
+        "        if int64(-difference) <= rules.before_ms:",
         f"{TESTS}/topics/test_record_rules.py",
     ),
     # --- sessions of Fetch ---

@@ -177,7 +177,8 @@ class Consumer:
         if not self._unreturned:
             with self._acquired(in_listener=False):
                 while not self._unreturned:
-                    self._unreturned.extend(await self._poll(float("inf")))
+                    records = await self._poll(float("inf"))  # a seek in the listener replaces the deque
+                    self._unreturned.extend(records)
         return self._unreturned.popleft()
 
     # What to read

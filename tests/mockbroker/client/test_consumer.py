@@ -414,6 +414,18 @@ async def test_listener_can_seek_in_on_assigned(autojump_clock) -> None:
         assert cluster.committed("g")["t", 3] == 1
 
 
+async def test_listener_can_seek_during_an_iteration(autojump_clock) -> None:
+    class SeekingListener(RebalanceListener):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            for partition in partitions:
+                consumer.seek(partition, 1)
+
+    async with cluster_of() as cluster, consumer_of(cluster, listener=SeekingListener()) as consumer:
+        cluster.produce("t", ["a", "b"], partition=0)
+        with trio.fail_after(60):
+            assert [(await anext(consumer)).value] == [b"b"]
+
+
 @pytest.mark.parametrize("use", ["poll", "anext", "close", "unsubscribe"])
 async def test_listener_cannot_poll_unsubscribe_or_close(autojump_clock, use: str) -> None:
     class ReenteringListener(RecordingListener):
