@@ -18,8 +18,6 @@ class Dice:
     ``label``: the parts of the seed, which are converted to text and joined.
     """
 
-    __slots__ = ("_state",)
-
     def __init__(self, *label: object) -> None:
         text = " ".join(map(str, label)).encode()
         self._state = int.from_bytes(blake2b(text, digest_size=8).digest(), "big")
@@ -31,8 +29,7 @@ class Dice:
 
     def below(self, limit: int) -> int:
         """Return an integer from 0 to ``limit`` - 1."""
-        self._state = state = self._state * FACTOR + STEP & MASK
-        return int(((state ^ state >> 29) >> 11) * SCALE * limit)
+        return int(self.random() * limit)
 
     def whole(self, first: int, last: int) -> int:
         """Return an integer from ``first`` to ``last``, both included."""
@@ -43,12 +40,10 @@ class Dice:
 
     def chance(self, of_one: float) -> bool:
         """Return True with the probability ``of_one`` (0 to 1), else False."""
-        self._state = state = self._state * FACTOR + STEP & MASK
-        return ((state ^ state >> 29) >> 11) * SCALE < of_one
+        return self.random() < of_one
 
     def pick(self, choices: Sequence[T]) -> T:
-        self._state = state = self._state * FACTOR + STEP & MASK
-        return choices[int(((state ^ state >> 29) >> 11) * SCALE * len(choices))]
+        return choices[self.below(len(choices))]
 
     def some(self, choices: Sequence[T]) -> list[T]:
         """Return a random subset of ``choices`` in the same order, with at least one element."""

@@ -15,29 +15,24 @@ class Queue:
 
     Attributes:
         now: virtual time since the start of the run, seconds.
-        heap: calls that have not run, as a heap of (virtual time in seconds, number of the call, function, arguments).
-            The loops of a run read it directly, because they run for every call.
     """
-
-    __slots__ = ("_order", "heap", "now")
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
+        self._heap: list[tuple[float, int, Callable[..., object], tuple[Any, ...]]] = []
         self._order = 0
 
     def at(self, when: float, what: Callable[..., object], *with_: Any) -> None:
-        self._order = order = self._order + 1
-        now = self.now
-        heappush(self.heap, (when if when > now else now, order, what, with_))  # noqa: FURB136 - a third of max()'s time
+        self._order += 1
+        heappush(self._heap, (max(when, self.now), self._order, what, with_))
 
     def after(self, seconds: float, what: Callable[..., object], *with_: Any) -> None:
-        self._order = order = self._order + 1
-        heappush(self.heap, (self.now + seconds if seconds > 0.0 else self.now, order, what, with_))
+        self._order += 1
+        heappush(self._heap, (self.now + seconds if seconds > 0.0 else self.now, self._order, what, with_))
 
     def run_to(self, until: float) -> None:
         """Run all calls up to the virtual time ``until``, in seconds, and set the time to it."""
-        heap = self.heap
+        heap = self._heap
         while heap and heap[0][0] <= until:
             self.now, _, what, with_ = heappop(heap)
             what(*with_)
@@ -45,9 +40,9 @@ class Queue:
 
     @property
     def next(self) -> float:
-        return self.heap[0][0] if self.heap else inf
+        return self._heap[0][0] if self._heap else inf
 
     def step(self) -> None:
         """Advance to the time of the next call and run it."""
-        self.now, _, what, with_ = heappop(self.heap)
+        self.now, _, what, with_ = heappop(self._heap)
         what(*with_)

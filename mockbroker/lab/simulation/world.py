@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from heapq import heappop
 
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import NO_LIMIT, Settings
@@ -221,13 +220,10 @@ class World:
     def _go_wrong(self) -> None:
         faults = list(reversed(self.script.faults))
         queue, trace, events = self.queue, self.trace, self.script.events
-        heap, next_fault = queue.heap, faults[-1].at if faults else events
-        while trace.events < events and heap and heap[0][0] < LONGEST_RUN:
-            while trace.events >= next_fault and faults:
+        while trace.events < events and queue.next < LONGEST_RUN:
+            while faults and faults[-1].at <= trace.events:
                 self._do(faults.pop())
-                next_fault = faults[-1].at if faults else events
-            queue.now, _, what, with_ = heappop(heap)
-            what(*with_)
+            queue.step()
 
     def _do(self, fault: Fault) -> None:
         self.trace.add(self.queue.now, f"fault {fault}")
@@ -476,12 +472,10 @@ class World:
         until = max([self.queue.now, *late]) + self.recovery_time
         most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
         why = liveness.why_not(self.shell.broker, self.clients)
-        queue, trace, heap = self.queue, self.trace, self.queue.heap
-        while why and queue.next <= until and trace.events < most:
-            end = trace.events + CHECKED_EVERY
-            while trace.events < end and heap and heap[0][0] <= until:
-                queue.now, _, what, with_ = heappop(heap)
-                what(*with_)
+        while why and self.queue.next <= until and self.trace.events < most:
+            events = self.trace.events
+            while self.trace.events < events + CHECKED_EVERY and self.queue.next <= until:
+                self.queue.step()
             why = liveness.why_not(self.shell.broker, self.clients)
         if why:
             raise Broken(liveness.NAME, f"no progress {self.recovery_time:g} s after the last fault ended: {why}")

@@ -71,7 +71,6 @@ class Client:
         self.slow = 0.0
         self.fatal = ""
         self.link = Link()
-        self._usual_delay = script.delay
         self._finds = False  # whether another coordinator lookup is scheduled
         self._queued_responses: deque[tuple[Wire, Any, Any]] = deque()
         self.bootstrap: Wire | None = None
@@ -274,7 +273,7 @@ class Client:
             self.disconnected(to)
 
     def delay(self) -> float:
-        return self._usual_delay * (0.5 + self.dice.random()) + self.slow
+        return self.script.delay * (0.5 + self.dice.random()) + self.slow
 
     def receive(self, connection: Wire, call: Any, response: Any) -> None:
         """Handle a response. While the process is paused, the response is queued.

@@ -166,9 +166,8 @@ class Sender:
                 wire = leaders.wire(node)
                 if len(wire.waiting) < MOST_IN_FLIGHT:
                     self._send(wire, due)
-        if self.unsettled and not self._due:
-            self._due, client = True, self._client
-            client.later(BACKOFF * (0.5 + client.dice.random()), self.send_due)
+        if self.unsettled:
+            self._send_later()
 
     def _send_later(self) -> None:
         if not self._due:

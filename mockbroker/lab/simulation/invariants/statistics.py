@@ -96,22 +96,19 @@ class Statistics(Watcher):
         self._same("the groups", list(groups), list(broker.groups))
         for group_id, reported in groups.items():
             group = broker.groups[group_id]
-            self._same_of(group_id, "the state", reported.state, group.state_name)
-            self._same_of(group_id, "the members", [m.member_id for m in reported.members], list(group.members))
+            self._same("the state", reported.state, group.state_name, group_id)
+            self._same("the members", [m.member_id for m in reported.members], list(group.members), group_id)
             by_journal = self._members.get(group_id, {})
             if by_journal.keys() != group.members.keys():
                 what = f"the members of group {group_id} (from the journal)"
                 self._same(what, sorted(by_journal), sorted(group.members))
-            self._same_of(group_id, "the generation", reported.generation, group.generation)
+            self._same("the generation", reported.generation, group.generation, group_id)
             there = {place: each.offset for place, each in group.offsets.committed.items()}
-            self._same_of(group_id, "the offsets", committed(broker, group_id), there)
+            self._same("the offsets", committed(broker, group_id), there, group_id)
             if (classic := as_type(group, ClassicGroup)) is not None:
-                self._same_of(group_id, "the leader", reported.leader, classic.leader)
+                self._same("the leader", reported.leader, classic.leader, group_id)
 
-    def _same_of(self, group_id: str, what: str, reported: object, there: object) -> None:
-        if reported != there:  # the text is made only then
-            self._same(f"{what} of group {group_id}", reported, there)
-
-    def _same(self, what: str, reported: object, there: object) -> None:
+    def _same(self, what: str, reported: object, there: object, group_id: str | None = None) -> None:
         if reported != there:
-            raise self.broken(f"{what}: the API reported {reported}, but the broker has {there}")
+            of = "" if group_id is None else f" of group {group_id}"
+            raise self.broken(f"{what}{of}: the API reported {reported}, but the broker has {there}")
