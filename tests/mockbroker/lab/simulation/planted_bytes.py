@@ -10,6 +10,7 @@ import pytest
 
 from kwire import frames
 from mockbroker.base.effects import Call
+from mockbroker.broker import router
 from mockbroker.broker.authentication import Authentication
 from mockbroker.net import connection as requests
 from mockbroker.net.connection import ClientRequests
@@ -77,6 +78,7 @@ def a_request_of_equal_length_counts_as_repeated(patch: Patch) -> None:
             parsed.rest = OfLength(parsed.rest)
         return real(self)
 
+    patch.setattr(router, "native_reader", lambda _: None)  # it compares requests itself
     patch.setattr(ClientRequests, "next_call", next_call)
     patch.setattr(requests, "REPEATED", 512)
 
