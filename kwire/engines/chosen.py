@@ -66,6 +66,12 @@ def implementation(engine: Engine) -> Any:
 
 DEFAULT = choose(os.environ.get("KWIRE_ENGINE"))
 
+
+def native_package() -> Any:
+    """Return the module ``kwire_native``; None if the native engine is not the default engine."""
+    return native.package() if DEFAULT == "native" else None
+
+
 # Functions in use of the default engine, by message and version; empty for the reference engine.
 readers: dict[type, dict[int, Reader]] = {}
 writers: dict[type, dict[int, Writer]] = {}

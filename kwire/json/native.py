@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from kwire.blobs.fields import ASSIGNORS, INSIDE
-from kwire.engines.chosen import DEFAULT
+from kwire.engines.chosen import native_package
 from kwire.engines.native import package, table
 from kwire.json.objects import dump
 from kwire.layout import (
@@ -43,7 +43,7 @@ def form_of(message: type, version: int) -> Any:
         message: class of the message.
         version: version of the message.
     """
-    native = package() if DEFAULT == "native" else None
+    native = native_package()
     if native is None:
         return None
     layout = resolve(message, version)
@@ -62,7 +62,7 @@ def line_writer(calls: type, names: dict[int, str]) -> Any:
         calls: class of the calls, which are requests with their responses.
         names: name of each API, by its key.
     """
-    native = package() if DEFAULT == "native" else None
+    native = native_package()
     return None if native is None else native.Lines(calls, names)
 
 

@@ -10,8 +10,7 @@ from binascii import hexlify
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from kwire.engines.chosen import DEFAULT
-from kwire.engines.native import package
+from kwire.engines.chosen import native_package
 from kwire.frames import PREFIX
 
 NativeLines: TypeAlias = Callable[[bytes, Sequence[bytes], memoryview], int]
@@ -20,9 +19,10 @@ NativeLines: TypeAlias = Callable[[bytes, Sequence[bytes], memoryview], int]
 def native_lines() -> NativeLines | None:
     """Return the native function that writes lines into memory; None if the native engine is not the default engine.
 
-    ``FrameLog.write_frames`` describes the function. An older release of kwire-native does not have it.
+    ``FrameLog.write_frames`` describes the function.
     """
-    function: NativeLines | None = getattr(package(), "frame_lines", None) if DEFAULT == "native" else None
+    native = native_package()
+    function: NativeLines | None = None if native is None else native.frame_lines
     return function
 
 

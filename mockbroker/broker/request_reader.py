@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from kwire.apikeys import ApiKey
-from kwire.engines.chosen import DEFAULT
-from kwire.engines.native import package, walker
+from kwire.engines.chosen import native_package
+from kwire.engines.native import walker
 from kwire.frames import FrameBuffer
 from kwire.headers import response_header_version
 from kwire.limits import HEAVIEST, WEIGHT_ALLOWANCE
@@ -74,9 +74,9 @@ def native_reader(served: Callable[[int, int], ServedVersion | None]) -> Request
 
     ``served``: function that returns a served API version by API key and version; None if the version is not served.
     """
-    if DEFAULT != "native":
+    native = native_package()
+    if native is None:
         return None
-    native = package()
 
     def form_of(key: int, version: int) -> tuple[int, int, Any, tuple[bool, bool], bool] | None:
         """Return how the package reads an API version; None if Python must read it."""

@@ -13,8 +13,7 @@ from typing import Any, TypeAlias
 
 from kwire.apikeys import ApiKey
 from kwire.codec import decode_at
-from kwire.engines.chosen import DEFAULT
-from kwire.engines.native import package
+from kwire.engines.chosen import native_package
 from kwire.envelope import produce_acks
 from kwire.errors import RemoteProtocolError, WireError
 from kwire.frames import PREFIX
@@ -97,7 +96,8 @@ def native_frames(inspected: frozenset[int]) -> Any:
 
     ``inspected``: API keys and versions of the inspected requests, each as one number.
     """
-    return package().Frames(inspected, REQUEST_HEAD.size, MAX_FRAME) if DEFAULT == "native" else None
+    native = native_package()
+    return None if native is None else native.Frames(inspected, REQUEST_HEAD.size, MAX_FRAME)
 
 
 class Link:

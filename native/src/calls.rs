@@ -5,8 +5,7 @@
 //! payload. It stops before the first other segment, changes nothing for this segment, and leaves it to
 //! `kwire.capture.calls`, which handles every case. So all errors come from the Python code.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -14,6 +13,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PySlice, PyTuple, PyType};
 
 use crate::Message;
 use crate::cursor::Cursor;
+use crate::forms::Forms;
 use crate::raw::{Class, Pause};
 use crate::read::Reader;
 
@@ -23,7 +23,6 @@ const MASK: i64 = 0xFFFF_FFFF;
 const WINDOW: i64 = 1 << 30; // TCP's largest window
 const LEAST_REQUEST: usize = 10;
 const LEAST_RESPONSE: usize = 4;
-const MANY_FORMS: usize = 4_096; // versions of APIs in a cache, also of unknown ones in a hostile capture
 
 /// One version of an API. `tags`: whether the headers of requests and of responses end with a tagged section.
 struct Form {
@@ -31,8 +30,6 @@ struct Form {
     response: Py<Message>,
     tags: (bool, bool),
 }
-
-type Forms = HashMap<(i16, i16), Option<Arc<Form>>>; // by API key and version; None is left to Python
 
 /// The indexes of the slots of a call that get a value; all others are `None`. `count`: number of all slots.
 struct Slots {
@@ -105,11 +102,10 @@ struct Context<'py> {
 pub struct Calls {
     class: Class,
     slots: Slots,
-    form_of: Py<PyAny>,
     most_pending: usize,
     largest: usize,
     kept: usize,
-    forms: Mutex<Forms>,
+    forms: Forms<Form>,
 }
 
 #[pymethods]
@@ -155,7 +151,7 @@ impl Calls {
             count: names.len(),
         };
         let class = Class::probe(class, &names)?;
-        Ok(Calls { class, slots, form_of, most_pending, largest, kept, forms: Mutex::default() })
+        Ok(Calls { class, slots, forms: Forms::new(form_of), most_pending, largest, kept })
     }
 
     /// Read segments up to the first one that is not usual.
@@ -288,21 +284,10 @@ impl Calls {
 impl Calls {
     /// Return one version of an API; `None` if it is left to Python.
     fn form(&self, py: Python<'_>, key: i16, version: i16) -> PyResult<Option<Arc<Form>>> {
-        let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = forms.get(&(key, version)) {
-            return Ok(known.clone());
-        }
-        drop(forms); // Python may run other threads
-        type Given = (Py<Message>, Py<Message>, bool, bool);
-        let given: Option<Given> = self.form_of.call1(py, (key, version))?.extract(py)?;
-        let form =
-            given.map(|(request, response, first, second)| Arc::new(Form { request, response, tags: (first, second) }));
-        forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
-        if forms.len() >= MANY_FORMS {
-            forms.clear();
-        }
-        forms.insert((key, version), form.clone());
-        Ok(form)
+        self.forms.get(py, key, version, |values| {
+            let (request, response, first, second) = values.extract()?;
+            Ok(Form { request, response, tags: (first, second) })
+        })
     }
 
     /// Decode the body of a frame; `None` if it is invalid, too large, or an exception occurred.

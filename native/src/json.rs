@@ -171,6 +171,14 @@ impl<'a, 'py, const WRITE: bool> Walker<'a, 'py, WRITE> {
         }
     }
 
+    /// Walk over a number of N bytes.
+    #[inline]
+    fn number<I: Into<i64>, const N: usize>(&mut self, decode: impl FnOnce([u8; N]) -> I) -> Result<()> {
+        let value = decode(self.at.array()?);
+        self.int(value.into());
+        Ok(())
+    }
+
     /// Walk over a value; return its first error code that is not 0, or 0.
     fn node(&mut self, node: &'a Node) -> Result<i16> {
         match node {
@@ -178,30 +186,12 @@ impl<'a, 'py, const WRITE: bool> Walker<'a, 'py, WRITE> {
                 let truth = self.at.byte()? != 0;
                 self.put(if truth { b"true" } else { b"false" });
             }
-            Node::Int8 => {
-                let v = i8::from_be_bytes(self.at.array()?);
-                self.int(v.into())
-            }
-            Node::Int16 => {
-                let v = i16::from_be_bytes(self.at.array()?);
-                self.int(v.into())
-            }
-            Node::UInt16 => {
-                let v = u16::from_be_bytes(self.at.array()?);
-                self.int(v.into())
-            }
-            Node::Int32 => {
-                let v = i32::from_be_bytes(self.at.array()?);
-                self.int(v.into())
-            }
-            Node::UInt32 => {
-                let v = u32::from_be_bytes(self.at.array()?);
-                self.int(v.into())
-            }
-            Node::Int64 => {
-                let v = i64::from_be_bytes(self.at.array()?);
-                self.int(v)
-            }
+            Node::Int8 => self.number(i8::from_be_bytes)?,
+            Node::Int16 => self.number(i16::from_be_bytes)?,
+            Node::UInt16 => self.number(u16::from_be_bytes)?,
+            Node::Int32 => self.number(i32::from_be_bytes)?,
+            Node::UInt32 => self.number(u32::from_be_bytes)?,
+            Node::Int64 => self.number(i64::from_be_bytes)?,
             Node::Float64 => {
                 let v = f64::from_be_bytes(self.at.array()?);
                 self.float(v)?

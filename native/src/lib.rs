@@ -7,6 +7,7 @@ mod codecs;
 mod columns;
 pub mod cursor;
 mod errors;
+mod forms;
 mod frame_log;
 mod json;
 mod maker;

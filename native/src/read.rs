@@ -28,13 +28,14 @@ impl<'a, 'py> Reader<'a, 'py> {
         Reader { py, uuids, at, elements: Vec::new(), letters: Vec::new() }
     }
 
+    /// Read a number of N bytes.
     #[inline]
-    fn int<I>(&self, value: I) -> Bound<'py, PyAny>
+    fn number<I, const N: usize>(&mut self, decode: impl FnOnce([u8; N]) -> I) -> Result<Bound<'py, PyAny>>
     where
         I: IntoPyObject<'py, Target = PyInt, Output = Bound<'py, PyInt>, Error = Infallible>,
     {
-        let Ok(number) = value.into_pyobject(self.py);
-        number.into_any()
+        let Ok(number) = decode(self.at.array()?).into_pyobject(self.py);
+        Ok(number.into_any())
     }
 
     /// Read the value of a node.
@@ -42,30 +43,12 @@ impl<'a, 'py> Reader<'a, 'py> {
         let py = self.py;
         Ok(match node {
             Node::Bool => PyBool::new(py, self.at.byte()? != 0).to_owned().into_any(),
-            Node::Int8 => {
-                let v = i8::from_be_bytes(self.at.array()?);
-                self.int(v)
-            }
-            Node::Int16 => {
-                let v = i16::from_be_bytes(self.at.array()?);
-                self.int(v)
-            }
-            Node::UInt16 => {
-                let v = u16::from_be_bytes(self.at.array()?);
-                self.int(v)
-            }
-            Node::Int32 => {
-                let v = i32::from_be_bytes(self.at.array()?);
-                self.int(v)
-            }
-            Node::UInt32 => {
-                let v = u32::from_be_bytes(self.at.array()?);
-                self.int(v)
-            }
-            Node::Int64 => {
-                let v = i64::from_be_bytes(self.at.array()?);
-                self.int(v)
-            }
+            Node::Int8 => self.number(i8::from_be_bytes)?,
+            Node::Int16 => self.number(i16::from_be_bytes)?,
+            Node::UInt16 => self.number(u16::from_be_bytes)?,
+            Node::Int32 => self.number(i32::from_be_bytes)?,
+            Node::UInt32 => self.number(u32::from_be_bytes)?,
+            Node::Int64 => self.number(i64::from_be_bytes)?,
             Node::Float64 => PyFloat::new(py, f64::from_be_bytes(self.at.array()?)).into_any(),
             Node::Uuid => {
                 let raw = self.at.array()?;

@@ -4,8 +4,8 @@
 //! previous request and without tagged fields in its header. It changes nothing in any other case, and leaves the bytes
 //! to Python, which handles every case. So the limits and all errors are those of the Python code.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -13,13 +13,13 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyTuple, PyType};
 
 use crate::Message;
 use crate::cursor::Cursor;
+use crate::forms::Forms;
 use crate::raw::{Class, Pause};
 use crate::read::Reader;
 use crate::records::exact_int;
 
 const PREFIX: usize = 4; // bytes of the length prefix
 const FIXED: usize = 8; // bytes of a request header before the client id
-const MANY_FORMS: usize = 4_096; // versions of APIs in a cache, also of unknown ones
 
 /// One version of an API. `has_tags`: whether the headers of requests and of responses end with a tagged section.
 /// `is_repeated`: whether clients repeat the same request.
@@ -54,10 +54,9 @@ pub struct Requests {
     buffers: Class,
     tickets: Class,
     calls: Class,
-    form_of: Py<PyAny>,
     largest: usize,
     repeated: usize,
-    forms: Mutex<HashMap<[u8; 4], Option<Arc<Form>>>>,
+    forms: Forms<Form>,
     empty: Py<PyAny>,
     no: Py<PyAny>,
     fault: Py<PyAny>,
@@ -73,8 +72,8 @@ impl Requests {
     /// correlation id, API key, version, whether it is logged, fault. `calls`: class of the calls, and its slots: ticket,
     /// client, request, frame. `form_of`: function of an API key and a version that returns both, the message of the
     /// request, whether its header and the header of its response end with a tagged section, and whether clients repeat
-    /// the request; None for versions that are left to Python. `largest`: size of the largest frame that is read, in bytes. `repeated`: size of the
-    /// largest request that is kept to recognize its repetition.
+    /// the request; None for versions that are left to Python. `largest`: size of the largest frame that is read, in
+    /// bytes. `repeated`: size of the largest request that is kept to recognize its repetition.
     #[new]
     fn new(
         buffers: Slots<'_>,
@@ -92,10 +91,9 @@ impl Requests {
             buffers: Class::probe(&buffers.0, &buffers.1)?,
             tickets: Class::probe(&tickets.0, &tickets.1)?,
             calls: Class::probe(&calls.0, &calls.1)?,
-            form_of,
             largest,
             repeated,
-            forms: Mutex::default(),
+            forms: Forms::new(form_of),
             empty: PyBytes::new(py, b"").into_any().unbind(),
             no: false.into_pyobject(py)?.to_owned().into_any().unbind(),
             fault: "".into_pyobject(py)?.into_any().unbind(),
@@ -135,7 +133,9 @@ impl Requests {
         if name.is_empty() || !bytes.get(FIXED..).is_some_and(|rest| rest.starts_with(name)) {
             return Ok(None);
         }
-        let Some(form) = self.form(py, first)? else { return Ok(None) };
+        let [a, b, c, d] = *first;
+        let (key, version) = (i16::from_be_bytes([a, b]), i16::from_be_bytes([c, d]));
+        let Some(form) = self.form(py, key, version)? else { return Ok(None) };
         let mut body = FIXED + name.len();
         if form.has_tags.0 {
             if bytes.get(body) != Some(&0) {
@@ -200,8 +200,7 @@ impl Requests {
         let version = number(API_VERSION).and_then(|version| i16::try_from(version).ok());
         let id = number(CORRELATION_ID).and_then(|id| i32::try_from(id).ok());
         let (Some(key), Some(version), Some(id)) = (key, version, id) else { return Ok(None) };
-        let ([a, b], [c, d]) = (key.to_be_bytes(), version.to_be_bytes());
-        let Some(form) = self.form(py, &[a, b, c, d])? else { return Ok(None) };
+        let Some(form) = self.form(py, key, version)? else { return Ok(None) };
         let body = body.as_bytes();
         let head = if form.has_tags.1 { 5 } else { 4 };
         let Ok(size) = i32::try_from(head + body.len()) else { return Ok(None) };
@@ -278,24 +277,12 @@ fn number_at(data: &[u8], at: usize) -> Option<u32> {
 }
 
 impl Requests {
-    /// Return one version of an API; `None` if it is left to Python. `first`: API key and version, as in a header.
-    fn form(&self, py: Python<'_>, first: &[u8; 4]) -> PyResult<Option<Arc<Form>>> {
-        if let Some(known) = self.forms.lock().unwrap_or_else(PoisonError::into_inner).get(first) {
-            return Ok(known.clone());
-        }
-        let [a, b, c, d] = *first;
-        let numbers = (i16::from_be_bytes([a, b]), i16::from_be_bytes([c, d]));
-        type Given = (Py<PyAny>, Py<PyAny>, Py<Message>, (bool, bool), bool);
-        let given: Option<Given> = self.form_of.call1(py, numbers)?.extract(py)?;
-        let form = given.map(|(key, version, message, has_tags, is_repeated)| {
-            Arc::new(Form { key, version, message, has_tags, is_repeated })
-        });
-        let mut forms = self.forms.lock().unwrap_or_else(PoisonError::into_inner);
-        if forms.len() >= MANY_FORMS {
-            forms.clear();
-        }
-        forms.insert(*first, form.clone());
-        Ok(form)
+    /// Return one version of an API; `None` if it is left to Python.
+    fn form(&self, py: Python<'_>, key: i16, version: i16) -> PyResult<Option<Arc<Form>>> {
+        self.forms.get(py, key, version, |values| {
+            let (key, version, message, has_tags, is_repeated) = values.extract()?;
+            Ok(Form { key, version, message, has_tags, is_repeated })
+        })
     }
 }
 

@@ -76,5 +76,5 @@ def test_every_byte_has_two_digits() -> None:
 @needs_native
 @pytest.mark.parametrize("engine", ["compiled", "native"])
 def test_lines_are_native_if_the_engine_is(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "DEFAULT", engine)
+    monkeypatch.setattr("kwire.engines.chosen.DEFAULT", engine)
     assert FrameLog().has_native_lines == (engine == "native")

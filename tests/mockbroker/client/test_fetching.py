@@ -36,6 +36,16 @@ def fetching(leaders: Any = None, *, records: int = 10, batch: int = 5, **how: A
     return cluster
 
 
+def read_and_hold_validations(cluster: FakeLogCluster) -> None:
+    """Read all 20 records of two partitions, and let no further OffsetForLeaderEpoch request be answered."""
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    assert len(cluster.poll_records()) == 20
+    for request in cluster.fetches:
+        cluster.answer_rightly(request)
+    cluster.hold("OffsetForLeaderEpoch")
+
+
 def only(cluster: FakeLogCluster) -> Any:
     (request,) = cluster.fetches
     return request
@@ -1113,12 +1123,7 @@ def test_fatal_error_of_a_validation_is_raised_by_each_poll():
 
 def test_validated_partition_does_not_wait_for_others():
     cluster = fetching({T0: 0, T1: 1})
-    for request in cluster.fetches:
-        cluster.answer_rightly(request)
-    assert len(cluster.poll_records()) == 20
-    for request in cluster.fetches:
-        cluster.answer_rightly(request)
-    cluster.hold("OffsetForLeaderEpoch")
+    read_and_hold_validations(cluster)
     for partition in (T0, T1):
         cluster.leader_epochs[partition] = cluster.logs[partition].epoch = 1
     cluster.engine.metadata.refresh()
@@ -1324,12 +1329,7 @@ def test_validation_of_a_revoked_partition_is_ignored():
         cluster.logs[partition].add(10)
         cluster.seek(partition, 0)
     cluster.poll_records()
-    for request in cluster.fetches:
-        cluster.answer_rightly(request)
-    assert len(cluster.poll_records()) == 20
-    for request in cluster.fetches:
-        cluster.answer_rightly(request)
-    cluster.hold("OffsetForLeaderEpoch")
+    read_and_hold_validations(cluster)
     move_leader(cluster, 1)
     request = cluster.request("OffsetForLeaderEpoch")
     answer = cluster.offset_for_leader_epoch(request)
@@ -1401,12 +1401,7 @@ def test_consumer_without_a_group_commits_nothing():
 
 def test_only_the_failed_validation_is_repeated():
     cluster = fetching({T0: 0, T1: 1}, auto_offset_reset="earliest")
-    for request in cluster.fetches:
-        cluster.answer_rightly(request)
-    assert len(cluster.poll_records()) == 20
-    for request in cluster.fetches:
-        cluster.answer_rightly(request)
-    cluster.hold("OffsetForLeaderEpoch")
+    read_and_hold_validations(cluster)
     cluster.leader_epochs[T1] = cluster.logs[T1].epoch = 1
     move_leader(cluster, 1)
     first, second = sorted(cluster.pending("OffsetForLeaderEpoch"), key=lambda request: request.node)
