@@ -92,7 +92,7 @@ class FrameBuffer:
         """
         (size,) = _size_at(self._data, self._at)
         received = memoryview(self._data)[self._at + PREFIX.size :]
-        self._frame, self._reserved = BytesIO(), size * (size <= RESERVING)
+        self._frame, self._reserved = BytesIO(), 0 if size > RESERVING else size
         self._size = self._missing = size
         self._append(received)
 

@@ -33,10 +33,10 @@ def native_columns(types: Sequence[str], slots: Sequence[str | None], cls: type 
 
 
 def arrow_array(columns: Any, place: int, kind: Any) -> Any:
-    """Return a column as a pyarrow.Array.
+    """Return a column as a pyarrow.Array; None if the package cannot convert the column.
 
-    The result is None if the package has no buffers for the column, because of its type, a number outside of its range,
-    or text that is not UTF-8.
+    It converts numbers, booleans and text, but no number that exceeds the type of the column, and no text that is not
+    UTF-8.
 
     Args:
         columns: table of the package.

@@ -308,8 +308,8 @@ def build_message_set(
     stamps = [record.timestamp if log_append_time is None else log_append_time for record in records]
     shift = 0 if codec == compression.NONE or magic == 0 else (start if base_offset is not None else offsets[0])
     data = b"".join(
-        _message(offsets[index] - shift, magic, stamped, stamps[index], record.key, record.value)
-        for index, record in enumerate(records)
+        _message(offset - shift, magic, stamped, timestamp, record.key, record.value)
+        for record, offset, timestamp in zip(records, offsets, stamps, strict=True)
     )
     if codec == compression.NONE:
         return data

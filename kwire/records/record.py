@@ -115,7 +115,7 @@ def read_records(
     remaining = count - first
     copied = data.__class__ is bytes
     native = records_of(into) if copied else None  # type: ignore[arg-type]  # a class is hashable, its objects are not
-    quick = not (base_offset | abs(base_timestamp)) >> 62  # otherwise a sum may overflow an int64
+    quick = max(base_offset, abs(base_timestamp)) < 2**62  # otherwise a sum may overflow an int64
     while remaining:
         some: list[R] = []
         try:

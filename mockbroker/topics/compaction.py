@@ -48,10 +48,10 @@ def compaction(
     batches = [log.segment_batches(index) for index in range(count)]
     latest = _LatestRecords(cleanable.first_dirty)
     transactions = _Transactions(partition.aborted, cleanable.first_dirty)
-    for index, segment in enumerate(segments):
+    for segment, stored_batches in zip(segments, batches, strict=True):
         if segment.last_offset < cleanable.first_dirty:
             continue
-        for stored in batches[index]:
+        for stored in stored_batches:
             batch = read_batch(stored.data)
             if batch.control:
                 transactions.read_marker(batch)

@@ -212,9 +212,9 @@ class PartitionLog:
         self.segments[:count] = [segment.segment for segment in compacted]
         if self.listener is not None:
             ends = [*(segment.segment.base_offset for segment in compacted[1:]), end]
-            for index, segment in enumerate(compacted):
+            for segment, segment_end in zip(compacted, ends, strict=True):
                 if segment.changed:
-                    self.listener.replaced(segment.segment.base_offset, ends[index], segment.batches)
+                    self.listener.replaced(segment.segment.base_offset, segment_end, segment.batches)
 
     @property
     def last_timestamp(self) -> int:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from itertools import pairwise
 from operator import sub
 
@@ -60,16 +60,6 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
         )
 
 
-def _beats(signs: Iterable[GroupEvent]) -> Iterator[tuple[GroupEvent, GroupEvent]]:
-    """Yield the successful heartbeats of a member that follow each other without another event, as pairs.
-
-    ``signs``: events of the member without commits, in order.
-    """
-    for earlier, later in pairwise(signs):
-        if earlier.event == later.event == "heartbeat" and later.ts > earlier.ts:
-            yield earlier, later
-
-
 def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each member with at least ``late`` late heartbeats.
 
@@ -80,10 +70,15 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """
     for (_, member), row in sorted(group.memberships.items()):
         signs = [one for one in group.signs.get(member, ()) if one.event not in _COMMITS]
-        intervals = [later.ts - earlier.ts for earlier, later in _beats(signs)]
+        beats = [
+            (earlier, later)
+            for earlier, later in pairwise(signs)
+            if earlier.event == later.event == "heartbeat" and later.ts > earlier.ts
+        ]
+        intervals = [later.ts - earlier.ts for earlier, later in beats]
         if row["protocol"] not in (CLASSIC, CONSUMER) or not intervals or len(intervals) < limits["count"]:
             continue
-        asked = [*_beats(signs)][-1][1].interval_ms  # the broker of a KIP-848 group asks for an interval
+        asked = beats[-1][1].interval_ms  # the broker of a KIP-848 group asks for an interval
         usual = asked * 1000 if asked else sorted(intervals)[len(intervals) // 4]  # up to half of them may be late
         late = [one for one in intervals if one >= usual * limits["ratio"] and one - usual >= limits["late_ms"] * 1000]
         if len(late) < max(limits["late"], 1):
