@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from kwire import ErrorCode
-from mockbroker.base.config_sources import release_settings, set_values
+from mockbroker.base.config_sources import set_values
 from mockbroker.base.live_settings import ALL_BROKERS, BrokerSettings
 from mockbroker.base.release import Release
 from mockbroker.base.texts import shortened
@@ -39,7 +39,7 @@ def changed(
     name: str,
     changes: Sequence[Change],
     *,
-    replace_all: bool = False,
+    replace_all: bool,
 ) -> dict[str, str] | Refusal:
     """Return the dynamic settings of a broker, or of all brokers, after the changes; or the error of the first rejected
     change.
@@ -56,17 +56,16 @@ def changed(
     if refusal := node_refusal(name, node):
         return refusal
     own = brokers.set_on(name)
-    before: dict[str, str | None] = {} if replace_all else dict(own)
-    after = apply(before, changes, definitions(release), _not_a_list, _unknown_operation)
-    if isinstance(after, Refusal):
-        return after
-    configs = {each: value or "" for each, value in after.items()}
+    before = {} if replace_all else own
+    defaults = definitions(release)
+    configs = apply(before, changes, defaults, _not_a_list, _unknown_operation)
+    if isinstance(configs, Refusal):
+        return configs
     settings = brokers.cluster if name == ALL_BROKERS else brokers.of(node)
-    defaults = release_settings(release.quirks.configs_before_4_0)
 
     def current(setting: str) -> str:
         effective = next(set_values((setting,), settings), None)
-        return effective.value if effective else (defaults[setting].default or "" if setting in defaults else "")
+        return effective.value if effective else (defaults[setting].default if setting in defaults else "")
 
     if text := configs_error(configs, name, release, current):
         return Refusal(ErrorCode.INVALID_REQUEST, text)
@@ -75,8 +74,8 @@ def changed(
         named = {change.name: configs.get(change.name) for change in changes}
         if error := min_in_sync_error(removed | named, name):
             return Refusal(*error)
-    if name == ALL_BROKERS and brokers.keeps_min_in_sync:
-        configs = brokers.without_static_min_in_sync(configs)
+        if name == ALL_BROKERS:
+            configs = brokers.without_static_min_in_sync(configs)
     return _size_refusal(brokers.configs, name, configs) or configs
 
 

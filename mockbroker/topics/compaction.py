@@ -155,14 +155,9 @@ class _CompactedGroup:
     changed: bool = False
 
     def add(self, stored: StoredBatch, retained: Batch | None) -> None:
-        if retained is None:
+        if retained is None or retained.data != stored.data:
             self.changed = True
-        elif retained.data == stored.data:
-            self.batches.append(
-                StoredBatch(stored.base_offset, stored.last_offset, stored.max_timestamp, 0, stored.data)
-            )
-        else:
-            self.changed = True
+        if retained is not None:
             base, last = retained.base_offset, retained.last_offset
             self.batches.append(StoredBatch(base, last, retained.max_timestamp, 0, retained.data))
 

@@ -159,6 +159,7 @@ def test_number_of_settings_of_a_broker_is_limited():
     broker = BrokerHarness().broker
     many = [Change(f"setting.{number}", SET, "1") for number in range(1_001)]
     refusal = alter(broker, BROKER, "0", many)
+    assert refusal.error == E.INVALID_REQUEST
     assert refusal.text == "The resource would have 1001 settings, the maximum is 1000: delete some first."
     assert alter(broker, BROKER, "0", many[1:]).error == E.NONE
 
@@ -266,16 +267,21 @@ def test_broker_changes_only_itself(kind: int, name: str, expected: str) -> None
 
 def test_change_of_a_broker_that_is_no_list_is_refused() -> None:
     broker = BrokerHarness().broker
-    texts = [
-        alter(broker, BROKER, "0", [Change("message.max.bytes", operation, "1")]).text
-        for operation in (APPEND, SUBTRACT)
+    refusals = [
+        alter(broker, BROKER, "0", [Change("message.max.bytes", operation, "1")]) for operation in (APPEND, SUBTRACT)
     ]
-    assert texts == [
-        "Config value append is not allowed for config key: message.max.bytes",
-        "Config value subtract is not allowed for config key: message.max.bytes",
+    assert refusals == [
+        Refusal(E.INVALID_CONFIG, "Config value append is not allowed for config key: message.max.bytes"),
+        Refusal(E.INVALID_CONFIG, "Config value subtract is not allowed for config key: message.max.bytes"),
     ]
     unknown = alter(broker, BROKER, "0", [Change("a.b", APPEND, "1")])
     assert unknown.error == E.UNKNOWN_SERVER_ERROR
+
+
+def test_items_are_appended_to_the_default_of_a_broker() -> None:
+    broker = BrokerHarness().broker
+    assert alter(broker, BROKER, "0", [Change("log.cleanup.policy", APPEND, "compact")]).error == E.NONE
+    assert broker.cluster.broker_configs == {"0": {"log.cleanup.policy": "delete,compact"}}
 
 
 def test_settings_of_the_same_resource_count_once() -> None:
@@ -315,6 +321,18 @@ def test_cluster_wide_min_in_sync_replicas_is_not_reset() -> None:
     assert refusal.error == E.INVALID_CONFIG
     both = [Change(LARGEST, SET, "5"), Change("min.insync.replicas", SET, "1")]
     assert alter(broker, BROKER, "", both, replace_all=True).error == E.NONE
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_static_min_in_sync_replicas_are_stored_if_they_were_set(keeps: bool) -> None:
+    """With eligible leader replicas, the static value is reported as cluster-wide before a client has set it."""
+    broker = BrokerHarness().broker
+    broker.broker_settings.keeps_min_in_sync = keeps
+    assert alter(broker, BROKER, "", [Change(LARGEST, SET, "5")]).error == E.NONE
+    assert broker.cluster.broker_configs == {"": {LARGEST: "5"}}
+    static = Change("min.insync.replicas", SET, "1")
+    assert alter(broker, BROKER, "", [static]).error == E.NONE
+    assert broker.cluster.broker_configs == {"": {LARGEST: "5"} | ({} if keeps else {static.name: "1"})}
 
 
 def test_threads_are_compared_with_those_of_the_resource() -> None:
@@ -361,6 +379,36 @@ def test_unusable_files_of_a_listener_refuse_the_change() -> None:
     assert refusal.error == E.INVALID_REQUEST
     assert "Validation of dynamic config update of SSLFactory failed: reason" in (refusal.text or "")
     assert (files.reloaded, broker.cluster.broker_configs.get("0")) == ([], None)
+
+
+class OpenListener(Files):
+    """The files of an open listener that can be used with all settings."""
+
+    def refusal(self, node: int, changed: dict[str, str]) -> None:
+        pass
+
+
+FIXED = Change("listener.name.plaintext.sasl.enabled.mechanisms", SET, "PLAIN")
+OF_ALL = Change("max.connections", SET, "5")
+
+
+@pytest.mark.parametrize(("name", "own"), [("0", [FIXED, OF_ALL]), ("", [OF_ALL])])
+def test_listener_setting_forbids_a_change_for_all_listeners(name: str, own: list[Change]) -> None:
+    broker = BrokerHarness().broker
+    files = broker.broker_settings.listener_files = OpenListener()
+    assert alter(broker, BROKER, "0", [FIXED]).error == E.NONE
+    refusal = alter(broker, BROKER, name, own)
+    assert refusal.error == E.INVALID_REQUEST
+    assert "existing listener ListenerName(PLAINTEXT), restart broker" in (refusal.text or "")
+    assert (broker.cluster.broker_configs, files.reloaded) == ({"0": {FIXED.name: "PLAIN"}}, [0])
+
+
+def test_setting_that_all_listeners_have_already_is_no_change() -> None:
+    broker = BrokerHarness().broker
+    broker.broker_settings.listener_files = OpenListener()
+    assert alter(broker, BROKER, "", [OF_ALL]).error == E.NONE
+    assert alter(broker, BROKER, "0", [FIXED, OF_ALL]).error == E.NONE
+    assert alter(broker, BROKER, "", [Change(OF_ALL.name, SET, "6")]).error == E.NONE, "the own setting applies"
 
 
 @pytest.mark.parametrize(("release", "error"), [("3.6", E.INVALID_REQUEST), ("4.2", E.NONE)])

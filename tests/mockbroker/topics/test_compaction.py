@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kwire.blobs import encode_stored
+from kwire.blobs.control_records import ControlRecordKey, LeaderChangeMessage
 from kwire.records.batch import Batch, Record, build_batch, read_batch
 from kwire.records.compression import GZIP, NONE
 from kwire.records.control import ControlType, build_marker
@@ -16,6 +18,8 @@ from mockbroker.topics.compaction import (
     _groups,
     _LatestRecords,
     _Transactions,
+    _with_records,
+    _without_records,
     compaction,
 )
 from mockbroker.topics.log_segments import LogSegment, SegmentLimits
@@ -423,6 +427,8 @@ def test_marker_of_an_active_producer_stays_without_records() -> None:
         data = build_marker(ControlType.COMMIT, producer_id=7, producer_epoch=epoch, timestamp=1)
         old = read_batch(data)
         assert rules._must_stay(old) is stays
+        records = read_batch(build_batch([record(b"a")], producer_id=7, producer_epoch=epoch, base_sequence=0))
+        assert not rules._must_stay(records)
 
 
 @pytest.mark.parametrize(("until", "stays"), [(1, True), (2, False)])
@@ -438,3 +444,79 @@ def test_last_batch_of_the_compaction_stays(until: int, stays: bool) -> None:
 @pytest.mark.parametrize(("first", "is_aborted"), [(3, True), (4, False)])
 def test_transaction_that_ended_before_is_not_open(first: int, is_aborted: bool) -> None:
     assert _Transactions([Aborted(7, 0, 3)], first).read_batch(in_transaction(7, 6)) is is_aborted
+
+
+def test_marker_without_batches_ends_an_aborted_transaction() -> None:
+    """The batches of the transaction were removed by an earlier compaction."""
+    transactions = _Transactions([Aborted(7, 0, 3)], 0)
+    assert transactions.read_marker(marker(ControlType.ABORT, 7, 3))
+    assert not transactions.read_batch(in_transaction(7, 6))
+
+
+def test_control_batch_of_another_type_is_needed() -> None:
+    key, value = (
+        encode_stored(ControlRecordKey(type=ControlType.LEADER_CHANGE), 0),
+        encode_stored(LeaderChangeMessage(), 0),
+    )
+    batch = read_batch(build_batch([Record(key=key, value=value, timestamp=1)], control=True))
+    assert not _Transactions([], 0).read_marker(batch)
+    assert _Transactions([], 0).read_marker(_without_records(batch)), "without a record, it has no type"
+
+
+def test_delete_horizon_does_not_remove_a_needed_marker() -> None:
+    for committed in (True, False):
+        partition = Partition("t", 0, [0])
+        transaction(partition, record(b"a"), committed=committed)
+        batch, ending = partition.log.batches()
+        ending = _with_records(ending, list(ending.records()), NOW_MS - 1)
+        rules = _retained(partition, until=99)
+        rules.retained(batch)
+        assert rules.retained(ending) is ending
+        assert _retained(partition, until=99).retained(ending) != ending, "without its batches, it is not needed"
+
+
+def test_superseded_batch_is_removed_without_decoding_it() -> None:
+    partition = Partition("t", 0, [0])
+    append(partition, record(b"a"))
+    append(partition, record(b"a"))
+    rules = _retained(partition, until=99)
+    first = partition.log.stored()[0].data
+    assert rules.retained(read_batch(first[:-1] + b"?")) is None
+
+
+def test_records_without_a_key_are_removed() -> None:
+    partition = Partition("t", 0, [0])
+    append(partition, Record(value=b"v", timestamp=1), record(b"a"), Record(value=b"v", timestamp=1))
+    append(partition, record(b"z"))
+    compact(partition)
+    assert [key for key, _, _ in content(partition).values()] == [b"a", b"z"]
+
+
+def test_values_outlive_the_tombstones_of_their_batch() -> None:
+    partition = Partition("t", 0, [0])
+    append(partition, record(b"a"), record(b"b", None))
+    append(partition, record(b"z"))
+    compact(partition)
+    append(partition, record(b"z"))
+    compact(partition, NOW_MS + DAY_MS)
+    assert [key for key, _, _ in content(partition).values()] == [b"a", b"z"]
+
+
+def test_removed_aborted_transactions_are_not_listed() -> None:
+    partition = Partition("t", 0, [0])
+    transaction(partition, record(b"a"), committed=False)
+    transaction(partition, record(b"b"), committed=True)
+    for _ in range(2):
+        append(partition, record(b"z"))
+        compact(partition)
+    assert partition.aborted == []
+
+
+def test_batch_without_records_costs_its_bytes() -> None:
+    partition = Partition("t", 0, [0])
+    partition.append(read_batch(build_batch([], last_offset=0)))
+    append(partition, record(b"a"))
+    sizes = [len(each.data) for each in partition.log.batches()]
+    partition.log.roll()
+    steps = list(compaction(partition, cleanable_log(partition, now_ms=NOW_MS), NOW_MS))
+    assert steps == [sizes[0], sizes[1] + 50] * 2

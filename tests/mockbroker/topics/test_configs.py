@@ -194,9 +194,9 @@ def test_invalid_stored_value_is_skipped(given: dict[str, object], expected: int
     assert configs.effective({"retention.ms": "-2"}, "retention.ms", Settings.parse(given), KAFKA_4_2) == expected
 
 
-@pytest.mark.parametrize("text", ["1_0", "inf", "nan", "0x1p3", "1e"])
+@pytest.mark.parametrize("text", ["1_0", "inf", "nan", "0x1p3", "1e", "\u0661"])
 def test_double_has_the_form_of_java(text: str) -> None:
-    """Double.parseDouble accepts neither underscores nor Python's names of special values."""
+    """Double.parseDouble accepts neither underscores, Python's names of special values nor digits of other scripts."""
     with pytest.raises(ValueError, match="Not a number of type DOUBLE"):
         configs.parse_value("n", configs.TopicConfig("0", configs.DOUBLE), text)
 

@@ -266,3 +266,12 @@ def test_settings_of_one_broker_are_refused_for_all() -> None:
 
 def test_limits_of_the_settings_of_brokers() -> None:
     assert (MAX_CONFIGS, MAX_SIZE) == (1_000, 1 << 20)
+
+
+@pytest.mark.parametrize(("name", "text"), [("log.cleanup.policy", "delete"), ("log.retention.ms", "")])
+def test_definition_has_kafkas_default_or_none(name: str, text: str) -> None:
+    assert definition(kafka_settings()[name][NEW]).default == text
+
+
+def test_settings_after_an_unknown_one_are_validated() -> None:
+    assert configs_error({"no.such.setting": "x", "log.cleaner.threads": "x"}, "1", KAFKA_4_2, default) is not None

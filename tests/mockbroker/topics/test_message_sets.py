@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import tracemalloc
 import zlib
+from unittest.mock import Mock
 
 import pytest
 
@@ -13,6 +14,7 @@ from kwire.records import Record, build_batch, build_message_set, read
 from kwire.records.batch import Batch, read_batch
 from kwire.records.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 from kwire.records.control import ControlType, build_marker
+from mockbroker.topics import message_sets
 from mockbroker.topics.log import MAX_RECORDS_PER_BATCH
 from mockbroker.topics.message_sets import from_batches, to_batch
 
@@ -72,6 +74,12 @@ ODD = [
     pytest.param(flagged(build_message_set(RECORDS[:1]), 7), E.INVALID_RECORD, id="an unknown codec"),
     pytest.param(build_message_set([Record(timestamp=-2, value=b"v")]), E.INVALID_TIMESTAMP, id="timestamp -2"),
     pytest.param(build_message_set([Record(timestamp=1, value=b"v" * LARGE)]), E.MESSAGE_TOO_LARGE, id="too large"),
+    pytest.param(PLAIN + build_message_set([Record(value=b"v" * LARGE)]), E.MESSAGE_TOO_LARGE, id="one too large"),
+    pytest.param(
+        build_message_set([Record(timestamp=stamp, value=b"v") for stamp in (1, -2)]),
+        E.INVALID_TIMESTAMP,
+        id="timestamp -2 at the end",
+    ),
 ]
 
 
@@ -169,6 +177,11 @@ BAD = [
 def test_unconvertible_batch_ends_the_message_set(bad, expected):
     assert from_batches(bad + build_batch(RECORDS, base_offset=9), 3, 1) == expected
     assert offsets(from_batches(build_batch(RECORDS) + bad, 0, 1)) == [0, 1, 2]
+    assert offsets(from_batches(build_batch(RECORDS) + bad + build_batch(RECORDS, base_offset=900_000), 0, 1)) == [
+        0,
+        1,
+        2,
+    ]
 
 
 def test_message_set_survives_conversion_both_ways():
@@ -230,3 +243,35 @@ def test_empty_parts_are_skipped() -> None:
 def test_magic_0_has_no_append_time() -> None:
     (message, *_) = read(from_batches(build_batch(RECORDS, log_append_time=77), 0, 0))
     assert not message.log_append_time
+
+
+def test_set_is_filled_up_to_the_size_of_its_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Kafka, the last message may be cut. The batches after it are not converted."""
+    builder = Mock(side_effect=build_message_set)
+    monkeypatch.setattr(message_sets, "build_message_set", builder)
+    records = [Record(value=b"v")] * 10, [Record(value=b"w")]
+    sizes = [len(build_message_set(each, magic=0)) for each in records]
+    differences = set()
+    for size in range(60):
+        last = build_batch([Record(value=bytes(size))], base_offset=11)
+        data = build_batch(records[0]) + build_batch(records[1], base_offset=10) + last
+        builder.reset_mock()
+        converted = from_batches(data, 0, 0)
+        assert isinstance(converted, bytes)
+        assert len(converted) == len(data)
+        assert builder.call_count == (2 if sum(sizes) >= len(data) else 3)
+        differences.add(sum(sizes) - len(data))
+    assert {-1, 0, 1} <= differences
+
+
+def test_batch_without_requested_records_has_no_effect() -> None:
+    """Compaction may have removed the last records of a batch, so that it ends after the fetch offset."""
+    first = build_batch(RECORDS, last_offset=5)
+    zstd = build_batch(RECORDS, codec=ZSTD, base_offset=6)
+    assert from_batches(first + zstd, 4, 1) == E.UNSUPPORTED_COMPRESSION_TYPE
+    assert from_batches(first, 4, 1) == b""
+
+
+def test_checksum_of_a_stored_batch_is_not_verified() -> None:
+    data = build_batch(RECORDS)
+    assert offsets(from_batches(data[:17] + bytes(4) + data[21:], 0, 1)) == [0, 1, 2]

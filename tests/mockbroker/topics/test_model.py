@@ -42,6 +42,8 @@ def test_a_new_cluster(cluster):
     assert cluster.controller == 0
     assert cluster.topics == {}
     assert len(cluster.cluster_text) == 22  # base64url of 16 bytes
+    assert (cluster.epoch, cluster.features_epoch, cluster.client_metrics_version) == (0, 0, 0)
+    assert (cluster.partition_count, cluster.taken_producer_ids, cluster.new_producer_id()) == (0, 0, 0)
 
 
 def test_topic_lookup_by_name_and_id(cluster):
@@ -267,6 +269,7 @@ def test_name_of_a_deleted_collision_stays_taken(cluster: ClusterState) -> None:
         ({"log.retention.ms": "1"}, {}, True),
         ({"log.retention.ms": "1"}, {"log.retention.ms": "1", "message.max.bytes": "5"}, False),
         ({}, {"message.max.bytes": "5"}, False),
+        ({}, {"message.max.bytes": "5", "log.retention.ms": "1"}, True),
     ],
 )
 def test_changed_broker_settings_reach_the_logs(cluster: ClusterState, before, after, of_logs) -> None:
@@ -408,6 +411,7 @@ def test_broker_has_an_address_for_each_listener() -> None:
         ("..", "'..' is not allowed"),
         ("x" * 249, None),
         ("x" * 250, "is longer than the max allowed length 249"),
+        ("x" * 248 + "/", "contains one or more characters other than ASCII alphanumerics"),
         ("a/b", "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"),
     ],
 )
