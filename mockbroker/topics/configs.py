@@ -54,17 +54,17 @@ class ConfigError(ValueError):
         super().__init__(f"Invalid value {shortened(str(value))} for configuration {name}: {reason}")
 
 
-def value_range(least: float | None = None, most: float | None = None) -> Check:
+def value_range(least: float, most: float | None = None) -> Check:
     """Return a function that checks whether a number is in a range. The function raises ConfigError if it is not.
 
     Args:
-        least: the smallest valid number; None for no lower limit.
+        least: the smallest valid number.
         most: the largest valid number; None for no upper limit.
     """
 
     def check(name: str, value: Value) -> None:
         assert isinstance(value, (int, float))
-        if least is not None and value < least:
+        if value < least:
             raise ConfigError(name, _text(value), f"Value must be at least {least}")
         if most is not None and value > most:
             raise ConfigError(name, _text(value), f"Value must be no more than {most}")

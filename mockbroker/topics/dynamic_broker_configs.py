@@ -94,7 +94,8 @@ def definition(setting: KafkaSetting) -> TopicConfig:
         check = one_of(*setting.words)
     elif setting.least:  # no setting has only a maximum
         number = float if setting.type == "DOUBLE" else int
-        check = value_range(*(int(number(text)) if text else None for text in (setting.least, setting.most)))
+        most = int(number(setting.most)) if setting.most else None
+        check = value_range(int(number(setting.least)), most)
     return TopicConfig(setting.default or "", kind, check)
 
 

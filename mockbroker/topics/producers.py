@@ -124,7 +124,8 @@ class Producers:
         Until a batch of the transaction or its marker is appended, ``check`` rejects batches of the producer whose
         sequence number is above the lowest recorded one. Source: Kafka's VerificationStateEntry.
         """
-        epoch, lowest = self._verified.get(batch.producer_id, (-1, 0))
+        first = batch.producer_epoch, batch.base_sequence
+        epoch, lowest = self._verified.get(batch.producer_id, first)
         lowest = batch.base_sequence if batch.producer_epoch > epoch else min(lowest, batch.base_sequence)
         self._verified[batch.producer_id] = max(epoch, batch.producer_epoch), lowest
 

@@ -155,6 +155,13 @@ def test_client_metrics_subscription_is_altered():
     assert broker.cluster.client_metrics == {}
 
 
+def test_size_of_a_client_metrics_subscription_is_limited() -> None:
+    broker = BrokerHarness().broker
+    refusal = alter(broker, 16, "s", [Change("metrics", SET, "a" * MAX_SIZE)])
+    assert (refusal.error, broker.cluster.client_metrics) == (E.INVALID_REQUEST, {})
+    assert "the maximum is 65536: use fewer metrics and patterns" in (refusal.text or "")
+
+
 def test_number_of_settings_of_a_broker_is_limited():
     broker = BrokerHarness().broker
     many = [Change(f"setting.{number}", SET, "1") for number in range(1_001)]

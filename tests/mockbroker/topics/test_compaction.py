@@ -520,3 +520,9 @@ def test_batch_without_records_costs_its_bytes() -> None:
     partition.log.roll()
     steps = list(compaction(partition, cleanable_log(partition, now_ms=NOW_MS), NOW_MS))
     assert steps == [sizes[0], sizes[1] + 50] * 2
+
+
+def test_batch_without_records_has_no_delete_horizon() -> None:
+    for horizon in (None, NOW_MS):
+        empty = _without_records(read_batch(build_batch([], last_offset=3, delete_horizon=horizon)))
+        assert (empty.count, empty.last_offset, empty.delete_horizon) == (0, 3, None)

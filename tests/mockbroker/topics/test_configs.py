@@ -201,7 +201,14 @@ def test_double_has_the_form_of_java(text: str) -> None:
         configs.parse_value("n", configs.TopicConfig("0", configs.DOUBLE), text)
 
 
-UNITS = [("log.roll.hours", "02", "7200000"), ("log.segment.bytes", "0020000", "0020000"), ("log.roll.hours", "x", "x")]
+UNITS = [
+    ("log.roll.hours", "02", "7200000"),
+    ("log.segment.bytes", "0020000", "0020000"),
+    ("log.roll.hours", "x", "x"),
+    ("log.retention.ms", "x", "x"),
+    ("log.retention.hours", "-", "-"),
+    ("log.retention.minutes", "-02", "-1"),
+]
 
 
 @pytest.mark.parametrize(("name", "value", "expected"), UNITS)

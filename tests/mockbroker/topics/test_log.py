@@ -515,3 +515,18 @@ def test_records_before_the_log_start_offset_have_no_timestamp() -> None:
 
 def test_last_timestamp_is_that_of_the_last_batch() -> None:
     assert log_of(batch(9), batch(5, 7)).last_timestamp == 7
+
+
+@pytest.mark.parametrize("segments", [1, 2, 3])
+def test_fetch_returns_batches_of_one_segment(segments: int) -> None:
+    """As in Kafka, a fetch reads from one file."""
+    log = PartitionLog()
+    for _ in range(segments):
+        log.roll()
+        for _ in range(2):
+            log.append(read_batch(batch(1)), 0)
+    for offset in range(2 * segments):
+        expected = list(range(offset, offset // 2 * 2 + 2))
+        assert offsets(log.read(offset, 10_000, at_least_one=False)) == expected
+        chosen = log.select(offset, 10_000, log.end, at_least_one=False)
+        assert [each.base_offset for each in chosen] == expected
