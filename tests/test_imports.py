@@ -32,7 +32,7 @@ LOADS: list[tuple[str, str, set[str], str, str]] = [
     (
         "public names of mockbroker",
         ALL_NAMES.format("mockbroker"),
-        {"cramjam", "google_crc32c", *TRIO},
+        {"google_crc32c", *TRIO},
         f"{KWIRE} {SERVING_KWIRE}",
         SERVING,
     ),

@@ -10,17 +10,16 @@ The formats by codec:
 Decompression is bounded: no codec returns more bytes than its limit, and a size that the data declares is checked
 before memory is allocated for it. Invalid data raises DecodeError; its offset counts from the start of the compressed
 bytes. Source: org.apache.kafka.common.compress.
+
+Functions import cramjam and gzip themselves, so that a process that does not compress starts faster.
 """
 
 from __future__ import annotations
 
-import gzip
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
-
-import cramjam
 
 from kwire.errors import DecodeError, LimitError, Truncated
 from kwire.records import limits
@@ -122,12 +121,16 @@ def compress(codec: int, data: bytes, *, level: int | None = None, old_lz4: bool
     if codec == NONE:
         return data
     if codec == GZIP:
+        import gzip
+
         return gzip.compress(data, 9 if level is None else level, mtime=0)
     if codec == ZSTD:
         if NATIVE is not None and level is None and data.__class__ is bytes:
             frame: bytes | None = NATIVE.zstd_frame(data)
             if frame is not None:
                 return frame
+        import cramjam
+
         return bytes(cramjam.zstd.compress(data) if level is None else cramjam.zstd.compress(data, level))
     return b"".join(compressed_pieces(codec, data, old_lz4=old_lz4))
 
@@ -205,6 +208,8 @@ def _xerial_blocks(data: bytes) -> Iterator[tuple[int, bytes]]:
 
 
 def _unsnappy_block(data: bytes, remaining: int, limit: int, at: int = 0) -> bytes:
+    import cramjam
+
     try:
         claimed: int = cramjam.snappy.decompress_raw_len(data)
         if claimed > remaining:
@@ -219,6 +224,8 @@ def _unsnappy_block(data: bytes, remaining: int, limit: int, at: int = 0) -> byt
 def _unlz4(data: bytes, limit: int) -> Iterator[bytes]:
     if not data:
         raise _error("invalid lz4 data: no bytes")
+    import cramjam
+
     yield _into_buffers("lz4", cramjam.lz4.decompress_into, data, 0, limit)
 
 
@@ -256,6 +263,8 @@ def _rotated(value: int, bits: int) -> int:
 
 
 def _unzstd(data: bytes, limit: int) -> Iterator[bytes]:
+    import cramjam
+
     frames, claimed = _zstd_frames(data, limit)
     yield _into_buffers("zstd", cramjam.zstd.decompress_into, frames, claimed, limit)
 
@@ -333,6 +342,8 @@ def _into_buffers(name: str, into: Callable[[bytes, bytearray], Any], data: byte
         claimed: decompressed size that the data declares, in bytes; it may be wrong. 0 if the data declares no size.
         limit: maximum size of the result, in bytes.
     """
+    import cramjam
+
     size = min(limit, claimed or max(4096, 4 * len(data), min(16 * len(data), LARGE_GUESS)))
     while True:
         out = bytearray(size)
@@ -355,6 +366,8 @@ def _gzip(data: bytes) -> Iterator[bytes]:
 
 
 def _zstd(data: bytes) -> Iterator[bytes]:
+    import cramjam
+
     compressor = cramjam.zstd.Compressor()
     for at in range(0, len(data), ZSTD_STEP):
         compressor.compress(data[at : at + ZSTD_STEP])
@@ -363,6 +376,8 @@ def _zstd(data: bytes) -> Iterator[bytes]:
 
 
 def _xerial(data: bytes) -> Iterator[bytes]:
+    import cramjam
+
     yield XERIAL_HEADER
     for at in range(0, len(data), XERIAL_BLOCK):
         block = bytes(cramjam.snappy.compress_raw(data[at : at + XERIAL_BLOCK]))
@@ -378,6 +393,8 @@ def _lz4(data: bytes, header: bytes = LZ4_HEADER) -> Iterator[bytes]:
 
     cramjam cannot be used for this: the blocks of its frames depend on each other.
     """
+    import cramjam
+
     yield header
     for at in range(0, len(data), LZ4_BLOCK):
         plain = data[at : at + LZ4_BLOCK]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +32,8 @@ def write_ready_file(path: Path | None, content: Mapping[str, object]) -> None:
         OSError: The file cannot be written.
     """
     if path is not None:
+        import json  # a server without the option starts faster
+
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(json.dumps({**content, "pid": os.getpid()}) + "\n", encoding="utf-8")
         temporary.replace(path)

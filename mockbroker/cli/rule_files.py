@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kwire.extras import missing
-from mockbroker.faults.sections import Problem
+
+if TYPE_CHECKING:
+    from mockbroker.faults.sections import Problem
 
 KEY = "fault"  # of the list of rules, in TOML [[fault]]
 SUFFIXES = (".toml", ".yaml", ".yml", ".json")
@@ -63,7 +66,7 @@ def by_number(problems: Iterable[Problem]) -> list[str]:
     texts = []
     for each in problems:
         found = re.fullmatch(PLACE, each.path)
-        text = str(Problem(found[2], each.detail, each.possible) if found else each)
+        text = str(replace(each, path=found[2]) if found else each)
         texts.append(f"rule {int(found[1]) + 1}: {text}" if found else text)
     return texts
 

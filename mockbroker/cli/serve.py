@@ -21,7 +21,6 @@ from mockbroker.api.plan import CLOCKS, MANUAL, MAX_NODE_ID
 from mockbroker.base.errors import ConflictError, FaultRuleError
 from mockbroker.base.release import KAFKA_4_2, RELEASES
 from mockbroker.base.settings import Settings, SettingsError, read_properties
-from mockbroker.cli.clock_lines import run_commands
 from mockbroker.cli.completion import setting_names
 from mockbroker.cli.end_signals import end_signals
 from mockbroker.cli.garbage_collection import limit_garbage_collection
@@ -239,7 +238,7 @@ def command(
                             if stop_on_stdin_eof:
                                 nursery.start_soon(_cancel_at_end_of_stdin, nursery.cancel_scope, cluster.clock, clock)
                             elif clock == MANUAL:
-                                nursery.start_soon(run_commands, cluster.clock)
+                                nursery.start_soon(_run_clock_commands, cluster.clock)
                             await anext(signals)
                             nursery.cancel_scope.cancel()
                     for number in end_signals():
@@ -265,8 +264,15 @@ async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: s
         clock: The broker's clock.
         mode: Value of --clock.
     """
-    await (run_commands(clock) if mode == MANUAL else wait_end())
+    await (_run_clock_commands(clock) if mode == MANUAL else wait_end())
     scope.cancel()
+
+
+async def _run_clock_commands(clock: Clock) -> None:
+    """Run each line of stdin as a clock command, until stdin ends."""
+    from mockbroker.cli.clock_lines import run_commands  # on demand: the clock is seldom manual
+
+    await run_commands(clock)
 
 
 def _warn_unauthenticated(host: str, broker_settings: Mapping[str, str]) -> None:

@@ -459,7 +459,7 @@ def sizes_tried(monkeypatch: pytest.MonkeyPatch, codec: int, data: bytes, limit:
     sizes: list[int] = []
     monkeypatch.setattr(compression, "NATIVE", None)
     fake = MagicMock(decompress_into=lambda data, out: sizes.append(len(out)) or into(data, out))
-    monkeypatch.setattr(compression.cramjam, {LZ4: "lz4", ZSTD: "zstd"}[codec], fake)
+    monkeypatch.setattr(cramjam, {LZ4: "lz4", ZSTD: "zstd"}[codec], fake)
     with suppress(LimitError):
         decompress(codec, data, limit=limit)
     monkeypatch.undo()
