@@ -130,8 +130,8 @@ RULE_BUGS = (
         "a partition that another member owns is assigned",
         "KIP-848, CurrentAssignmentBuilder.computeNextAssignment",
         f"{GROUPS}/consumer/reconcile.py",
-        "        if inputs.partition_epochs.get(partition, NOT_OWNED) == NOT_OWNED or",
-        "        if inputs.partition_epochs.get(partition, NOT_OWNED) != NOT_OWNED or",
+        "        if partition not in inputs.partition_epochs or",
+        "        if partition in inputs.partition_epochs or",
         CONSUMER,
     ),
     # --- share groups ---
@@ -139,8 +139,8 @@ RULE_BUGS = (
         "a member of a share group with an old epoch is not fenced",
         "KIP-932, GroupMetadataManager.throwIfShareGroupMemberEpochIsInvalid",
         f"{GROUPS}/share/machine.py",
-        "    if epoch in (member.epoch, member.previous_epoch) and epoch <= member.epoch:",
-        "    if epoch <= member.epoch:",
+        "    elif epoch in (member.epoch, member.previous_epoch):",
+        "    elif epoch <= member.epoch:",
         f"{TESTS}/groups/share",
     ),
     RuleBug(

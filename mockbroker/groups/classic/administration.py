@@ -53,6 +53,5 @@ def _evict(group: ClassicGroup, event: Evict, now: float) -> Effects:
     effects: Effects = []
     if member.pending_sync is not None:
         effects.append(replies.sync_error(member.pending_sync, ErrorCode.UNKNOWN_MEMBER_ID))
-        member.pending_sync = None
     effects += membership.remove(group, member, EventKind.EXPIRE, event.reason)
     return effects + phases.rebalance(group, f"{member.member_id} was evicted", now)

@@ -192,9 +192,7 @@ class ClassicType(GroupType[ClassicGroup]):
             group: the group.
             image: the group's last written records: encoded key -> encoded value.
         """
-        if image or group.quirks.no_tombstone_for_offsets_alone:
-            return image
-        return [records.encode_key(group.group_id)]
+        return image if group.quirks.no_tombstone_for_offsets_alone else [records.encode_key(group.group_id)]
 
     def from_records(
         self,
@@ -253,7 +251,7 @@ class ClassicType(GroupType[ClassicGroup]):
                 return committed.at  # no member ever joined: the offsets of a simple consumer
             if group.state is State.EMPTY:
                 return max(group.state_since, committed.at)
-            if group.state is State.STABLE and group.protocol_type == CONSUMER and subscribed is not None:
+            if group.protocol_type == CONSUMER and subscribed is not None:  # only in a stable group
                 return None if topic in subscribed else committed.at
             return None
 

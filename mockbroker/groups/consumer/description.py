@@ -94,7 +94,7 @@ def member_description(member: ConsumerMember, topics: TopicNames, session_timeo
         instance_id=member.instance_id,
         subscription=sorted(member.topics),
         assignment=by_known_name(member.assigned, topics),
-        regex=member.regex or "",
+        regex=member.regex,
         epoch=member.epoch,
         state=member.state.name,
     )

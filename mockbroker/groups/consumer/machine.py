@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from enum import Enum
+from enum import Enum, auto
 from types import MappingProxyType
 
 from kwire import ErrorCode
@@ -74,9 +74,9 @@ class RegexUpdate(Enum):
         UPDATED_AND_RESOLVED: the member has a new regular expression whose topics are known, or no longer has one.
     """
 
-    NO_CHANGE = 0
-    UPDATED = 1
-    UPDATED_AND_RESOLVED = 2  # the topics that match the new regular expression are already known
+    NO_CHANGE = auto()
+    UPDATED = auto()
+    UPDATED_AND_RESOLVED = auto()  # the topics that match the new regular expression are already known
 
 
 def check_may_create(group_id: str, other: CoordinatedGroup | None, event: ConsumerHeartbeat) -> None:

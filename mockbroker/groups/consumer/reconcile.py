@@ -12,7 +12,6 @@ from uuid import UUID
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.groups.consumer.state import (
-    NOT_OWNED,
     ConsumerMember,
     MemberState,
 )
@@ -75,7 +74,7 @@ def _compute_next_assignment(member: ConsumerMember, inputs: ReconciliationInput
     free = frozenset(
         partition
         for partition in missing
-        if inputs.partition_epochs.get(partition, NOT_OWNED) == NOT_OWNED or partition in member.pending_revocation
+        if partition not in inputs.partition_epochs or partition in member.pending_revocation
     )
     return replace(
         member,

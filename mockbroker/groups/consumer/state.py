@@ -26,7 +26,6 @@ from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.partition_sets import NO_PARTITIONS, PartitionSet, TopicIdPartition
 from mockbroker.topics.model import ClusterState
 
-NOT_OWNED = -1  # value in place of a member epoch for a partition without an owner
 JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH = (
     0,
     -1,

@@ -24,7 +24,6 @@ from mockbroker.groups.classic import replies
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer.state import (
-    NOT_OWNED,
     ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
@@ -273,7 +272,7 @@ def _find_leaving_member(group: ConsumerGroup, leaving: LeavingMember) -> Consum
 
 def _waits_for_revocation(group: ConsumerGroup, member: ConsumerMember) -> bool:
     missing = group.target_of(member.member_id) - member.assigned
-    return any(group.partition_epochs.get(partition, NOT_OWNED) != NOT_OWNED for partition in missing)
+    return any(partition in group.partition_epochs for partition in missing)
 
 
 def _schedule_join_timer(group: ConsumerGroup, member: ConsumerMember, now: float) -> None:

@@ -113,7 +113,7 @@ class ShareType(EpochGroupType[ShareGroup]):
             case DeleteShareOffsets():
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
             case ShareHeartbeat() if event.epoch != JOIN_EPOCH:
-                kind = "Group" if event.epoch < 0 else "Share group"
+                kind = "Group" if event.epoch < JOIN_EPOCH else "Share group"
                 raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
         group = self.new(group_id, context, now)
         effects = self.receive(group, event, context, now)

@@ -134,10 +134,10 @@ def _check_epoch(member: ShareMember, epoch: int) -> None:
     Raises:
         Refused: The epoch is neither the current nor the previous one.
     """
-    if epoch in (member.epoch, member.previous_epoch) and epoch <= member.epoch:
-        return
     if epoch > member.epoch:
         text = f"greater member epoch ({epoch}) than the one known by the group coordinator ({member.epoch})"
+    elif epoch in (member.epoch, member.previous_epoch):
+        return
     else:
         text = (
             f"smaller member epoch ({epoch}) than the one known by the group coordinator ({member.epoch}), and it does"

@@ -73,8 +73,8 @@ def check_may_create(group_id: str, other: CoordinatedGroup | None, event: Strea
     """
     if other is not None and not (event.epoch == JOIN_EPOCH and other.is_replaced_by(STREAMS)):
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a streams group.")
-    if other is None and event.epoch != JOIN_EPOCH:
-        kind = "Group" if event.epoch < 0 else "Streams group"
+    if event.epoch != JOIN_EPOCH:
+        kind = "Group" if event.epoch < JOIN_EPOCH else "Streams group"
         raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"{kind} {group_id} not found.")
 
 
@@ -136,7 +136,7 @@ def heartbeat(
     topics = _topic_status(update.configured, settings, context, now, event.may_create)
     response.status = [*stale, *delayed, *topics, *_shutdown_status(group)]
     if is_new:  # as in Kafka, where the new group is built from its records, without what is in memory only
-        group.configured, group.endpoint_epoch, group.metadata_version, group.shutdown_by = None, 0, -1, ""
+        group.configured, group.endpoint_epoch, group.shutdown_by = None, 0, ""
     return [*effects, *target_effects, *reconcile_effects, Reply(event.ticket, response)]
 
 

@@ -34,7 +34,8 @@ def compute_target(
         joined: Id of the member that joins with this heartbeat; None if no member joins. As in Kafka, the assignor
             handles this member last.
     """
-    if configured.subtopologies is not None and configured.is_ready:
+    if configured.is_ready:
+        assert configured.subtopologies is not None
         subtopologies = {
             name: SubtopologyTasks(each.task_count, bool(each.changelog_topics))
             for name, each in configured.subtopologies.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -240,3 +241,17 @@ def test_group_type_is_imported_with_its_first_method() -> None:
     assert (group_type.events, group_type.record_keys) == (share_declaration.EVENTS, share_declaration.RECORD_KEYS)
     assert group_type.new == SHARE_TYPE.new
     assert "new" in vars(group_type)
+
+
+def test_handler_of_a_foreign_request_is_found_by_both_types() -> None:
+    def handler(*_: object) -> list[object]:
+        return []
+
+    toy_type = next(each for each in TOY_TYPES.types if each.name == "toy")
+    group: Any = SimpleNamespace(type_name="other")
+    types = GroupTypes(TOY_TYPES.types, {("other", toy_type.name): handler})  # type: ignore[dict-item]
+    assert types.cross_type_handler(group, toy_type) is handler
+    assert types.cross_type_handler(SimpleNamespace(type_name=toy_type.name), toy_type) is None  # type: ignore[arg-type]
+    assert GroupTypes(TOY_TYPES.types).cross_type_handler(group, toy_type) is None
+    assert {types.of_record(type(name, (), {})()) for name in toy_type.record_keys} == {toy_type}
+    assert types.of_record("unknown") is None

@@ -74,3 +74,14 @@ def test_group_with_members_is_not_replaced():
     harness = GroupHarness()
     harness.stable("a")
     assert not harness.group.is_replaced_by("consumer")
+
+
+def test_only_a_group_without_members_may_be_deleted():
+    harness = GroupHarness()
+    assert harness.group.is_deletable
+    harness.stable("a")
+    assert not harness.group.is_deletable
+    harness.leave("a")
+    assert harness.group.is_deletable
+    harness.ask_id("b")
+    assert not harness.group.is_deletable

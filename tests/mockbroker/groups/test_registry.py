@@ -239,3 +239,8 @@ def test_watched_groups_are_those_that_may_have_changed(groups: Groups) -> None:
     groups.watched = None
     groups.mark_dirty("other")
     assert groups.watched is None
+
+
+def test_context_has_the_conversions_of_the_group_types(groups: Groups) -> None:
+    assert groups.types.conversions
+    assert groups.context.conversions is groups.types.conversions

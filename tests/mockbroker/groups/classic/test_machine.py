@@ -13,6 +13,7 @@ from tools.group_harness import RANGE, GroupHarness
 
 from kwire import ErrorCode as E
 from kwire.java import map_order
+from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.leave_group import LeaveGroupResponse
 from mockbroker.base.effects import Reply, Ticket
 from mockbroker.base.release import RELEASES
@@ -20,6 +21,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.groups.classic import machine as classic
 from mockbroker.groups.classic import phases, rules, timers
 from mockbroker.groups.classic.group_type import CLASSIC_TYPE
+from mockbroker.groups.classic.heartbeat import renew_valid_session
 from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.events import Evict, Heartbeat, Join, Leave, LeavingMember, Rebalance, Sync
 
@@ -1278,3 +1280,34 @@ def test_journal_has_the_protocol_of_an_assignment(harness: GroupHarness) -> Non
     harness.sync("a", {"a": b"x"})
     (assigned,) = [note for note in harness.notes if note.event == "assign"]
     assert (assigned.protocol, assigned.protocol_type, assigned.assignment) == ("range", "consumer", b"x")
+
+
+def test_heartbeat_of_a_valid_member_takes_the_short_path(harness):
+    harness.join_static("i", "a")
+    harness.sync_all()
+    harness.join("b")
+    harness.join("a")
+    harness.sync_all()
+
+    def error(member_id: str, instance_id: str | None = None, generation: int = 2) -> E | None:
+        request = HeartbeatRequest(
+            group_id="g", generation_id=generation, member_id=member_id, group_instance_id=instance_id
+        )
+        return renew_valid_session(harness.group, request, harness.now + 5.0)
+
+    assert harness.group.generation == 2
+    assert [error("a"), error("a", "i"), error("b")] == [E.NONE] * 3
+    assert harness.group.timers.at(("session", "b")) == harness.now + 15.0
+    assert [error("x"), error("b", "i"), error("a", "j"), error("a", generation=1)] == [None] * 4
+
+
+@pytest.mark.parametrize(("joins_at", "settle", "ends_at"), [(0.04, 0.03, 0.07), (0.04, 0.2, 0.1), (0.04, 0.005, 0.05)])
+def test_initial_delay_ends_after_a_time_without_a_join(joins_at: float, settle: float, ends_at: float):
+    """The time is at most 0.1 seconds after the first JoinGroup."""
+    harness = GroupHarness(delay=0.05)
+    harness.join("a", rebalance=0.05)
+    harness.now = joins_at
+    harness.join("a")
+    for now in (0.05, ends_at):
+        timers.tick(harness.group, settle, now)
+    assert (harness.group.state, harness.group.state_since) == (COMPLETING, pytest.approx(ends_at))

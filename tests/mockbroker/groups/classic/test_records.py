@@ -123,3 +123,13 @@ def test_first_record_of_a_group_is_written_before_it_is_stable() -> None:
     _, value, version = creation_record(harness.group, WALL)
     assert (value.protocol, value.leader, value.members, version) == (None, None, [], 3)
     assert value.current_state_timestamp == WALL.to_ms(harness.group.state_since)
+
+
+def test_record_is_written_again_only_after_a_rebalance() -> None:
+    harness = GroupHarness()
+    harness.group.has_record = True
+    harness.stable("a")
+    harness.group.changes.clear()
+    harness.join("b")
+    assert (harness.group.state, bool(harness.group.changes)) == (State.PREPARING, True)
+    assert list(changed_records(harness.group, WALL)) == []

@@ -106,6 +106,7 @@ COMMITS = [  # state, member, generation (None: the group's), instance id, error
     pytest.param(EMPTY, "who", -1, None, E.NONE, id="any member id"),
     pytest.param(EMPTY, "", -1, "i", E.NONE, id="any instance"),
     pytest.param(EMPTY, "a", 1, None, E.UNKNOWN_MEMBER_ID, id="empty, with a generation"),
+    pytest.param(EMPTY, "", 0, None, E.UNKNOWN_MEMBER_ID, id="empty, with the first generation"),
     pytest.param(STABLE, "a", None, None, E.NONE, id="stable"),
     pytest.param(PREPARING, "a", None, None, E.NONE, id="preparing"),
     pytest.param(COMPLETING, "a", None, None, E.REBALANCE_IN_PROGRESS, id="completing"),

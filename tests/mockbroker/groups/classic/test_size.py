@@ -56,3 +56,14 @@ def test_last_rejoiners_of_an_oversize_group_are_removed():
 def test_an_empty_group_accepts_every_member():
     harness = GroupHarness(max_size=1)
     assert harness.join("a").error is E.NONE
+
+
+def test_refused_leader_of_a_full_group_is_replaced():
+    harness = GroupHarness(max_size=3)
+    harness.stable("a")
+    harness.join("b")
+    harness.join("c")
+    harness.group.max_size = 2
+    assert harness.group.leader == "a"
+    assert is_rejected(harness.join("a"))
+    assert harness.group.leader in {"b", "c"}

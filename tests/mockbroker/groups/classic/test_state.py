@@ -165,3 +165,30 @@ def test_changes_of_a_removed_member_are_not_those_of_its_group(group: ClassicGr
     group.changes.clear()
     removed.assignment = b"y"
     assert not group.changes
+
+
+def test_rebalance_writes_only_the_first_record_of_a_group(group: ClassicGroup) -> None:
+    group.changes.clear()
+    group.generation = 1
+    assert group.has_unwritten_changes
+    group.state = State.PREPARING
+    group.changes.clear()
+    assert not group.has_unwritten_changes
+    group.generation = 2
+    assert not group.has_unwritten_changes
+    group.has_record = True
+    assert group.has_unwritten_changes
+
+
+def test_replaced_static_member_keeps_its_place(group: ClassicGroup) -> None:
+    static = member("a")
+    static.instance_id = "i"
+    group.add_member(static)
+    group.add_member(member("b"))
+    group.leader, group.pending_sync_members = "a", {"a", "b"}
+    group.replace_static_member(static, "c")
+    assert (group.leader, group.pending_sync_members) == ("c", {"b", "c"})
+    assert (set(group.members), group.static_members, static.member_id) == ({"b", "c"}, {"i": "c"}, "c")
+    group.leader, group.pending_sync_members = "b", {"b"}
+    group.replace_static_member(static, "d")
+    assert (group.leader, group.pending_sync_members) == ("b", {"b"})

@@ -7,6 +7,7 @@ import pytest
 from kwire import ErrorCode as E
 from mockbroker.groups.consumer import commit_rules
 from mockbroker.groups.consumer.state import (
+    ClassicMemberMetadata,
     ConsumerGroup,
     ConsumerMember,
 )
@@ -77,3 +78,14 @@ def test_fetch_of_a_member(member_id: str | None, epoch: int, error: E) -> None:
 @pytest.mark.parametrize(("epoch", "error"), [(-1, E.NONE), (0, E.UNKNOWN_SERVER_ERROR), (1, E.UNKNOWN_SERVER_ERROR)])
 def test_fetch_with_an_epoch_needs_a_member_id(epoch: int, error: E) -> None:
     assert commit_rules.fetch_error(group_of(MEMBER), None, epoch) == error
+
+
+@pytest.mark.parametrize(
+    ("classic", "error"), [(None, E.STALE_MEMBER_EPOCH), (ClassicMemberMetadata(5.0, ()), E.ILLEGAL_GENERATION)]
+)
+def test_wrong_epoch_is_an_error_of_the_member_protocol(classic: ClassicMemberMetadata | None, error: E) -> None:
+    group = group_of(ConsumerMember(member_id="m", epoch=5, classic=classic))
+    assert commit_rules.fetch_error(group, "m", 5) == E.NONE
+    assert {commit_rules.fetch_error(group, "m", epoch) for epoch in (-1, 4, 6)} == {error}
+    commit = Commit(member_id="m", generation=4, supports_member_epochs=True)
+    assert commit_rules.commit_error(group, commit) == error

@@ -32,11 +32,13 @@ from kwire.messages.list_groups import ListGroupsRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.streams_group_heartbeat import KeyValue, StreamsGroupHeartbeatRequest
+from mockbroker.base.effects import Ticket
 from mockbroker.groups.coordinated import generation_note
-from mockbroker.groups.events import Evict, Rebalance
+from mockbroker.groups.events import Evict, Rebalance, StreamsHeartbeat
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL
 from mockbroker.groups.streams import machine, records
+from mockbroker.groups.streams.configured import configure
 from mockbroker.groups.streams.endpoints import _partitions
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.group_type import STREAMS_TYPE
@@ -754,3 +756,113 @@ def test_generation_event_lists_at_most_1000_members(count: int, listed: int):
     for number in range(count):
         group.members[str(number)] = SimpleNamespace()
     assert len(generation_note(group, "sticky").members) == listed
+
+
+@pytest.mark.parametrize(
+    ("fields", "attribute", "value"),
+    [
+        ({"process_id": "other"}, "process_id", "other"),
+        ({"rack_id": "r"}, "rack_id", "r"),
+        ({"rebalance_timeout_ms": 7_000}, "rebalance_timeout", 7.0),
+    ],
+)
+def test_changed_field_of_a_member_starts_an_epoch(harness, fields: dict[str, Any], attribute: str, value: Any):
+    harness.join("a")
+    harness.settle()
+    epoch = harness.group.epoch
+    assert harness.poll("a", **fields).answer.error_code == E.NONE
+    assert (getattr(harness.group.members["a"], attribute), harness.group.epoch) == (value, epoch + 1)
+
+
+def test_member_that_sends_only_defaults_joins():
+    group, context = StreamsGroup(group_id="g"), StreamsGroupHarness().broker.groups.context
+    event = StreamsHeartbeat(
+        ticket=Ticket(1, 1, 88, 0), member_id="m", epoch=0, client_id="", client_host="", topology=STATELESS
+    )
+    machine.heartbeat(group, event, context, 0.0)
+    assert list(group.members) == ["m"]
+    other = replace(event, member_id="n", topology=None)
+    machine.heartbeat(group, other, context, 0.0)
+    assert list(group.members) == ["m", "n"]
+
+
+def test_member_joins_once_in_the_journal(harness):
+    harness.join("a")
+    harness.poll("a", rack_id="r")
+    harness.join("b")
+    harness.settle()
+    assert [note.member_id for note in harness.journal.events if note.event == "join"] == ["a", "b"]
+
+
+def test_journal_tells_whether_the_topology_is_valid(harness):
+    harness.join("a", topology(part("0", "late")))
+    harness.poll("a")
+    cluster = harness.broker.cluster
+    cluster.create_topic("late", cluster.place(1, 1))
+    group = harness.group
+    configured = configure(group.topology, cluster)
+    settings: Any = SimpleNamespace(assignment_configs=group.assignment_configs)
+    member = group.members["a"]
+    for ready, reason in ((configured, "topology validated"), (group.configured, "topology not valid any more")):
+        update: Any = SimpleNamespace(
+            before=member, after=member, metadata_hash=group.metadata_hash, validated=7, configured=ready
+        )
+        assert machine._epoch_bump_reason(group, update, settings) == reason
+
+
+def test_missing_topics_matter_only_for_endpoints(harness):
+    missing = topology(part("0", "missing"))
+    harness.join("a", missing)
+    assert harness.beat("a", member_epoch=harness.clients["a"].epoch, endpoint_information_epoch=9).error_code == E.NONE
+    assert harness.join("b", missing, endpoint_information_epoch=9).answer.error_code == E.NONE
+    endpoint = Endpoint(host="h", port=1)
+    assert harness.join("c", missing, user_endpoint=endpoint).answer.error_code == E.UNKNOWN_SERVER_ERROR
+    assert harness.join("c", missing, user_endpoint=endpoint, endpoint_information_epoch=1).answer.error_code == E.NONE
+    assert harness.group.endpoint_epoch == 1
+    assert harness.join("d", missing, endpoint_information_epoch=1).answer.error_code == E.NONE
+    assert harness.join("e", missing, endpoint_information_epoch=2).answer.error_code == E.UNKNOWN_SERVER_ERROR
+
+
+def test_endpoint_epoch_grows_by_one_with_each_change_of_tasks(harness):
+    harness.join("a")
+    assert harness.clients["a"].endpoint_epoch == 0
+    epochs = [harness.join(name, user_endpoint=Endpoint(host=name, port=1)).endpoint_epoch for name in "bc"]
+    assert epochs == [1, 2]
+    harness.join("d")
+    assert harness.group.endpoint_epoch == 2
+
+
+def test_error_of_a_creation_is_kept_for_two_heartbeats():
+    kept: list[float] = []
+    context: Any = SimpleNamespace(create_topics=lambda _topics, _now, seconds: kept.append(seconds) or {})
+    missing: Any = SimpleNamespace(
+        problem=(Status.MISSING_INTERNAL_TOPICS, "Missing"), missing_topics=[SimpleNamespace(name="log")]
+    )
+    machine._topic_status(missing, SimpleNamespace(heartbeat_interval_ms=5_000), context, 0.0, None)  # type: ignore[arg-type]
+    assert kept == [10.0]
+
+
+def test_tasks_return_with_the_source_topic(harness):
+    """The target assignment is computed for all members again, also if a member joins."""
+    for name in "ab":
+        harness.join(name)
+    harness.settle()
+    harness.broker.delete_topics([harness.broker.cluster.topics["t"]])
+    harness.settle()
+    assert harness.active() == {"a": [], "b": []}
+    cluster = harness.broker.cluster
+    cluster.create_topic("t", cluster.place(3, 1))
+    harness.join("c")
+    harness.settle()
+    assert sorted(task for tasks in harness.active().values() for task in tasks) == [("0", 0), ("0", 1), ("0", 2)]
+    assert {len(tasks) for tasks in harness.active().values()} == {1}
+
+
+def test_member_that_has_revoked_has_no_rebalance_timeout(harness):
+    harness.join("a", rebalance_timeout_ms=2_000)
+    harness.join("b")
+    owned = harness.clients["a"].owns
+    harness.poll("a", **owned_fields(owned))
+    assert harness.group.timers.at(("rebalance", "a")) == harness.now + 2.0
+    harness.settle()
+    assert harness.group.timers.at(("rebalance", "a")) is None
