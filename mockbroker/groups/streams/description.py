@@ -47,7 +47,8 @@ def _describe_topology(group: StreamsGroup, topology: Topology) -> Described.Top
         topology: The topology.
     """
     configured = group.configured
-    if configured is not None and configured.is_ready and configured.subtopologies is not None:
+    if configured is not None and configured.is_ready:
+        assert configured.subtopologies is not None
         subtopologies = [_configured_subtopology(each) for each in configured.subtopologies.values()]
     else:
         names = sorted(topology.subtopologies, key=utf16)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import count
 from math import inf
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -244,3 +245,31 @@ def test_watched_groups_are_those_that_may_have_changed(groups: Groups) -> None:
 def test_context_has_the_conversions_of_the_group_types(groups: Groups) -> None:
     assert groups.types.conversions
     assert groups.context.conversions is groups.types.conversions
+
+
+def test_renewed_session_moves_the_deadline_of_its_group(groups: Groups) -> None:
+    group = groups.create("g", 0.0)
+    group.timers.set(("session", "m"), 30.0)
+    groups.schedule_session(group)
+    assert (scheduled(groups, "g"), groups.watched) == (30.0, {"g"})
+    group.timers.set(("session", "m"), 20.0)
+    groups.watched = None
+    groups.schedule_session(group)
+    assert scheduled(groups, "g") == 20.0
+
+
+def test_skipped_checks_count_from_the_present(groups: Groups) -> None:
+    for key in list(groups._deadlines):
+        groups._deadlines.forget(key)
+    groups.quiet_until = 4_000.0
+    groups.schedule_offset_expiration(1_000.0)
+    assert scheduled(groups, SWEEP) == 4_000.0
+
+
+def test_group_whose_share_state_remains_is_not_deleted(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+    groups.create("g", 0.0)
+    groups.dirty.clear()
+    kind = SimpleNamespace(prepare_deletion=lambda *_: E.COORDINATOR_NOT_AVAILABLE)
+    monkeypatch.setattr(groups, "types", SimpleNamespace(of=lambda _: kind))
+    assert groups.delete_on_request("g", 0.0) == E.COORDINATOR_NOT_AVAILABLE
+    assert (list(groups), list(groups.dirty)) == (["g"], ["g"])

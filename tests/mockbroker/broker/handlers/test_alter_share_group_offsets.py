@@ -80,3 +80,14 @@ def test_many_partitions_are_altered_in_slices() -> None:
     first, second = alter(harness, {"t": dict.fromkeys(range(500), 3), "u": {0: 4}}).responses
     assert [len(first.partitions), len(second.partitions)] == [500, 1]
     assert start_offset(harness, 499) == 3
+
+
+def test_unknown_topics_and_partitions_leave_the_others_alone() -> None:
+    harness = ShareGroupHarness()
+    answers = alter(harness, {"nowhere": {0: 1}, "t": {0: 7, 5: 1}}).responses
+    assert [[each.error_code for each in topic.partitions] for topic in answers] == [
+        [E.UNKNOWN_TOPIC_OR_PARTITION],
+        [E.NONE, E.UNKNOWN_TOPIC_OR_PARTITION],
+    ]
+    (shared,) = harness.group.initialized.values()
+    assert (shared.name, shared.partitions) == ("t", {0})

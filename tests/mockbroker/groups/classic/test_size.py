@@ -8,6 +8,7 @@ import pytest
 from tools.group_harness import GroupHarness
 
 from kwire import ErrorCode as E
+from mockbroker.groups.classic.group_type import CLASSIC_TYPE
 from mockbroker.groups.classic.state import State
 
 
@@ -67,3 +68,12 @@ def test_refused_leader_of_a_full_group_is_replaced():
     assert harness.group.leader == "a"
     assert is_rejected(harness.join("a"))
     assert harness.group.leader in {"b", "c"}
+
+
+@pytest.mark.parametrize(("size", "state"), [(2, State.STABLE), (1, State.PREPARING)])
+def test_loaded_group_above_its_size_rebalances(size: int, state: State):
+    harness = GroupHarness()
+    harness.stable("a", "b")
+    harness.group.max_size = size
+    effects = CLASSIC_TYPE.load(harness.group, 5.0)
+    assert (harness.state, bool(effects)) == (state, state is State.PREPARING)

@@ -12,10 +12,11 @@ import pytest
 from tools.consumer_group_harness import ConsumerGroupHarness
 
 from kwire import ErrorCode as E
+from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from mockbroker.base.effects import Ticket
 from mockbroker.base.release import RELEASES
 from mockbroker.groups.consumer import machine
-from mockbroker.groups.consumer.state import REGEX_TIMER, ConsumerMember
+from mockbroker.groups.consumer.state import REGEX_TIMER, ConsumerGroup, ConsumerMember, ResolvedRegex
 from mockbroker.groups.events import ConsumerHeartbeat, Evict, Rebalance
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
@@ -799,3 +800,118 @@ def test_topics_of_a_regex_are_those_that_its_client_describes(harness):
 def test_member_without_a_regex_resolves_none(harness):
     harness.join("a")
     assert REGEX_TIMER not in harness.group.timers
+
+
+def test_member_without_its_regex_starts_an_epoch(harness):
+    harness.join("a", ["t"], subscribed_topic_regex="u.*")
+    harness.settle()
+    epoch = harness.group.epoch
+    harness.poll("a", subscribed_topic_regex="")
+    assert (harness.group.epoch, harness.group.members["a"].regex) == (epoch + 1, "")
+    assert harness.clients["a"].owns == {("t", index) for index in range(3)}
+
+
+def test_unresolved_regex_takes_the_topics_of_the_former_one(harness):
+    harness.join("a", [], subscribed_topic_regex="t.*")
+    harness.settle()
+    assert harness.clients["a"].owns == {("t", index) for index in range(3)}
+    client = harness.clients["a"]
+    answer = harness.beat(
+        "a", member_epoch=client.epoch, subscribed_topic_regex="u.*", topic_partitions=harness.lines(client.owns)
+    )
+    assert (answer.member_epoch, answer.assignment.topic_partitions) == (client.epoch, [])
+
+
+def test_new_client_id_computes_no_target(harness):
+    harness.join("a")
+    harness.settle()
+    before = [event.event for event in harness.journal.events]
+    client = harness.clients["a"]
+    request = ConsumerGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=client.epoch)
+    assert harness.ask(request, 1, client_id="other").error_code == E.NONE
+    assert harness.group.members["a"].client_id == "other"
+    assert [event.event for event in harness.journal.events] == before
+
+
+def test_static_member_returns_with_the_same_fields(harness):
+    def beat(name: str, epoch: int) -> Any:
+        request = ConsumerGroupHeartbeatRequest(
+            group_id="g",
+            member_id=name,
+            member_epoch=epoch,
+            instance_id="i",
+            rebalance_timeout_ms=60_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        return harness.ask(request, 1, client_id="same")
+
+    assert beat("a", 0).error_code == E.NONE
+    assert beat("a", -2).error_code == E.NONE
+    answer = beat("b", 0)
+    assert (answer.error_code, answer.member_id) == (E.NONE, "b")
+    assert len(harness.read(answer.assignment.topic_partitions)) == 3
+    assert list(harness.group.members) == ["b"]
+
+
+def test_replacing_static_member_begins_with_epoch_0():
+    group = ConsumerGroup(group_id="g")
+    group.put_member(ConsumerMember(member_id="a", instance_id="i", epoch=-2, previous_epoch=4))
+    group.put_member(ConsumerMember(member_id="b", epoch=5))
+    old, new = machine.join_static(group, "c", "i", uses_classic_protocol=False)
+    assert (old, new.member_id) == (group.members["a"], "c")
+    assert (new.epoch, new.previous_epoch) == (0, 0)
+    assert machine.join_static(group, "b", "new", uses_classic_protocol=False) == (group.members["b"],) * 2
+    assert machine.join_static(group, "d", "new", uses_classic_protocol=False) == (None, ConsumerMember(member_id="d"))
+
+
+@pytest.mark.parametrize(
+    ("member_id", "epoch", "made"), [("", 0, True), ("", 3, True), ("", -1, False), ("m", 0, False)]
+)
+def test_member_id_is_made_for_a_member_that_does_not_leave(harness, member_id: str, epoch: int, made: bool):
+    event = ConsumerHeartbeat(
+        ticket=Ticket(1, 1, 68, 0), member_id=member_id, epoch=epoch, client_id="", client_host=""
+    )
+    assert (machine.with_member_id(event, harness.broker.groups.context) is not event) is made
+
+
+def test_changed_topics_start_one_epoch_with_a_leaving_member(harness):
+    harness.join("a")
+    harness.join("b")
+    harness.settle()
+    cluster = harness.broker.cluster
+    cluster.add_partitions(cluster.topics["t"], cluster.place(1, 1))
+    epoch = harness.group.epoch
+    harness.leave("b")
+    assert (harness.group.epoch, harness.group.topic_metadata["t"][1]) == (epoch + 1, 4)
+    harness.poll("a")
+    assert harness.group.epoch == epoch + 1
+
+
+def test_range_assigns_for_all_members_again():
+    harness = ConsumerGroupHarness(topics={"t": 4}, config={"group.consumer.assignors": "range"})
+    for name in "abc":
+        harness.join(name)
+        assert harness.group.uniform_target is None
+    harness.settle()
+    assert sorted(map(len, harness.owned().values())) == [1, 1, 2]
+
+
+@pytest.mark.parametrize(("seconds", "due"), [(0.0, False), (10.0, False), (10.001, True)])
+def test_regexes_are_resolved_at_most_every_ten_seconds(harness, seconds: float, due: bool):
+    group = ConsumerGroup(group_id="g")
+    group.put_member(ConsumerMember(member_id="a", regex="new.*"))
+    resolved = {"old.*": ResolvedRegex(frozenset(), harness.broker.cluster.epoch, 5.0)}
+    assert machine._should_resolve_regexes(group, resolved, harness.broker.groups.context, 5.0 + seconds) is due
+
+
+def test_member_that_leaves_for_a_while_revokes_at_once(harness):
+    harness.join("a", instance_id="i")
+    harness.settle()
+    member = harness.group.members["a"]
+    some = frozenset(list(member.assigned)[:1])
+    harness.group.put_member(replace(member, assigned=member.assigned - some, pending_revocation=some))
+    assert harness.beat("a", member_epoch=-2, instance_id="i").error_code == E.NONE
+    left = harness.group.members["a"]
+    assert (left.epoch, left.pending_revocation, left.assigned) == (-2, frozenset(), member.assigned - some)
+    assert harness.group.partition_epochs.keys() == left.assigned

@@ -134,3 +134,27 @@ def test_the_cache_of_matches_is_bounded():
         matches.matching_topics(f"a{number}", created, set(created))
     assert len(matches._cache) <= regex.MAX_CACHED_REGEXES
     assert len(matches._sets) <= regex.MAX_CACHED_REGEXES
+
+
+def test_invalid_regex_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    regex._compiled.cache_clear()
+    with pytest.raises(regex.InvalidRegex):
+        regex.check("(unclosed")
+    assert capfd.readouterr() == ("", "")
+
+
+def test_new_match_replaces_that_of_a_deleted_topic():
+    matches, created = regex.TopicMatches(), ["ta"]
+    assert matches.matching_topics("t.*", created, {"ta"}) == {"ta"}
+    created.append("tb")
+    assert matches.matching_topics("t.*", created, {"tb"}) == {"tb"}
+    assert matches.matching_topics("t.*", created, {"ta", "tb"}) == {"tb"}
+    assert matches.matching_topics("t.*", created, ()) == frozenset()
+
+
+def test_full_cache_forgets_the_shared_sets(monkeypatch):
+    monkeypatch.setattr(regex, "MAX_CACHED_REGEXES", 2)
+    matches, created = regex.TopicMatches(), ["a", "b", "c", "d"]
+    for name in created:
+        matches.matching_topics(name, created, created)
+    assert set(matches._sets) == {frozenset({"c"}), frozenset({"d"})}

@@ -218,3 +218,13 @@ def test_only_members_of_the_group_are_described() -> None:
 
 def test_special_member_epochs_are_those_of_kafka() -> None:
     assert (JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH) == (0, -1, -2)
+
+
+def test_static_replacement_needs_a_target_for_all() -> None:
+    group = ConsumerGroup(group_id="g")
+    old = ConsumerMember(member_id="a", instance_id="i")
+    group.put_member(old)
+    group.target["a"] = {T: [0]}
+    group.uniform_target = SimpleNamespace(add=lambda _: None, remove=lambda *_: None)  # type: ignore[assignment]
+    group.replace_static_member(old, replace(old, member_id="b"))
+    assert (group.uniform_target, group.target, group.static_members) == (None, {"b": {T: [0]}}, {"i": "b"})

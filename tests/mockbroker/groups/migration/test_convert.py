@@ -28,6 +28,7 @@ from mockbroker.groups.migration.convert import (
     can_downgrade,
     check_upgrade,
     encode_assignment,
+    to_consumer_group,
 )
 from mockbroker.groups.offsets import Committed
 
@@ -376,3 +377,23 @@ def test_only_a_member_that_joins_upgrades_a_group(harness, epoch: int) -> None:
     answer = harness.beat("new", member_epoch=epoch)
     assert (answer.error_code, answer.error_message) == (E.GROUP_ID_NOT_FOUND, "Group g is not a consumer group.")
     assert harness.group is before
+
+
+def test_upgraded_group_keeps_its_assignment(harness) -> None:
+    old = stable(harness)
+    group = to_consumer_group(harness.group, harness.broker.cluster, 7.0)
+    topic_id = harness.topic_id("t")
+    assert group.target == {old: {topic_id: [0, 1, 2]}}
+    assert (group.epoch, group.assignment_epoch, group.timers.at(("session", old))) == (1, 1, 17.0)
+    assert {index for _, index in group.members[old].assigned} == {0, 1, 2}
+
+
+def test_downgraded_member_has_the_generation_of_the_group() -> None:
+    harness = MixedGroupHarness({POLICY: "bidirectional"})
+    harness.join("a", instance_id="i")
+    harness.settle()
+    epoch = harness.group.epoch
+    answer = harness.classic_join(instance_id="i")
+    assert (answer.error_code, answer.generation_id) == (E.NONE, epoch)
+    assert isinstance(harness.group, ClassicGroup)
+    assert (harness.group.state, harness.group.generation) == (State.STABLE, epoch)

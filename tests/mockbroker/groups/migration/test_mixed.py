@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,12 @@ from kwire import ErrorCode as E
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.leave_group import LeaveGroupRequest
+from mockbroker.base.effects import Note
+from mockbroker.base.event_kinds import EventKind
+from mockbroker.groups.classic.state import State
+from mockbroker.groups.consumer import machine as consumer
+from mockbroker.groups.consumer.state import ConsumerGroup, MemberState
+from mockbroker.groups.coordinated import RegisterGroup, session_timer
 from mockbroker.groups.events import Evict
 from mockbroker.groups.migration import mixed
 
@@ -372,3 +379,60 @@ def test_member_waits_while_another_owns_one_of_its_partitions(target, assigned,
     )
     member: Any = SimpleNamespace(member_id="m", assigned=frozenset((topic, number) for number in assigned))
     assert mixed._waits_for_revocation(group, member) is waits
+
+
+def test_rejoining_member_has_the_client_of_its_request(harness):
+    member_id = harness.classic()
+    harness.group.put_member(replace(harness.group.members[member_id], client_id="old", client_host="/old"))
+    harness.classic_join(member_id)
+    member = harness.group.members[member_id]
+    assert (member.client_id, member.client_host) == ("client", "/127.0.0.1")
+
+
+def test_static_member_may_change_to_the_consumer_protocol(harness):
+    harness.classic(instance_id="i")
+    assert harness.group.classic_member_count == 1
+    assert harness.join("next", instance_id="i").answer.error_code == E.NONE
+    assert (harness.group.members["next"].classic, harness.group.classic_member_count) == (None, 0)
+
+
+def test_member_that_must_revoke_has_to_rejoin(harness):
+    member_id = harness.classic()
+    epoch = harness.group.epoch
+    member = replace(harness.group.members[member_id], epoch=epoch)
+    for state, error in ((MemberState.STABLE, E.NONE), (MemberState.UNREVOKED_PARTITIONS, E.REBALANCE_IN_PROGRESS)):
+        harness.group.put_member(replace(member, state=state))
+        assert harness.heartbeat(member_id, epoch) == error
+
+
+def test_dynamic_member_that_changes_protocol_keeps_the_group():
+    harness = MixedGroupHarness({"group.consumer.migration.policy": "bidirectional"})
+    harness.join("a")
+    assert harness.classic_join("a").error_code == E.NONE
+    assert isinstance(harness.group, ConsumerGroup)
+    assert harness.group.classic_member_count == 1
+
+
+def test_regex_of_a_replaced_member_is_a_changed_subscription():
+    harness = MixedGroupHarness({"group.consumer.migration.policy": "bidirectional"})
+    harness.join("a", instance_id="i", subscribed_topic_regex="u.*")
+    harness.settle()
+    assert harness.classic_join(instance_id="i").error_code == E.NONE
+    assert harness.group.state is State.PREPARING
+
+
+def test_conversion_ends_the_expiry_of_members():
+    """The sessions of the classic group start again."""
+    harness = MixedGroupHarness(
+        {"group.consumer.migration.policy": "bidirectional", "group.consumer.session.timeout.ms": 10_000}
+    )
+    harness.join("a")
+    member_id = harness.classic(session=10_000)
+    for timer in list(harness.group.timers):
+        harness.group.timers.forget(timer)
+    harness.group.timers.set(session_timer("a"), 10.0)
+    harness.group.timers.set(session_timer(member_id), 10.5)
+    effects = consumer.tick(harness.group, harness.broker.groups.context, 11.0)
+    (registered,) = (each.group for each in effects if isinstance(each, RegisterGroup))
+    assert list(registered.members) == [member_id]
+    assert [each.member_id for each in effects if isinstance(each, Note) and each.event == EventKind.EXPIRE] == ["a"]

@@ -317,3 +317,13 @@ def test_share_group_needs_one_of_its_two_records(missing: type) -> None:
     assert isinstance(loaded_share(entries, harness), ShareGroup)
     both = (share.Status, share.ShareGroupMetadataValue)
     assert loaded_share([entry for entry in entries if not isinstance(entry[1], both)], harness) is None
+
+
+@pytest.mark.parametrize(("timeout_ms", "at"), [(-1, None), (0, 100.0), (1, 100.001)])
+def test_rebalance_timeout_of_a_loaded_streams_member(timeout_ms: int, at: float | None) -> None:
+    harness = streams_group()
+    entries = [
+        (key, replace(value, rebalance_timeout_ms=timeout_ms) if isinstance(value, streams.Metadata) else value)
+        for key, value, _ in streams.records(harness.group)
+    ]
+    assert loaded_streams(entries, harness).timers.at(("rebalance", "a")) == at

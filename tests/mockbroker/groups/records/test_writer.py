@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+from uuid import UUID
 
 import pytest
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
@@ -11,7 +13,7 @@ from tools.group_records_check import check_group_records
 from tools.producer import Producer
 
 from kwire import ErrorCode as E
-from kwire.blobs import decode_stored, encode_stored
+from kwire.blobs import decode_record, decode_stored, encode_stored
 from kwire.blobs.offsets_topic import (
     ConsumerGroupCurrentMemberAssignmentKey,
     ConsumerGroupCurrentMemberAssignmentValue,
@@ -22,6 +24,7 @@ from kwire.blobs.offsets_topic import (
     GroupMetadataKey,
     GroupMetadataValue,
     OffsetCommitKey,
+    OffsetCommitValue,
 )
 from kwire.errors import DecodeError
 from kwire.messages.delete_groups import DeleteGroupsRequest
@@ -29,6 +32,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.records.batch import batches
+from kwire.schema import ZERO_UUID
 from mockbroker.base.release import RELEASES
 from mockbroker.groups.classic.state import State
 from mockbroker.groups.consumer import records as consumer_records
@@ -39,7 +43,9 @@ from mockbroker.groups.consumer.state import (
 )
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.group_types import GROUP_TYPES
+from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records import writer
+from mockbroker.groups.records.offsets import decode_value, encode_value
 from mockbroker.groups.records.rebuild import groups_from_records
 from mockbroker.groups.records.replay import Replay, StoredValue, replay_log
 from mockbroker.groups.records.wall_time import WallClock
@@ -283,6 +289,71 @@ def test_member_without_regex_is_written_with_an_empty_one():
     assert result[1].subscribed_topic_regex == ""
 
 
+# --- changes of a group -------------------------------------------------------------------------------------------
+
+
+def written_records(harness: BrokerHarness, group_id: str = "g") -> list[tuple[object, bool]]:
+    """Return the decoded key of each record in the partition of a group, and whether its value is not null."""
+    partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of(group_id)
+    records = (record for batch in partition.log.batches() for record in batch.records())
+    return [(decode_record("__consumer_offsets", r.key, r.value or b"")[0], r.value is not None) for r in records]
+
+
+def test_offsets_that_a_new_table_lacks_are_deleted():
+    harness = BrokerHarness(topics={"t": 1, "u": 1})
+    for topic in ("t", "u"):
+        commit_without_member(harness, "g", topic=topic)
+    group = harness.broker.groups["g"]
+    for _ in range(2):  # the keys are known, or not known after a load
+        group.offsets = group.offsets.copy()
+        group.offsets.delete("t", 0)
+        group.offsets.unwritten.clear()
+        harness.broker.record_writer.write("g", group, harness.now)
+        replayed = replay_log(
+            harness.broker.cluster.topics["__consumer_offsets"].partition_of("g").log.batches()
+        ).values
+        assert encode_stored(OffsetCommitKey(group="g", topic="t"), 0) not in replayed
+        assert encode_stored(OffsetCommitKey(group="g", topic="u"), 0) in replayed
+        commit_without_member(harness, "g", topic="t")
+        harness.broker.record_writer.adopt(group)
+
+
+def test_deleted_group_is_written_once():
+    harness = BrokerHarness()
+    commit_without_member(harness, "g")
+    record_writer = harness.broker.record_writer
+    assert record_writer.write("g", None, harness.now) is not None
+    assert record_writer.write("g", None, harness.now) is None
+
+
+@pytest.mark.parametrize("producer_id", [0, 7])
+def test_offsets_of_a_transaction_have_its_producer(producer_id: int):
+    harness = BrokerHarness()
+    commit_without_member(harness, "g")
+    group = harness.broker.groups["g"]
+    group.offsets.store_transactional(producer_id, 3, "t", 1, Committed(offset=9, at=0.0))
+    partition = harness.broker.record_writer.write("g", group, harness.now)
+    assert partition is not None
+    *_, batch = partition.log.batches()
+    assert (batch.transactional, batch.producer_id, batch.producer_epoch) == (True, producer_id, 3)
+
+
+TOPIC_ID = UUID(int=9)
+
+
+@pytest.mark.parametrize(
+    ("version", "expires", "expected"),
+    [(4, None, (4, 3, TOPIC_ID)), (3, None, (3, 3, ZERO_UUID)), (4, 7.0, (1, -1, ZERO_UUID))],
+)
+def test_offset_is_encoded_in_its_version(version: int, expires: float | None, expected: tuple[Any, ...]):
+    wall = WallClock(WALL)
+    offset = Committed(offset=5, leader_epoch=3, metadata="m", at=2.0, expires=expires, topic_id=TOPIC_ID)
+    value, found = decode_stored(OffsetCommitValue, encode_value(offset, wall, version))
+    assert (found, value.leader_epoch, value.topic_id) == expected
+    assert (value.offset, value.metadata, value.commit_timestamp) == (5, "m", wall.to_ms(2.0))
+    assert decode_value(value, wall).expires == expires
+
+
 # --- records of a Kafka broker ------------------------------------------------------------------------------------
 
 
@@ -346,3 +417,21 @@ def test_record_of_a_classic_member_has_milliseconds() -> None:
 def test_largest_timestamp_of_a_record_is_that_of_64_bits() -> None:
     assert WallClock(0.0).to_ms(1e20) == 9_223_372_036_854_775_807
     assert WallClock(2.0).to_ms(0.5) == 2_500
+
+
+def test_group_with_records_of_two_types_has_the_later_one():
+    group = read(
+        (GroupMetadataKey(group="g"), GroupMetadataValue()),
+        (ConsumerGroupMetadataKey(group_id="g"), ConsumerGroupMetadataValue(epoch=3)),
+    )
+    assert (type(group), group.generation) == (ConsumerGroup, 3)
+
+
+def test_record_of_an_unknown_type_is_skipped():
+    replay = Replay()
+    replay.latest[b"\x03\xe7unknown"] = StoredValue(b"\0\0", 0)
+    replay.latest[encode_stored(GroupMetadataKey(group="g"), 0)] = StoredValue(
+        encode_stored(GroupMetadataValue(), 3), 1
+    )
+    context = BrokerHarness().broker.groups.context
+    assert list(groups_from_records(replay, GROUP_TYPES, context, WallClock(WALL), 0.0)) == ["g"]

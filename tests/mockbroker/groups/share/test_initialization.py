@@ -266,3 +266,14 @@ def test_partitions_of_deleted_topics_are_not_initialized(cluster: ClusterState)
     )
     finished(cluster, group)
     assert (group.initializing, group.initialized) == ({}, {topic_id: SharedTopic("t", frozenset({0}))})
+
+
+def test_target_is_checked_again_after_a_subscription_changed(cluster: ClusterState) -> None:
+    group, topic_id = group_of(cluster)
+    member = group.members["m"]
+    group.remove_member(member)
+    group.set_shared_topics(initialized={topic_id: SharedTopic("t", frozenset({0}))})
+    group.topic_metadata = {"t": (topic_id, 3)}
+    assert not is_assignment_pending(group)
+    group.put_member(member)
+    assert is_assignment_pending(group)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -14,13 +15,16 @@ from kwire.blobs import decode_record
 from kwire.blobs.offsets_topic import ShareGroupStatePartitionMetadataValue
 from kwire.json.objects import uuid_text
 from mockbroker.api.snapshots import snapshot
+from mockbroker.base.effects import Ticket
 from mockbroker.broker import failover
-from mockbroker.groups.events import Commit, Evict, Rebalance
+from mockbroker.groups.events import Commit, Evict, Rebalance, ShareHeartbeat
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.replay import replay_log
+from mockbroker.groups.share import machine
+from mockbroker.groups.share.description import to_json
 from mockbroker.groups.share.group_type import SHARE_TYPE
 from mockbroker.groups.share.machine import session_timeout
-from mockbroker.groups.share.state import SharedTopic
+from mockbroker.groups.share.state import SharedTopic, ShareGroup
 from mockbroker.share.state import StateKey
 from mockbroker.topics.model import OFFSETS_TOPIC
 
@@ -406,3 +410,57 @@ def test_share_group_is_deleted_only_by_an_administrator() -> None:
         group.leave(name)
     assert group.group.state_name == "Empty"
     assert not group.group.is_deletable
+
+
+def test_metadata_of_a_new_subscription_is_read_at_once() -> None:
+    group = pair()
+    assert group.group.metadata_version == group.broker.cluster.epoch
+    group.poll("a", subscribed_topic_names=["t", "u"])
+    assert set(group.group.topic_metadata) == {"t", "u"}
+
+
+def test_changed_topics_start_one_epoch_with_a_leaving_member() -> None:
+    group = pair()
+    cluster = group.broker.cluster
+    cluster.add_partitions(cluster.topics["t"], cluster.place(1, 1))
+    epoch = group.group.epoch
+    group.leave("b")
+    assert group.group.topic_metadata["t"][1] == 4
+    assert (group.group.epoch, group.group.metadata_version) == (epoch + 1, cluster.epoch)
+
+
+@pytest.mark.parametrize(("forced", "assigned"), [(False, set()), (True, {0, 1, 2})])
+def test_member_of_the_epoch_takes_a_new_assignment_if_forced(forced: bool, assigned: set[int]) -> None:
+    group = pair()
+    group.leave("b")
+    group.settle()
+    member = replace(group.group.members["a"], assigned=frozenset())
+    after = machine._reconciled(group.group, member, group.broker.groups.context, forced=forced)
+    assert {index for _, index in after.assigned} == assigned
+    assert (after.epoch, after.previous_epoch) == (member.epoch, member.previous_epoch)
+
+
+def test_journal_has_one_join_of_each_member() -> None:
+    group = pair()
+    count = len(group.journal.events)
+    assert [event.member_id for event in group.journal.events if event.event == "join"] == ["a", "b"]
+    group.settle()
+    group.settle()
+    settled = len(group.journal.events)
+    group.poll("a")
+    assert (len(group.journal.events), settled >= count) == (settled, True)
+
+
+def test_the_imported_form_names_deleted_topics() -> None:
+    group = pair()
+    group.group.set_shared_topics(deleting={UUID(int=7): "", UUID(int=8): "old"})
+    assert to_json(group.group, {})["deleting"] == sorted(["old", uuid_text(UUID(int=7))])
+
+
+def test_member_that_sends_only_defaults_joins() -> None:
+    group, context = ShareGroup(group_id="g"), harness().broker.groups.context
+    event = ShareHeartbeat(ticket=Ticket(1, 1, 76, 1), member_id="m", epoch=0, client_id="", client_host="")
+    machine.heartbeat(group, event, context, 0.0)
+    assert list(group.members) == ["m"]
+    machine.heartbeat(group, replace(event, client_id="c", client_host="/h"), context, 0.0)
+    assert (group.members["m"].client_id, group.members["m"].client_host) == ("c", "/h")

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import pytest
 
+from kwire import ErrorCode as E
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.streams import configured
 from mockbroker.groups.streams.configured import configure
@@ -117,3 +118,26 @@ def test_topology_that_is_not_valid() -> None:
 def test_internal_topics_may_have_one_partition() -> None:
     result = configure(topology_of(0, [WRITER, READER]), cluster_of(t=1))
     assert {each.name: each.partitions for each in result.missing_topics} == {"r": 1, "log": 1}
+
+
+@pytest.mark.parametrize(("partitions", "planned"), [(0, 3), (1, 1), (2, 2)])
+def test_changelog_may_have_its_own_number_of_partitions(partitions: int, planned: int) -> None:
+    log = TopicInfo(name="log", partitions=partitions)
+    result = configure(topology_of(0, [part("0", "t", state_changelog_topics=[log])]), cluster_of(t=3))
+    assert [(each.name, each.partitions) for each in result.missing_topics] == [("log", planned)]
+
+
+def test_internal_topic_has_at_least_one_partition() -> None:
+    log = TopicInfo(name="log", partitions=-1)
+    with pytest.raises(Refused) as refused:
+        configure(topology_of(0, [part("0", "t", state_changelog_topics=[log])]), cluster_of(t=3))
+    assert refused.value.error is E.UNKNOWN_SERVER_ERROR
+
+
+def test_topics_that_are_joined_have_the_same_partitions() -> None:
+    group = Subtopology.CopartitionGroup(source_topics=[0, 1])
+    topology = topology_of(0, [part("0", "t", "u", copartition_groups=[group])])
+    assert configure(topology, cluster_of(t=3, u=3)).is_ready
+    result = configure(topology, cluster_of(t=3, u=2))
+    assert result.problem is not None
+    assert (result.subtopologies, result.problem[0]) == (None, Status.INCORRECTLY_PARTITIONED_TOPICS)

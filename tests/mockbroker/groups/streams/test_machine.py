@@ -42,7 +42,7 @@ from mockbroker.groups.streams.configured import configure
 from mockbroker.groups.streams.endpoints import _partitions
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.group_type import STREAMS_TYPE
-from mockbroker.groups.streams.state import INITIAL_REBALANCE_TIMER, StreamsGroup
+from mockbroker.groups.streams.state import INITIAL_REBALANCE_TIMER, StreamsGroup, StreamsMember
 from mockbroker.groups.streams.status import Status
 
 SESSION = {"group.streams.session.timeout.ms": 6_000}
@@ -866,3 +866,30 @@ def test_member_that_has_revoked_has_no_rebalance_timeout(harness):
     assert harness.group.timers.at(("rebalance", "a")) == harness.now + 2.0
     harness.settle()
     assert harness.group.timers.at(("rebalance", "a")) is None
+
+
+def test_endpoint_without_source_topics_has_no_partitions(harness):
+    for name in "ab":
+        harness.join(name, user_endpoint=Endpoint(host=name, port=1))
+    harness.settle()
+    assert len(harness.clients["b"].owns.active) == 1
+    harness.broker.delete_topics([harness.broker.cluster.topics["t"]])
+    answer = harness.poll("a", endpoint_information_epoch=harness.group.endpoint_epoch).answer
+    assert answer.error_code == E.NONE
+    listed = {each.user_endpoint.host: each.active_partitions for each in answer.partitions_by_user_endpoint}
+    assert listed == {"a": [], "b": []}
+
+
+def test_group_without_a_topology_reads_no_topic():
+    group = StreamsGroup(group_id="g")
+    group.put_member(StreamsMember(member_id="m"))
+    assert (STREAMS_TYPE.subscribed_topics(group), group.is_subscribed_to("t")) == ((), False)
+
+
+def test_initial_delay_of_an_empty_group_assigns_nothing():
+    harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
+    harness.join("a")
+    harness.poll("a")
+    harness.leave("a")
+    harness.wait(4.0)
+    assert "generation" not in [event.event for event in harness.journal.events]

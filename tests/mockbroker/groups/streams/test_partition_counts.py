@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kwire import ErrorCode as E
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.streams.partition_counts import PartitionCounts, decide_changelogs, decide_repartitions
 from mockbroker.groups.streams.topology import Subtopology, TopicInfo
@@ -46,3 +47,22 @@ def test_changelogs_have_as_many_partitions_as_tasks() -> None:
     assert decide_changelogs([each], Counts(a=2, b=4)) == {"c": 4}
     with pytest.raises(Refused, match="No source topics found for subtopology 1"):
         decide_changelogs([Subtopology(subtopology_id="1")], Counts())
+
+
+def test_repartition_topics_of_a_loop_have_no_count() -> None:
+    loop = [
+        Subtopology(
+            subtopology_id=name,
+            repartition_source_topics=[TopicInfo(name=source)],
+            repartition_sink_topics=[sink],
+        )
+        for name, source, sink in (("0", "r", "s"), ("1", "s", "r"))
+    ]
+    with pytest.raises(Refused, match="There may be loops in the topology") as refused:
+        decide_repartitions(loop, Counts())
+    assert refused.value.error is E.STREAMS_INVALID_TOPOLOGY
+
+
+def test_changelog_of_unknown_topics_has_no_partitions() -> None:
+    each = Subtopology(subtopology_id="0", source_topics=["a"], state_changelog_topics=[TopicInfo(name="c")])
+    assert decide_changelogs([each], Counts()) == {"c": 0}

@@ -167,3 +167,14 @@ def test_numbers_of_states_and_statuses_are_kafkas() -> None:
         "SHUTDOWN_APPLICATION": 4,
         "ASSIGNMENT_DELAYED": 5,
     }
+
+
+TASKS = Tasks(frozenset({("0", 0)}), frozenset({("0", 1)}), frozenset({("0", 2)}))
+
+
+@pytest.mark.parametrize("kind", ["active", "standby", "warmup"])
+def test_assigned_tasks_contain_those_of_the_same_type(kind: str) -> None:
+    assigned = AssignedTasks({("0", 0): 1}, TASKS.standby, TASKS.warmup)
+    assert assigned.contains(TASKS)
+    assert assigned.contains(Tasks())
+    assert not assigned.contains(TASKS._replace(**{kind: frozenset({("0", 7)})}))
