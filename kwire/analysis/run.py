@@ -55,107 +55,191 @@ def analyse(
         earlier: state of a stream after its earlier parts. ``calls`` is the next part of this stream, and the state is
             updated. None for a whole capture.
     """
-    rows_by_table: dict[str, Sequence[Row]] = {name: [] for name in tables.TABLES}
-    frame_rows = FrameRows(capture_id, bodies=bodies)
-    by_id: dict[str, Connection] = {}
-    counts = usage.Usage(by_id)
-    by_group: dict[str, list[GroupEvent]] = defaultdict(list)
-    names: dict[str, str] = {}
-    marks: list[Watermark] = []
-    endings: list[transactions.Ending] = []
-    statements: dict[tuple[Any, ...], ClusterStatement] = {}
-    subscribed: list[evidence.Subscribed] = []
-    sizes: list[evidence.Size] = []
-    fresh = evidence.Fresh()
-    watches: dict[str, unread.Watch] = defaultdict(unread.Watch)
-    observers: dict[str, Observer] = defaultdict(Observer)
-    steps: list[Step] = []
-    tallies: list[Tally] = []
-    connected: list[Connected] = []
-    spans: list[FetchSpan] = []
-    by_connection: dict[str, tuple[Observer, unread.Watch]] = {}
-    end = 0
-    if earlier is not None:
-        names |= earlier.names
-        statements |= earlier.statements
-        marks += earlier.marks.values()
-        observers |= earlier.observers
-        by_group |= {group: [*events] for group, events in earlier.events.items()}
+    collected = _Collected(capture_id, earlier, frames=frames, bodies=bodies, what_if=assignor is not None)
     for call in calls:
+        collected.add(call)
+    collected.close(connections)
+    groups = _Groups(collected, capture_id, assignor, settings or {})
+    rows_by_table: dict[str, Sequence[Row]] = {name: [] for name in tables.TABLES}
+    rows_by_table |= collected.usage.rows(capture_id, collected.names, groups.clusters)
+    rows_by_table |= groups.rows(earlier)
+    rows_by_table["findings"] = tables.FINDINGS.sorted(
+        [*collected.found(groups.clusters, settings or {}), *groups.found]
+    )
+    if earlier is not None:
+        earlier.end_part(
+            max(collected.end, earlier.begin),
+            collected.names,
+            collected.statements,
+            collected.marks,
+            groups.named,
+            collected.continued(),
+            rows_by_table,
+        )
+    rows_by_table["frames"] = collected.frame_rows.rows()
+    of_connections = collected.connections.values()
+    rows_by_table["connections"] = tables.CONNECTIONS.sorted(
+        connection_row(one, capture_id, groups.clusters) for one in of_connections
+    )
+    remarks = (problem_row(one, capture_id) for one in (*of_connections, *problems))
+    rows_by_table["problems"] = tables.PROBLEMS.sorted(row for row in remarks if row is not None)
+    return rows_by_table
+
+
+class _Collected:
+    """What the calls and connections of a capture contain, collected in one pass.
+
+    Args:
+        capture_id: id of the capture.
+        earlier: state of a stream after its earlier parts; None for a whole capture.
+        frames: True to collect the rows of the table ``frames``.
+        bodies: True to include request and response bodies as JSON.
+        what_if: True to collect what a replay of the groups with another assignor needs.
+    """
+
+    def __init__(self, capture_id: str, earlier: Earlier | None, *, frames: bool, bodies: bool, what_if: bool) -> None:
+        self.capture_id = capture_id
+        self.end = 0  # time of the latest frame, in microseconds since 1970
+        self.connections: dict[str, Connection] = {}
+        self.frame_rows = FrameRows(capture_id, bodies=bodies)
+        self.usage = usage.Usage(self.connections)
+        self.events: dict[str, list[GroupEvent]] = defaultdict(list)
+        self.names: dict[str, str] = {}
+        self.marks: list[Watermark] = []
+        self.endings: list[transactions.Ending] = []
+        self.statements: dict[tuple[Any, ...], ClusterStatement] = {}
+        self.subscribed: list[evidence.Subscribed] = []
+        self.sizes: list[evidence.Size] = []
+        self.spans: list[FetchSpan] = []
+        self.missing: list[unread.Unread] = []
+        self._frames = frames
+        self._what_if = what_if
+        self._fresh = evidence.Fresh()
+        self._watches: dict[str, unread.Watch] = defaultdict(unread.Watch)
+        self._observers: dict[str, Observer] = defaultdict(Observer)
+        self._of_connections: dict[str, tuple[Observer, unread.Watch]] = {}
+        self._steps: list[Step] = []
+        self._tallies: list[Tally] = []
+        self._connected: list[Connected] = []
+        if earlier is not None:
+            self.names |= earlier.names
+            self.statements |= earlier.statements
+            self.marks += earlier.marks.values()
+            self._observers |= earlier.observers
+            self.events |= {group: [*events] for group, events in earlier.events.items()}
+
+    def add(self, call: Call) -> None:
+        """Collect what a call contains; calls are added in order of time."""
         latest = call.response_us or call.request_us or 0
-        if latest > end:
-            end = latest
+        if latest > self.end:
+            self.end = latest
         refused = usage.refusals(call)
-        if frames:
-            frame_rows.add(call, refused)
-        counts.add(call, refused)
-        state = by_connection.get(call.connection)
+        if self._frames:
+            self.frame_rows.add(call, refused)
+        self.usage.add(call, refused)
+        state = self._of_connections.get(call.connection)
         if state is None:
-            state = by_connection[call.connection] = observers[call.connection], watches[call.connection]
+            state = self._observers[call.connection], self._watches[call.connection]
+            self._of_connections[call.connection] = state
         observer, watch = state
         observer.note(call, refused)
         if call.api_key not in _OF_MEMBERS:
-            steps += observer.steps(call)
-            names |= topics.topic_names(call)
-            marks += topics.watermarks(call)
-            endings += transactions.endings(call)
+            self._steps += observer.steps(call)
+            self.names |= topics.topic_names(call)
+            self.marks += topics.watermarks(call)
+            self.endings += transactions.endings(call)
             if saying := statement_of(call):
-                statements.setdefault(saying.content, saying)
-        if assignor is not None:
-            subscribed += evidence.subscribed(call)
-            sizes += fresh.of(evidence.sizes(call))
+                self.statements.setdefault(saying.content, saying)
+        if self._what_if:
+            self.subscribed += evidence.subscribed(call)
+            self.sizes += self._fresh.of(evidence.sizes(call))
         happened = extract.events_of(call)
         watch.note(call, happened)
         for event in happened:
-            by_group[event.group_id].append(event)
-    by_id |= {connection.id: connection for connection in connections}
-    clusters = Clusters(statements.values())
-    rows_by_table |= counts.rows(capture_id, names, clusters)
-    ends = history.Ends(marks, names, clusters)
-    ended = transactions.Transactions(endings, clusters)
-    if assignor is not None:
-        rows_by_table |= {name: [] for name in tables.ON_REQUEST}
-    known_of_groups = evidence.Evidence(subscribed, sizes, names, clusters)
-    missing = [one for connection in by_id.values() for one in watches[connection.id].finish(connection)]
-    for connection in by_id.values():
-        observer = observers[connection.id]
-        tallies += observer.drain()
-        whole, last, fetched = observer.finish(connection)
-        connected += [] if whole is None else [whole]
-        steps += last
-        spans += fetched
-    found = findings.of_clients(capture_id, tallies, connected, clusters, settings or {})
-    found += findings.of_transactions(capture_id, steps, clusters, settings or {})
-    all_named: dict[str, list[GroupEvent]] = {}
-    rows_of_groups: dict[str, Any] = {name: [] for name in (*history.FILLED, *tables.ON_REQUEST)}
-    rows_of_groups |= {name: TupleRows(tables.TABLES[name]) for name in history.AS_TUPLES}
-    rows_of_events = EventRows(capture_id)
-    for group, happened in sorted(by_group.items()):
-        named = [name_topics(event, names) for event in happened]
-        if earlier is not None:
-            all_named[group] = named
-        made_of_group = history.fold(capture_id, group, named, ends, clusters, ended, missing)
-        found += findings.of_group(capture_id, group, made_of_group, ends, spans, names, clusters, settings or {})
-        if assignor is not None:
-            made_of_group |= comparison.fold(assignor, made_of_group, known_of_groups)
-        for name, rows in made_of_group.items():
-            if isinstance(rows, EventRows):
-                rows_of_events.parts += rows.parts
-            elif isinstance(rows, TupleRows):
-                rows_of_groups[name].append_sorted(rows)
-            else:
-                rows_of_groups[name] += rows
-    rows_by_table |= {name: rows for name, rows in rows_of_groups.items() if name in rows_by_table}
-    rows_by_table["group_events"] = rows_of_events
-    rows_by_table["findings"] = tables.FINDINGS.sorted(found)
-    if earlier is not None:
-        still_open = {one.id for one in by_id.values() if one.closed is None}
-        going_on = {name: observer.continued() for name, observer in observers.items() if name in still_open}
-        earlier.end_part(max(end, earlier.begin), names, statements, marks, all_named, going_on, rows_by_table)
-    rows_by_table["frames"] = frame_rows.rows()
-    rows_by_table["connections"] = tables.CONNECTIONS.sorted(
-        connection_row(one, capture_id, clusters) for one in by_id.values()
-    )
-    remarks = (problem_row(one, capture_id) for one in (*by_id.values(), *problems))
-    rows_by_table["problems"] = tables.PROBLEMS.sorted(row for row in remarks if row is not None)
-    return rows_by_table
+            self.events[event.group_id].append(event)
+
+    def close(self, connections: Iterable[Connection]) -> None:
+        """Collect what the connections contain, after the last call."""
+        self.connections |= {connection.id: connection for connection in connections}
+        for connection in self.connections.values():
+            self.missing += self._watches[connection.id].finish(connection)
+            observer = self._observers[connection.id]
+            self._tallies += observer.drain()
+            whole, last, fetched = observer.finish(connection)
+            self._connected += [] if whole is None else [whole]
+            self._steps += last
+            self.spans += fetched
+
+    def found(self, clusters: Clusters, settings: Mapping[str, float]) -> list[Row]:
+        """Return the findings about clients and transactions.
+
+        Args:
+            clusters: clusters of the brokers.
+            settings: changed thresholds of detectors.
+        """
+        found = findings.of_clients(self.capture_id, self._tallies, self._connected, clusters, settings)
+        return found + findings.of_transactions(self.capture_id, self._steps, clusters, settings)
+
+    def continued(self) -> dict[str, Observer]:
+        """Return the observers of the open connections, for the next part of a stream."""
+        still_open = {one.id for one in self.connections.values() if one.closed is None}
+        return {name: observer.continued() for name, observer in self._observers.items() if name in still_open}
+
+
+class _Groups:
+    """The histories and findings of all groups of a capture.
+
+    Args:
+        collected: what the calls contain.
+        capture_id: id of the capture.
+        assignor: assignor for a replay of the groups; None for no replay.
+        settings: changed thresholds of detectors.
+
+    Attributes:
+        clusters: clusters of the brokers.
+        found: findings about the groups; ``rows`` fills it.
+        named: events with topic names by group, for the next part of a stream; ``rows`` fills it.
+    """
+
+    def __init__(
+        self, collected: _Collected, capture_id: str, assignor: str | None, settings: Mapping[str, float]
+    ) -> None:
+        self.clusters = Clusters(collected.statements.values())
+        self.found: list[Row] = []
+        self.named: dict[str, list[GroupEvent]] = {}
+        self._collected = collected
+        self._capture_id = capture_id
+        self._assignor = assignor
+        self._settings = settings
+
+    def rows(self, earlier: Earlier | None) -> dict[str, Sequence[Row]]:
+        """Return the rows of the tables of groups.
+
+        ``earlier``: state of a stream, for which ``named`` is kept; None for a whole capture.
+        """
+        of_replay = () if self._assignor is None else tables.ON_REQUEST
+        rows: dict[str, Any] = {name: [] for name in (*history.FILLED, *of_replay)}
+        rows |= {name: TupleRows(tables.TABLES[name]) for name in history.AS_TUPLES}
+        events = EventRows(self._capture_id)
+        collected, clusters = self._collected, self.clusters
+        ends = history.Ends(collected.marks, collected.names, clusters)
+        ended = transactions.Transactions(collected.endings, clusters)
+        known = evidence.Evidence(collected.subscribed, collected.sizes, collected.names, clusters)
+        for group, happened in sorted(collected.events.items()):
+            named = [name_topics(event, collected.names) for event in happened]
+            if earlier is not None:
+                self.named[group] = named
+            of_group = history.fold(self._capture_id, group, named, ends, clusters, ended, collected.missing)
+            self.found += findings.of_group(
+                self._capture_id, group, of_group, ends, collected.spans, collected.names, clusters, self._settings
+            )
+            if self._assignor is not None:
+                of_group |= comparison.fold(self._assignor, of_group, known)
+            for name, made in of_group.items():
+                if isinstance(made, EventRows):
+                    events.parts += made.parts
+                elif isinstance(made, TupleRows):
+                    rows[name].append_sorted(made)
+                else:
+                    rows[name] += made
+        return {**rows, "group_events": events}
