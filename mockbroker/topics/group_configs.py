@@ -93,7 +93,7 @@ def source(own: Mapping[str, str] | None, name: str, settings: Settings) -> Conf
     return ConfigSource(name, str(effective(own, name, settings)), OF_GROUP if own and name in own else DEFAULT)
 
 
-def configs_error(configs: Mapping[str, str | None], settings: Settings) -> str | None:
+def configs_error(configs: Mapping[str, str], settings: Settings) -> str | None:
     """Return Kafka's error message if group configurations are not valid; None if they are.
 
     Configurations that are not set are checked with their default values. The defaults of the session timeout and the
@@ -106,7 +106,7 @@ def configs_error(configs: Mapping[str, str | None], settings: Settings) -> str 
     for name in configs:
         if name not in GROUP_CONFIGS:
             return f"Unknown group config name: {shortened(name)}"
-    given = _defaults(settings) | {name: text or "" for name, text in configs.items()}
+    given = {**_defaults(settings), **configs}
     try:
         values = {name: parse_value(name, config, given[name]) for name, config in GROUP_CONFIGS.items()}
     except ValueError as error:

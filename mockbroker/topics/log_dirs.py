@@ -113,10 +113,9 @@ class LogDirs:
 
     def delete_topic(self, topic_id: UUID) -> None:
         """Remove the replicas of a deleted topic."""
-        if len(self.paths) > 1:
-            for replicas in (self.future, self._current):
-                for replica in [each for each in replicas if each.topic_id == topic_id]:
-                    del replicas[replica]
+        for replicas in (self.future, self._current):
+            for replica in [each for each in replicas if each.topic_id == topic_id]:
+                del replicas[replica]
 
 
 MAX_PREFERRED = 10_000  # replicas that do not exist and have a preferred directory

@@ -118,7 +118,7 @@ class RecordRules:
             batch: the batch.
             now_ms: the current time, milliseconds since 1970.
         """
-        if self.every_record or (self.codec is not None and self.changes_codec(batch)):
+        if self.every_record or (self.codec is not None and batch.codec != self.codec):
             return True
         if self.append_time:
             return batch.log_append_time

@@ -231,13 +231,15 @@ def test_only_frames_above_4096_bytes_are_collected(
 
 @pytest.mark.parametrize(("size", "reserved"), [(4 << 20, False), ((4 << 20) + 1, True)])
 def test_only_frames_above_4_mib_are_reserved_ahead(monkeypatch: pytest.MonkeyPatch, size: int, reserved: bool) -> None:
-    sizes: list[int] = []
-    monkeypatch.setattr(frames, "reserve", lambda size: sizes.append(size) or buffers.reserve(size))
-    buffer, data = FrameBuffer(), pack(bytes(size))
+    streams: list[BytesIO] = []
+    monkeypatch.setattr(frames, "reserve", lambda size: streams.append(buffers.reserve(size)) or streams[-1])
+    content = b"x" * size
+    buffer, data = FrameBuffer(), pack(content)
     for at in range(0, len(data), 1 << 20):
         buffer.feed(data[at : at + (1 << 20)])
-    assert bool(sizes) is reserved
-    assert drain(buffer) == [bytes(size)]
+    assert bool(streams) is reserved
+    assert drain(buffer) == [content]
+    assert not reserved or streams[-1].getvalue() == content
 
 
 def test_rest_of_a_chunk_does_not_keep_the_frames_before_it() -> None:

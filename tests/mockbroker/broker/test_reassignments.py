@@ -198,3 +198,4 @@ def test_replicas_of_a_reassignment():
     assert completed(replicas, reassignment, [1, 2]) is None
     assert completed(replicas, reassignment, [1, 3]) == [3, 2]
     assert completed([1, 2], Reassignment((), (1,)), [1]) is None
+    assert completed([2, 1], Reassignment((2,), (1,)), [2]) == [2]

@@ -10,7 +10,6 @@ from mockbroker.base.release import KAFKA_4_2, RELEASES, Release
 from mockbroker.broker.broker import Broker
 from mockbroker.topics import alteration, group_configs
 from mockbroker.topics.alteration import BROKER, GROUP, Alteration
-from mockbroker.topics.client_metrics_configs import MAX_REGEX_MEMORY, OF_SUBSCRIPTION
 from mockbroker.topics.config_changes import APPEND, DELETE, SET, SUBTRACT, Change, Refusal, apply
 from mockbroker.topics.configs import topic_configs
 from mockbroker.topics.dynamic_broker_configs import MAX_SIZE
@@ -45,12 +44,22 @@ def alter(
         ({}, Change(POLICY, APPEND, "delete"), {POLICY: "delete"}),
         ({POLICY: "delete,compact"}, Change(POLICY, SUBTRACT, "delete"), {POLICY: "compact"}),
         ({POLICY: "compact"}, Change(POLICY, SUBTRACT, "delete"), {POLICY: "compact"}),
+        (
+            {},
+            Change("follower.replication.throttled.replicas", APPEND, "0:1"),
+            {"follower.replication.throttled.replicas": "0:1"},
+        ),
         ({}, Change("preallocate", SET, "true"), {"preallocate": "true"}),
         ({}, Change("min.cleanable.dirty.ratio", SET, "0.1"), {"min.cleanable.dirty.ratio": "0.1"}),
     ],
 )
 def test_valid_change_is_applied(before, change, after):
     assert apply(before, [change], topic_configs(KAFKA_4_2)) == after
+
+
+def test_changes_after_a_deletion_are_applied() -> None:
+    changes = [Change(RETENTION, DELETE, None), Change(POLICY, SET, "compact")]
+    assert apply({RETENTION: "4"}, changes, topic_configs(KAFKA_4_2)) == {POLICY: "compact"}
 
 
 @pytest.mark.parametrize(
@@ -143,6 +152,7 @@ def test_size_of_the_settings_of_brokers_is_limited():
 )
 def test_log_level_is_validated(change, error):
     assert alter(BrokerHarness().broker, 8, "0", [change]).error == error
+    assert alter(BrokerHarness().broker, 8, "0", [Change("mockbroker.http", SET, "DEBUG"), change]).error == error
 
 
 def test_client_metrics_subscription_is_altered():
@@ -351,7 +361,6 @@ def test_threads_are_compared_with_those_of_the_resource() -> None:
 
 def test_resource_types_have_kafkas_numbers() -> None:
     assert (alteration.TOPIC, BROKER, alteration.BROKER_LOGGER, alteration.CLIENT_METRICS, GROUP) == (2, 4, 8, 16, 32)
-    assert (OF_SUBSCRIPTION, MAX_REGEX_MEMORY) == (7, 1 << 20)
 
 
 class Files:

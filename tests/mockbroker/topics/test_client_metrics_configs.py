@@ -7,8 +7,10 @@ import pytest
 from kwire import ErrorCode as E
 from mockbroker.topics.client_metrics_configs import (
     ATTRIBUTES,
+    MAX_REGEX_MEMORY,
     MAX_SIZE,
     MAX_SUBSCRIPTIONS,
+    OF_SUBSCRIPTION,
     configs_error,
     interval_ms,
     limit_error,
@@ -91,9 +93,11 @@ def test_size_of_a_subscription_counts_name_and_values() -> None:
 
 def test_client_pattern_has_limited_memory() -> None:
     assert configs_error("s", {"match": f"client_id={'a' * 500}"}) is None
-    error = configs_error("s", {"match": "client_id=((a{100}){100}){10}"})
-    assert error is not None
-    assert error[0] == E.INVALID_CONFIG
+    for pattern in ("((a{100}){100}){10}", r"\pL{100}"):  # more than RE2 itself permits; from 1 to 2 MiB
+        error = configs_error("s", {"match": f"client_id={pattern}"})
+        assert error is not None
+        assert error[0] == E.INVALID_CONFIG
+    assert (MAX_REGEX_MEMORY, OF_SUBSCRIPTION) == (1 << 20, 7)
 
 
 def test_invalid_pattern_of_a_client_is_not_logged(capfd: pytest.CaptureFixture[str]) -> None:

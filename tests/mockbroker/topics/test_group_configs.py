@@ -21,6 +21,7 @@ def test_the_defaults_are_the_settings_of_the_broker() -> None:
         DEFAULT,
         OF_GROUP,
     )
+    assert source({RESET: "earliest"}, SESSION, settings).source == DEFAULT
 
 
 def test_defaults_are_valid() -> None:
@@ -105,6 +106,17 @@ def test_value_is_at_least_kafkas_minimum(name: str, least: int) -> None:
 @pytest.mark.parametrize(("replicas", "valid"), [("0", True), ("2", True), ("3", False)])
 def test_standby_replicas_are_at_most_those_of_the_broker(replicas: str, valid: bool) -> None:
     assert (configs_error({"streams.num.standby.replicas": replicas}, Settings()) is None) is valid
+
+
+def test_first_of_several_errors_is_that_of_kafka() -> None:
+    lock = {"share.record.lock.duration.ms": "60001"}
+    for other, expected in (
+        ("share.session.timeout.ms", "share.session"),
+        ("streams.session.timeout.ms", "share.record"),
+    ):
+        error = configs_error({**lock, other: "60001"}, Settings())
+        assert error is not None
+        assert error.startswith(expected)
 
 
 def test_other_values_of_a_consumer_group_are_the_brokers() -> None:

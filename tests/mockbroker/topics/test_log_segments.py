@@ -31,6 +31,18 @@ def test_batch_beyond_a_limit_begins_a_segment(offset, size, timestamp, full):
     assert segment(0).is_full(offset, size, timestamp, LIMITS) is full
 
 
+@pytest.mark.parametrize(
+    ("offset", "timestamp", "full"),
+    [(78, 1_500, False), (78, 1_501, True), (77 + 2**31 - 1, 0, False), (77 + 2**31, 0, True)],
+)
+def test_limits_count_from_the_start_of_the_segment(offset: int, timestamp: int, full: bool) -> None:
+    assert segment(77, timestamp=1_000).is_full(offset, 1, timestamp, LIMITS) is full
+
+
+def test_batch_without_timestamps_does_not_begin_the_time() -> None:
+    assert not segment(0, timestamp=-1).is_full(1, 1, 10**6, SegmentLimits(duration_ms=0))
+
+
 def test_empty_segment_accepts_any_batch():
     assert not segment(0, 0).is_full(1, 10_000, 10_000, LIMITS)
 
@@ -121,3 +133,9 @@ def test_next_expiry_without_limits_is_never():
     assert next_expiry([segment(0, timestamp=5)], 10**6) is None
     assert next_expiry([segment(0, timestamp=5)], 10**6, retention_ms=10) == 16
     assert next_expiry([segment(0, timestamp=5), segment(1, 0)], 7, retention_ms=10) == 16
+
+
+def test_emptied_segment_expires_by_its_last_append() -> None:
+    segments = [LogSegment(0, modified_ms=50), segment(1, timestamp=100)]
+    assert [expired_segments(segments, now, retention_ms=10) for now in (60, 61)] == [0, 1]
+    assert next_expiry(segments, 15, retention_ms=10) == 61

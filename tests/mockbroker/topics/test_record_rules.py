@@ -259,6 +259,18 @@ def test_compacted_topic_reads_every_record(policy: str, every: bool) -> None:
     assert rules.need_records(read_batch(build_batch([KEYED])), NOW) is every
 
 
+@pytest.mark.parametrize(
+    ("topic", "needed"),
+    [("producer", []), ("gzip", [NONE, ZSTD]), ("zstd", [NONE, GZIP]), ("uncompressed", [GZIP, ZSTD])],
+)
+def test_batch_of_another_codec_is_read(topic: str, needed: list[int]) -> None:
+    rules = rules_of(compression_type=topic)
+    found = [
+        codec for codec in (NONE, GZIP, ZSTD) if rules.need_records(read_batch(build_batch([KEYED], codec=codec)), NOW)
+    ]
+    assert found == needed
+
+
 def test_default_rules_are_kafkas() -> None:
     rules = rules_of()
     assert (rules.largest_batch, rules.largest_segment) == (1_048_588, 1 << 30)
