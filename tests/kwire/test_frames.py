@@ -248,3 +248,26 @@ def test_rest_of_a_chunk_does_not_keep_the_frames_before_it() -> None:
     assert buffer.next_frame() == bytes(1_000)
     assert buffer.next_frame() is None
     assert len(buffer._data) == len(buffer) == 6
+
+
+def test_returned_frames_are_removed_before_more_bytes_follow() -> None:
+    buffer, large = FrameBuffer(), b"y" * 5_000
+    buffer.feed(pack(b"first") + pack(large))
+    assert buffer.next_frame() == b"first"
+    buffer.feed(pack(b"last"))
+    assert drain(buffer) == [large, b"last"]
+
+
+@pytest.mark.parametrize(("more", "reserved"), [(0, 1 << 20), (1, 8 << 20)])
+def test_least_sufficient_part_of_a_frame_is_reserved(
+    monkeypatch: pytest.MonkeyPatch, more: int, reserved: int
+) -> None:
+    sizes: list[int] = []
+    monkeypatch.setattr(frames, "reserve", lambda size: sizes.append(size) or buffers.reserve(size))
+    buffer, data = FrameBuffer(), pack(bytes(8 << 20))
+    end = 4 + (1 << 20) + more
+    buffer.feed(data[:end])
+    buffer.feed(b"")
+    assert sizes == [reserved]
+    buffer.feed(data[end:])
+    assert drain(buffer) == [data[4:]]
