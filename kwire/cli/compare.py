@@ -13,6 +13,7 @@ import click
 from kwire.analysis import parquet
 from kwire.analysis.columns import Tables
 from kwire.analysis.differences import BETTER, NEEDED, SAME, WORSE, Difference, differences, hours
+from kwire.capture.files.capture_file import no_traffic
 from kwire.cli.analysed import analysed, is_table_folder
 from kwire.command import one_line, report_problems
 
@@ -66,7 +67,7 @@ def _tables(path: str, problems: list[object], notes: list[str]) -> Tables:
         problems: list to which damaged positions of files are added.
         notes: list to which lines about skipped packets and undecoded connections are added.
 
-    Raises: click.UsageError or click.ClickException for a path that cannot be read.
+    Raises: click.UsageError or click.ClickException for a path that cannot be read, or without Kafka traffic.
     """
     if is_table_folder(path):
         try:
@@ -74,6 +75,8 @@ def _tables(path: str, problems: list[object], notes: list[str]) -> Tables:
         except (OSError, ValueError) as error:
             raise click.ClickException(str(error)) from error
     tables, reading = analysed([path], Path(path).name, frames=False)
+    if not tables["api_usage"] and not reading.damage:
+        raise click.ClickException(no_traffic([path], reading.files))
     problems += reading.damage
     notes += reading.notes()
     return tables

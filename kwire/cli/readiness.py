@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from kwire.analysis import parquet
 from kwire.analysis.columns import Tables
 from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, Summary, statements
 from kwire.analysis.report.readiness_page import page
-from kwire.capture.files.capture_file import STDIN
+from kwire.capture.files.capture_file import STDIN, no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli.analysed import analysed_parts, is_table_folder
 from kwire.cli.interface import interface_option
@@ -48,12 +49,13 @@ def command(
     Instead of captures, the argument can be one folder of tables, which `kwire groups --tables` or `kwire pipeline`
     wrote. With --html, the report is also a page.
 
-    The exit code is 1 if a client is blocked, or if a file is damaged.
+    The exit code is 1 if a client is blocked, if a file is damaged, or if there is no Kafka traffic.
     """
     writable(html, paths)
     tables: Tables
     damage: list[object] = []
     notes: list[str] = []
+    files: Sequence[str] = paths
     if len(paths) == 1 and is_table_folder(paths[0]):
         try:
             tables = parquet.read(Path(paths[0]), NEEDED)
@@ -66,6 +68,7 @@ def command(
             if part.is_last:
                 damage += part.reading.damage
                 notes += part.reading.notes()
+                files = part.reading.files
         tables = summary.tables
     rows = list(statements(tables))
     if html is not None:
@@ -78,7 +81,8 @@ def command(
             software = f" ({row.software})" if row.software else ""
             click.echo(one_line(f"{row.state:8} {row.kind:6} {row.name}{software}: {row.detail}", 10_000))
     blocked = sum(row.state == BLOCKED for row in rows)
-    report_problems(damage, notes, None)
+    missing = None if rows or damage else no_traffic(paths, files)
+    report_problems(damage, notes, missing)
     if blocked:
         click.echo(f"{blocked} of the clients cannot use Kafka {target}", err=True)
         sys.exit(1)

@@ -49,3 +49,10 @@ def test_all_has_a_line_for_each_measure() -> None:
     titles = [line for line in lines if not line.startswith(" ")]
     heads = [line for line in lines if line.split() == ["before", "after", "change"]]
     assert len(lines) - len(titles) - len(heads) == len(made)
+
+
+def test_folder_without_captures_cannot_be_compared(tmp_path: Path) -> None:
+    for pair in ((QUIET, str(tmp_path)), (str(tmp_path), QUIET)):
+        done = kwire("compare", *pair)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr.startswith(f"Error: {tmp_path}: no capture files ")

@@ -55,6 +55,16 @@ def test_blocked_client_is_exit_code_1(tmp_path: Path) -> None:
     assert result.stderr == "1 of the clients cannot use Kafka 4.2\n"
 
 
+def test_capture_without_traffic_is_exit_code_1(tmp_path: Path) -> None:
+    """Otherwise a check in CI would pass that has read nothing."""
+    result = CliRunner().invoke(command, [str(tmp_path)])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"Error: {tmp_path}: no capture files ")
+    (tmp_path / "empty.pcap").write_bytes(pcap([]))
+    result = CliRunner().invoke(command, [str(tmp_path)])
+    assert (result.exit_code, result.stderr) == (1, "Error: no Kafka traffic in the captures\n")
+
+
 def test_page_has_the_rows_of_the_text(tmp_path: Path) -> None:
     paths = [str(old_client(tmp_path)), str(next(CAPTURES.glob("kafka-python-*txn.pcap.gz")))]
     html = tmp_path / "ready.html"
