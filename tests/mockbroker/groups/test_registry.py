@@ -273,3 +273,14 @@ def test_group_whose_share_state_remains_is_not_deleted(groups: Groups, monkeypa
     monkeypatch.setattr(groups, "types", SimpleNamespace(of=lambda _: kind))
     assert groups.delete_on_request("g", 0.0) == E.COORDINATOR_NOT_AVAILABLE
     assert (list(groups), list(groups.dirty)) == (["g"], ["g"])
+
+
+def test_commit_of_a_member_schedules_its_session(groups: Groups) -> None:
+    join(groups, asks=True)
+    join(groups, member_id="m")
+    groups.tick("g", 0.0)
+    group = groups["g"]
+    group.timers.set(("session", "m"), 1.0)
+    groups.watched = set()
+    assert groups.commit_error(group, Commit(member_id="m", generation=9), 0.0) == E.ILLEGAL_GENERATION
+    assert (scheduled(groups, "g"), groups.watched) == (1.0, {"g"})

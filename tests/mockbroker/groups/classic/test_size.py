@@ -77,3 +77,12 @@ def test_loaded_group_above_its_size_rebalances(size: int, state: State):
     harness.group.max_size = size
     effects = CLASSIC_TYPE.load(harness.group, 5.0)
     assert (harness.state, bool(effects)) == (state, state is State.PREPARING)
+
+
+def test_member_that_waits_may_rejoin_a_full_group():
+    harness = GroupHarness(max_size=2)
+    harness.stable("a")
+    harness.join("b")
+    harness.group.max_size = 1
+    assert harness.join("b").parked
+    assert harness.group.pending_join_count == 1

@@ -89,3 +89,10 @@ def test_wrong_epoch_is_an_error_of_the_member_protocol(classic: ClassicMemberMe
     assert {commit_rules.fetch_error(group, "m", epoch) for epoch in (-1, 4, 6)} == {error}
     commit = Commit(member_id="m", generation=4, supports_member_epochs=True)
     assert commit_rules.commit_error(group, commit) == error
+
+
+@pytest.mark.parametrize("supports", [False, True])
+def test_classic_member_commits_without_member_epochs(supports: bool) -> None:
+    group = group_of(ConsumerMember(member_id="m", epoch=5, classic=ClassicMemberMetadata(5.0, ())))
+    commit = Commit(member_id="m", generation=5, supports_member_epochs=supports)
+    assert commit_rules.commit_error(group, commit) == E.NONE

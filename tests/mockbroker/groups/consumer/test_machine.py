@@ -915,3 +915,27 @@ def test_member_that_leaves_for_a_while_revokes_at_once(harness):
     left = harness.group.members["a"]
     assert (left.epoch, left.pending_revocation, left.assigned) == (-2, frozenset(), member.assigned - some)
     assert harness.group.partition_epochs.keys() == left.assigned
+
+
+def test_regex_without_a_subscriber_is_not_resolved(harness):
+    """The member that subscribed to it has left during the resolution."""
+    group = ConsumerGroup(group_id="g")
+    group.put_member(ConsumerMember(member_id="a", regex="u.*"))
+    group.regexes_to_resolve, group.resolving_since = ["u.*", "gone"], 0.0
+    for _ in range(5):
+        machine._resolve_regexes(group, harness.broker.groups.context, 0.0)
+    assert (set(group.resolved_regexes), group.regexes_to_resolve) == ({"u.*"}, None)
+
+
+@pytest.mark.parametrize(("count", "calls"), [(1, 1), (2, 3), (3, 3)])
+def test_one_slice_of_topics_is_resolved_at_once(monkeypatch, count: int, calls: int):
+    """The new epoch starts in a separate call if there are more topics, with the internal one, than a slice has."""
+    monkeypatch.setattr(machine, "REGEX_SLICE", 2)
+    context = ConsumerGroupHarness(topics={f"t{number}": 1 for number in range(count)}).broker.groups.context
+    group = ConsumerGroup(group_id="g")
+    group.put_member(ConsumerMember(member_id="a", regex="t.*"))
+    needed = 0
+    while not group.epoch:
+        machine._resolve_regexes(group, context, 0.0)
+        needed += 1
+    assert needed == calls

@@ -397,3 +397,14 @@ def test_downgraded_member_has_the_generation_of_the_group() -> None:
     assert (answer.error_code, answer.generation_id) == (E.NONE, epoch)
     assert isinstance(harness.group, ClassicGroup)
     assert (harness.group.state, harness.group.generation) == (State.STABLE, epoch)
+
+
+def test_members_of_a_downgraded_group_have_joined_before() -> None:
+    harness = MixedGroupHarness({POLICY: "bidirectional"})
+    harness.join("a")
+    member_id = harness.classic()
+    harness.leave("a")
+    assert isinstance(harness.group, ClassicGroup)
+    member = harness.group.members[member_id]
+    assert (member.is_new, harness.group.leader) == (False, member_id)
+    assert harness.group.timers.at(("session", member_id)) == harness.now + 10.0

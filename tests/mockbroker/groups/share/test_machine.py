@@ -464,3 +464,12 @@ def test_member_that_sends_only_defaults_joins() -> None:
     assert list(group.members) == ["m"]
     machine.heartbeat(group, replace(event, client_id="c", client_host="/h"), context, 0.0)
     assert (group.members["m"].client_id, group.members["m"].client_host) == ("c", "/h")
+
+
+def test_member_that_rejoins_keeps_its_assignment() -> None:
+    group = pair()
+    group.settle()
+    member = group.group.members["a"]
+    answer = group.beat("a", member_epoch=0, subscribed_topic_names=["t"])
+    assert (answer.error_code, answer.member_epoch) == (E.NONE, member.epoch)
+    assert group.group.members["a"] == member

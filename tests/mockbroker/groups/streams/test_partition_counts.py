@@ -66,3 +66,22 @@ def test_repartition_topics_of_a_loop_have_no_count() -> None:
 def test_changelog_of_unknown_topics_has_no_partitions() -> None:
     each = Subtopology(subtopology_id="0", source_topics=["a"], state_changelog_topics=[TopicInfo(name="c")])
     assert decide_changelogs([each], Counts()) == {"c": 0}
+
+
+def test_repartition_topic_without_a_writer_has_no_count() -> None:
+    reader = Subtopology(subtopology_id="0", repartition_source_topics=[TopicInfo(name="r")])
+    with pytest.raises(Refused, match="never used as a sink topic") as refused:
+        decide_repartitions([reader], Counts())
+    assert refused.value.error is E.STREAMS_INVALID_TOPOLOGY
+
+
+def test_repartition_topics_are_decided_after_their_writers() -> None:
+    def step(name: str, source: str, sink: str) -> Subtopology:
+        return Subtopology(
+            subtopology_id=name, repartition_source_topics=[TopicInfo(name=source)], repartition_sink_topics=[sink]
+        )
+
+    first = Subtopology(subtopology_id="0", source_topics=["a"], repartition_sink_topics=["r"])
+    last = Subtopology(subtopology_id="3", repartition_source_topics=[TopicInfo(name="t")])
+    found = decide_repartitions([last, step("2", "s", "t"), step("1", "r", "s"), first], Counts(a=4))
+    assert found == {"r": 4, "s": 4, "t": 4}
