@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from kwire.blobs import encode_stored
 from kwire.blobs.offsets_topic import OffsetCommitKey, OffsetCommitValue
-from kwire.schema import ZERO_UUID
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.wall_time import WallClock
 
 TOPIC_ID_VERSION = 4  # the value version with topic ids, written since Kafka 4.1
-EXPIRE_TIMESTAMP_VERSION = 1  # the value version with an expiration time
+EXPIRE_TIMESTAMP_VERSION = 1  # the value version with an expiration time, but without leader epoch and topic id
 
 
 def encode_value(committed: Committed, wall: WallClock, version: int = TOPIC_ID_VERSION) -> bytes:
@@ -25,15 +24,10 @@ def encode_value(committed: Committed, wall: WallClock, version: int = TOPIC_ID_
         leader_epoch=committed.leader_epoch,
         metadata=committed.metadata,
         commit_timestamp=wall.to_ms(committed.at),
-        topic_id=committed.topic_id if version >= TOPIC_ID_VERSION else ZERO_UUID,
+        topic_id=committed.topic_id,
     )
     if committed.expires is not None:
-        value.expire_timestamp, value.leader_epoch, version = (
-            wall.to_ms(committed.expires),
-            -1,
-            EXPIRE_TIMESTAMP_VERSION,
-        )
-        value.topic_id = ZERO_UUID
+        value.expire_timestamp, version = wall.to_ms(committed.expires), EXPIRE_TIMESTAMP_VERSION
     return encode_stored(value, version)
 
 

@@ -59,7 +59,8 @@ def groups_from_records(
         _add_record(records_of, types, key, value, log_offset)
     for producer_id, pending in replay.pending.items():
         for key, value, log_offset in _decode_records(pending):
-            if isinstance(key, OffsetCommitKey) and isinstance(value, OffsetCommitValue):
+            if isinstance(key, OffsetCommitKey):
+                assert isinstance(value, OffsetCommitValue)
                 offsets = records_of.setdefault(key.group, _GroupRecords()).transactional.setdefault(producer_id, {})
                 offsets[key.topic, key.partition] = log_offset, value
     groups = (

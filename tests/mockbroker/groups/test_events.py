@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mockbroker.base.effects import Ticket
-from mockbroker.groups.events import Commit, ConsumerHeartbeat, ShareHeartbeat
+from mockbroker.groups.events import Commit, ConsumerHeartbeat, Join, ShareHeartbeat, StreamsHeartbeat
 
 IDENTITIES: list[tuple[dict[str, Any], bool]] = [
     ({"generation": -1, "member_id": ""}, False),
@@ -57,3 +57,12 @@ def test_full_heartbeat_of_a_share_group_has_topics(epoch: int, topics: frozense
         ticket=Ticket(1, 1, 76, 1), member_id="m", epoch=epoch, client_id="", client_host="", topics=topics
     )
     assert beat.is_full_request is is_full
+
+
+def test_fields_that_a_request_lacks_have_their_defaults() -> None:
+    client: Any = {"ticket": Ticket(1, 1, 11, 0), "member_id": "", "client_id": "", "client_host": ""}
+    times: Any = {"session_timeout": 1.0, "rebalance_timeout": 1.0}
+    joining = Join(**client, **times, new_member_id="", require_member_id=False, protocol_type="", protocols=())
+    assert (joining.supports_skipping_assignment, joining.instance_id, joining.reason) == (False, None, "")
+    beat = StreamsHeartbeat(**client, epoch=0)
+    assert (beat.endpoint_epoch, beat.shutdown_application, beat.owned_tasks) == (0, False, None)

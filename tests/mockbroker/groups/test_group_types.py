@@ -255,3 +255,4 @@ def test_handler_of_a_foreign_request_is_found_by_both_types() -> None:
     assert GroupTypes(TOY_TYPES.types).cross_type_handler(group, toy_type) is None
     assert {types.of_record(type(name, (), {})()) for name in toy_type.record_keys} == {toy_type}
     assert types.of_record("unknown") is None
+    assert types.of(SimpleNamespace(type_name="toy")) is toy_type  # type: ignore[arg-type]

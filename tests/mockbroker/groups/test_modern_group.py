@@ -8,8 +8,10 @@ from tools.group_harness import GroupHarness
 
 from kwire import ErrorCode
 from mockbroker.groups.classic.state import ClassicGroup
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.group_type import Refused
 from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
+from mockbroker.groups.offsets import Committed
 from mockbroker.groups.share.state import (
     ShareGroup,
     ShareMember,
@@ -85,3 +87,15 @@ def test_only_a_group_without_members_may_be_deleted():
     assert harness.group.is_deletable
     harness.ask_id("b")
     assert not harness.group.is_deletable
+
+
+@pytest.mark.parametrize("group", [ConsumerGroup(group_id="g"), ClassicGroup(group_id="g", initial_delay=0.0)])
+def test_offsets_of_a_transaction_are_unwritten_changes(group):
+    group.changes.clear()
+    assert not group.has_unwritten_changes
+    group.offsets.store_transactional(7, 0, "t", 0, Committed(offset=5))
+    assert group.has_unwritten_changes
+    group.offsets.mark_written()
+    assert not group.has_unwritten_changes
+    group.offsets.store("t", 0, Committed(offset=5))
+    assert group.has_unwritten_changes

@@ -176,3 +176,8 @@ def test_copy_has_the_offsets_of_its_time() -> None:
 )
 def test_metadata_is_measured_in_code_units(metadata: str | None, limit: int, too_large: bool) -> None:
     assert is_metadata_too_large(metadata, limit) is too_large
+
+
+def test_offset_without_details_has_the_defaults_of_kafka() -> None:
+    committed = Committed(offset=5)
+    assert (committed.leader_epoch, committed.metadata, committed.expires) == (-1, "", None)

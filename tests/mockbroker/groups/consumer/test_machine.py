@@ -16,7 +16,7 @@ from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatReques
 from mockbroker.base.effects import Ticket
 from mockbroker.base.release import RELEASES
 from mockbroker.groups.consumer import machine
-from mockbroker.groups.consumer.state import REGEX_TIMER, ConsumerGroup, ConsumerMember, ResolvedRegex
+from mockbroker.groups.consumer.state import REGEX_TIMER, ConsumerGroup, ConsumerMember, MemberState, ResolvedRegex
 from mockbroker.groups.events import ConsumerHeartbeat, Evict, Rebalance
 
 SESSION = {"group.consumer.session.timeout.ms": 6_000}
@@ -927,10 +927,9 @@ def test_regex_without_a_subscriber_is_not_resolved(harness):
     assert (set(group.resolved_regexes), group.regexes_to_resolve) == ({"u.*"}, None)
 
 
-@pytest.mark.parametrize(("count", "calls"), [(1, 1), (2, 3), (3, 3)])
-def test_one_slice_of_topics_is_resolved_at_once(monkeypatch, count: int, calls: int):
+@pytest.mark.parametrize(("count", "calls"), [(1_999, 1), (2_000, 3)])
+def test_one_slice_of_2000_topics_is_resolved_at_once(count: int, calls: int):
     """The new epoch starts in a separate call if there are more topics, with the internal one, than a slice has."""
-    monkeypatch.setattr(machine, "REGEX_SLICE", 2)
     context = ConsumerGroupHarness(topics={f"t{number}": 1 for number in range(count)}).broker.groups.context
     group = ConsumerGroup(group_id="g")
     group.put_member(ConsumerMember(member_id="a", regex="t.*"))
@@ -939,3 +938,18 @@ def test_one_slice_of_topics_is_resolved_at_once(monkeypatch, count: int, calls:
         machine._resolve_regexes(group, context, 0.0)
         needed += 1
     assert needed == calls
+
+
+def test_revocation_within_an_epoch_ends_the_deadline(harness):
+    harness.join("a", [], subscribed_topic_regex="t.*")
+    harness.settle()
+    client, deadline = harness.clients["a"], ("rebalance", "a")
+    epoch = client.epoch
+    owned = harness.lines(client.owns)
+    harness.beat("a", member_epoch=epoch, subscribed_topic_regex="u.*", topic_partitions=owned)
+    assert harness.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+    assert harness.group.timers.at(deadline) == harness.now + 60.0
+    harness.group.assignment_epoch = epoch  # the regular expression is not resolved yet
+    group, context = harness.group, harness.broker.groups.context
+    machine.reconcile(group, "a", frozenset(), context, harness.now, changed=False)
+    assert (group.members["a"].epoch, group.timers.at(deadline)) == (epoch, None)

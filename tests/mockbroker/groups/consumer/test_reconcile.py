@@ -122,3 +122,9 @@ def test_no_subscription_means_no_partitions():
 
 def test_epoch_of_a_revoking_member_is_its_previous_one():
     assert step((STABLE, 1, "0u", ""), (1, "0u", "", "0u"), has_changed_subscription=True).previous_epoch == 1
+
+
+def test_unsubscribed_partitions_may_be_revoked_already():
+    after = step((STABLE, 5, "0u", ""), (5, "0", "", "0"), has_changed_subscription=True)
+    assert (after.state, after.assigned, after.pending_revocation) == (STABLE, parts("0"), NO_PARTITIONS)
+    assert (after.epoch, after.previous_epoch) == (5, 5)

@@ -158,3 +158,12 @@ def test_full_cache_forgets_the_shared_sets(monkeypatch):
     for name in created:
         matches.matching_topics(name, created, created)
     assert set(matches._sets) == {frozenset({"c"}), frozenset({"d"})}
+
+
+def test_cache_has_at_most_1000_regexes():
+    matches, created = regex.TopicMatches(), ["a1"]
+    for number in range(1_000):
+        matches.matching_topics(f"a{number}", created, created)
+    assert len(matches._cache) == 1_000
+    matches.matching_topics("b", created, created)
+    assert set(matches._cache) == {"b"}

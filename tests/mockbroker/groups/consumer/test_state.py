@@ -228,3 +228,14 @@ def test_static_replacement_needs_a_target_for_all() -> None:
     group.uniform_target = SimpleNamespace(add=lambda _: None, remove=lambda *_: None)  # type: ignore[assignment]
     group.replace_static_member(old, replace(old, member_id="b"))
     assert (group.uniform_target, group.target, group.static_members) == (None, {"b": {T: [0]}}, {"i": "b"})
+
+
+def test_subscriptions_are_compared_again_with_the_metadata() -> None:
+    """A resolved regular expression has no effect before."""
+    cluster: Any = SimpleNamespace(epoch=3, topics={})
+    group = ConsumerGroup(group_id="g")
+    group.put_member(ConsumerMember(member_id="a", topics=frozenset({"t"})))
+    group.put_resolved_regex("u.*", ResolvedRegex(frozenset({"u"}), 3, 0.0))
+    assert group.homogeneous
+    group.refresh_metadata(cluster, 1.0, 10.0)
+    assert not group.homogeneous

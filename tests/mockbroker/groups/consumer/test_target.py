@@ -63,3 +63,16 @@ def test_group_without_members_has_no_target() -> None:
     harness.leave("a")
     compute_target(group, harness.broker.cluster, harness.broker.settings, homogeneous=True, uniform_release="4.2")
     assert (group.target, group.uniform_target, group.assignment_epoch) == ({}, None, group.epoch)
+
+
+def test_range_does_not_continue_the_target_of_uniform():
+    harness = ConsumerGroupHarness(topics={"t": 6})
+    for name in "ab":
+        harness.join(name)
+    harness.settle()
+    assert harness.group.uniform_target is not None
+    for name in "ab":
+        harness.poll(name, server_assignor="range")
+    harness.join("c", server_assignor="range")
+    harness.settle()
+    assert sorted(harness.owned().values()) == [[0, 1], [2, 3], [4, 5]]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from tools.broker_harness import BrokerHarness, commit_without_member, committed
 
 from mockbroker.groups.records import compaction
 from mockbroker.groups.records.compaction import Compactor
@@ -78,3 +79,13 @@ def test_compaction_of_a_former_partition_is_given_up(log: Log) -> None:
     assert log.begun == 1
     log.append(2 * MIB)
     assert log.begun == 2
+
+
+def test_log_of_a_group_does_not_grow_forever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "FIRST_COMPACTION", 2_000)
+    harness = BrokerHarness()
+    for offset in range(100):
+        commit_without_member(harness, "g", offset=offset)
+    partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g")
+    assert partition.log.size < 5_000
+    assert committed(harness, "g") == {("t", 0): 99}

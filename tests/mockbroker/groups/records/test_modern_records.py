@@ -327,3 +327,17 @@ def test_rebalance_timeout_of_a_loaded_streams_member(timeout_ms: int, at: float
         for key, value, _ in streams.records(harness.group)
     ]
     assert loaded_streams(entries, harness).timers.at(("rebalance", "a")) == at
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_group_without_assignment_records_has_none(kind: str) -> None:
+    make, written, load = KINDS[kind]
+    harness = make()
+    entries = [(key, value) for key, value, _ in written(harness)]
+    without = [entry for entry in entries if "AssignmentMetadata" not in type(entry[0]).__name__]
+    without = [entry for entry in without if "CurrentMemberAssignment" not in type(entry[0]).__name__]
+    assert len(without) < len(entries)
+    group = load(without, harness)
+    assert (group.epoch, group.assignment_epoch) == (harness.group.epoch, 0)
+    assert {member.epoch for member in group.members.values()} == {0}
+    assert set(group.members) == set(harness.group.members)

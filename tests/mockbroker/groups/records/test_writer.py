@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 from tools.broker_harness import WALL, BrokerHarness, commit_without_member, committed, stable_member
+from tools.consumer_group_harness import ConsumerGroupHarness
 from tools.group_records_check import check_group_records
 from tools.producer import Producer
 
@@ -296,7 +297,7 @@ def written_records(harness: BrokerHarness, group_id: str = "g") -> list[tuple[o
     """Return the decoded key of each record in the partition of a group, and whether its value is not null."""
     partition = harness.broker.cluster.topics["__consumer_offsets"].partition_of(group_id)
     records = (record for batch in partition.log.batches() for record in batch.records())
-    return [(decode_record("__consumer_offsets", r.key, r.value or b"")[0], r.value is not None) for r in records]
+    return [(decode_record("__consumer_offsets", r.key, r.value)[0], r.value is not None) for r in records]
 
 
 def test_offsets_that_a_new_table_lacks_are_deleted():
@@ -324,6 +325,13 @@ def test_deleted_group_is_written_once():
     record_writer = harness.broker.record_writer
     assert record_writer.write("g", None, harness.now) is not None
     assert record_writer.write("g", None, harness.now) is None
+
+
+def test_changes_have_no_producer():
+    harness = BrokerHarness()
+    commit_without_member(harness, "g")
+    *_, batch = harness.broker.cluster.topics["__consumer_offsets"].partition_of("g").log.batches()
+    assert (batch.transactional, batch.producer_id, batch.producer_epoch) == (False, -1, -1)
 
 
 @pytest.mark.parametrize("producer_id", [0, 7])
@@ -435,3 +443,14 @@ def test_record_of_an_unknown_type_is_skipped():
     )
     context = BrokerHarness().broker.groups.context
     assert list(groups_from_records(replay, GROUP_TYPES, context, WallClock(WALL), 0.0)) == ["g"]
+
+
+def test_replacing_group_has_no_record_before_a_generation():
+    harness = ConsumerGroupHarness()
+    harness.join("a")
+    harness.leave("a")
+    harness.send(BrokerHarness.join("g"), 5)
+    assert (harness.group.type_name, harness.group.has_record) == ("classic", False)
+    assert (GroupMetadataKey(group="g"), True) not in written_records(harness)
+    stable_member(harness, "g")
+    assert (GroupMetadataKey(group="g"), True) in written_records(harness)

@@ -80,8 +80,7 @@ def test_internal_topic_has_the_planned_partitions(name: str, counts: dict[str, 
         (9, "x0, x1, x2 and 6 additional topics"),
     ],
 )
-def test_missing_source_topics_are_named(count: int, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(configured, "NAMED_TOPICS", 3)
+def test_missing_source_topics_are_named(count: int, named: str) -> None:
     topics = [f"x{number}" for number in reversed(range(count))]
     result = configure(topology_of(0, [part("0", *topics, "t")]), cluster_of(t=1))
     assert (result.subtopologies, result.missing_topics) == (None, ())
@@ -141,3 +140,10 @@ def test_topics_that_are_joined_have_the_same_partitions() -> None:
     result = configure(topology, cluster_of(t=3, u=2))
     assert result.problem is not None
     assert (result.subtopologies, result.problem[0]) == (None, Status.INCORRECTLY_PARTITIONED_TOPICS)
+
+
+def test_a_group_has_at_most_10000_tasks() -> None:
+    topology = topology_of(0, [part("0", "t")])
+    assert configure(topology, cluster_of(t=10_000)).is_ready
+    with pytest.raises(Refused, match="The topology has 10001 tasks, the maximum is 10000"):
+        configure(topology, cluster_of(t=10_001))

@@ -893,3 +893,21 @@ def test_initial_delay_of_an_empty_group_assigns_nothing():
     harness.leave("a")
     harness.wait(4.0)
     assert "generation" not in [event.event for event in harness.journal.events]
+
+
+def test_initial_delay_may_be_shorter_than_a_second():
+    harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 500})
+    harness.join("a")
+    assert harness.group.timers.at(INITIAL_REBALANCE_TIMER) == 0.5
+
+
+def test_response_with_tasks_has_all_types(harness):
+    answer = harness.join("a").answer
+    assert (len(answer.active_tasks), answer.standby_tasks, answer.warmup_tasks) == (1, [], [])
+
+
+@pytest.mark.parametrize("epoch", [-1, 3])
+def test_only_a_member_that_joins_replaces_an_empty_group(harness, epoch: int):
+    commit_without_member(harness, "g")
+    answer = harness.beat("a", member_epoch=epoch)
+    assert (answer.error_code, answer.error_message) == (E.GROUP_ID_NOT_FOUND, "Group g is not a streams group.")

@@ -9,6 +9,10 @@ import pytest
 
 from kwire.assignors.sticky_tasks import Tasks
 from mockbroker.groups.streams.state import (
+    JOIN_EPOCH,
+    LEAVE_EPOCH,
+    NOT_VALIDATED,
+    STATIC_LEAVE_EPOCH,
     Endpoint,
     MemberState,
     Owners,
@@ -178,3 +182,7 @@ def test_assigned_tasks_contain_those_of_the_same_type(kind: str) -> None:
     assert assigned.contains(TASKS)
     assert assigned.contains(Tasks())
     assert not assigned.contains(TASKS._replace(**{kind: frozenset({("0", 7)})}))
+
+
+def test_special_epochs_are_those_of_kafka() -> None:
+    assert (JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, NOT_VALIDATED) == (0, -1, -2, -1)
