@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tools.consumer_group_harness import ConsumerGroupHarness
@@ -91,3 +92,12 @@ def test_unknown_topics_and_partitions_leave_the_others_alone() -> None:
     ]
     (shared,) = harness.group.initialized.values()
     assert (shared.name, shared.partitions) == ("t", {0})
+
+
+def test_topic_with_a_new_start_offset_is_no_longer_deleted() -> None:
+    harness = ShareGroupHarness()
+    alter(harness, {"t": {0: 7}})
+    other = UUID(int=99)
+    harness.group.set_shared_topics(initialized={}, deleting={harness.topic_id("t"): "t", other: "old"})
+    alter(harness, {"t": {0: 8}})
+    assert harness.group.deleting == {other: "old"}

@@ -953,3 +953,18 @@ def test_revocation_within_an_epoch_ends_the_deadline(harness):
     group, context = harness.group, harness.broker.groups.context
     machine.reconcile(group, "a", frozenset(), context, harness.now, changed=False)
     assert (group.members["a"].epoch, group.timers.at(deadline)) == (epoch, None)
+
+
+def test_resolution_starts_an_epoch_only_for_changes():
+    harness = ConsumerGroupHarness(topics={"t": 1})
+    cluster, context = harness.broker.cluster, harness.broker.groups.context
+    group = ConsumerGroup(group_id="g")
+    group.put_member(ConsumerMember(member_id="a", regex="none.*"))
+    assert (machine._resolve_regexes(group, context, 0.0), group.epoch) == ([], 0)
+    group.put_member(ConsumerMember(member_id="a", regex="t.*"))
+    machine._resolve_regexes(group, context, 0.0)
+    assert group.epoch == 1
+    assert (machine._resolve_regexes(group, context, 0.0), group.epoch) == ([], 1)
+    cluster.add_partitions(cluster.topics["t"], cluster.place(1, 1))
+    machine._resolve_regexes(group, context, 0.0)
+    assert (group.epoch, group.topic_metadata["t"][1]) == (2, 2)

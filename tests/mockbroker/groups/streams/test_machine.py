@@ -911,3 +911,10 @@ def test_only_a_member_that_joins_replaces_an_empty_group(harness, epoch: int):
     commit_without_member(harness, "g")
     answer = harness.beat("a", member_epoch=epoch)
     assert (answer.error_code, answer.error_message) == (E.GROUP_ID_NOT_FOUND, "Group g is not a streams group.")
+
+
+def test_member_that_leaves_shuts_nothing_down_unasked(harness):
+    harness.join("a")
+    harness.join("b")
+    harness.leave("b")
+    assert harness.group.shutdown_by == ""

@@ -186,3 +186,13 @@ def test_assigned_tasks_contain_those_of_the_same_type(kind: str) -> None:
 
 def test_special_epochs_are_those_of_kafka() -> None:
     assert (JOIN_EPOCH, LEAVE_EPOCH, STATIC_LEAVE_EPOCH, NOT_VALIDATED) == (0, -1, -2, -1)
+
+
+def test_group_is_stable_once_all_members_are() -> None:
+    group = StreamsGroup(group_id="g", epoch=3, assignment_epoch=3)
+    group.topology = topology_of(0, [Subtopology(subtopology_id="0", source_topics=["t"])])
+    group.put_member(StreamsMember(member_id="a", epoch=3))
+    group.put_member(StreamsMember(member_id="b", epoch=2))
+    assert group.state_name == "Reconciling"
+    group.put_member(StreamsMember(member_id="b", epoch=3))
+    assert group.state_name == "Stable"
