@@ -6,8 +6,9 @@ import logging
 import os
 import re
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -225,24 +226,11 @@ def command(
                 limit_garbage_collection()
                 raise_open_files_limit()
                 async with control_api(cluster, Settings.parse(broker_settings), address) as url:
-                    with trio.open_signal_receiver(*end_signals()) as signals:
-                        try:
-                            _announce(cluster, ready_file, url)
-                        except OSError as error:
-                            target = ready_file if error.filename else "stdout"
-                            fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
-                        async with trio.open_nursery() as nursery:
-                            if demo is not None:
-                                data = str(data_dir or "in memory (--data-dir keeps it)")
-                                nursery.start_soon(demo.run, cluster, as_version, data, str(url))
-                            if stop_on_stdin_eof:
-                                nursery.start_soon(_cancel_at_end_of_stdin, nursery.cancel_scope, cluster.clock, clock)
-                            elif clock == MANUAL:
-                                nursery.start_soon(_run_clock_commands, cluster.clock)
-                            await anext(signals)
-                            nursery.cancel_scope.cancel()
-                    for number in end_signals():
-                        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
+                    run_demo = None
+                    if demo is not None:
+                        data = str(data_dir or "in memory (--data-dir keeps it)")
+                        run_demo = partial(demo.run, cluster, as_version, data, str(url))
+                    await _until_signal(cluster, clock, url, ready_file, run_demo, stop_on_stdin_eof)
 
         try:
             trio.run(run)
@@ -252,6 +240,43 @@ def command(
             raise refused_faults(faults_file, error) from error
         except (PortInUseError, DataDirError) as error:
             fail(str(error))
+
+
+async def _until_signal(
+    cluster: Cluster,
+    clock: ClockMode,
+    url: str | None,
+    ready_file: Path | None,
+    run_demo: Callable[[], Awaitable[None]] | None,
+    stop_on_stdin_eof: bool,
+) -> None:
+    """Report that the cluster is ready, and run it until the first signal.
+
+    Args:
+        cluster: The cluster.
+        clock: Value of --clock.
+        url: Base URL of the control API; None if it is not served.
+        ready_file: Value of --ready-file; None without the option.
+        run_demo: Clients of --demo; None without the option.
+        stop_on_stdin_eof: Whether the end of stdin also ends the cluster.
+    """
+    with trio.open_signal_receiver(*end_signals()) as signals:
+        try:
+            _announce(cluster, ready_file, url)
+        except OSError as error:
+            target = ready_file if error.filename else "stdout"
+            fail(f"cannot report that the cluster is ready: cannot write {target}: {error.strerror}")
+        async with trio.open_nursery() as nursery:
+            if run_demo is not None:
+                nursery.start_soon(run_demo)
+            if stop_on_stdin_eof:
+                nursery.start_soon(_cancel_at_end_of_stdin, nursery.cancel_scope, cluster.clock, clock)
+            elif clock == MANUAL:
+                nursery.start_soon(_run_clock_commands, cluster.clock)
+            await anext(signals)
+            nursery.cancel_scope.cancel()
+    for number in end_signals():
+        signal.signal(number, signal.SIG_DFL)  # a second signal ends the process at once
 
 
 async def _cancel_at_end_of_stdin(scope: trio.CancelScope, clock: Clock, mode: str) -> None:
