@@ -26,10 +26,14 @@ from run import WORK, add_executions
 ROOT = Path(__file__).parent.parent
 FUZZ = ROOT / "native" / "fuzz"
 BUILD = ROOT / ".cache" / "native-fuzz"
-TARGETS = ("message", "json", "records", "codec", "line", "calls", "requests", "cursor", "text")
+TARGETS = (
+    *("message", "json", "records", "codec", "line", "calls", "requests", "columns", "errors", "frame_log"),
+    *("cursor", "text"),
+)
 EXECUTIONS = 1_000_000
 FEW = 200  # seeds of a run that ends after a few seconds
 MOST = 1_024  # bytes of an input
+LARGEST = {"calls": 512, "columns": 128}  # the same, for targets whose time is proportional to the size of the input
 SLOW = 10  # seconds for one input
 MEMORY = 2_048  # MiB of the process
 OLDEST = 85  # minor version of Rust, as in native/Cargo.toml
@@ -146,7 +150,12 @@ def fuzz(target: str, have: Tools, limit: Limit, keep: Path | None, edges: Edges
     broken.mkdir(parents=True, exist_ok=True)
     command = [
         *(str(BUILD / have.host / "release" / target), str(folder), "-print_final_stats=1"),
-        *(f"-max_len={MOST}", f"-timeout={SLOW}", f"-rss_limit_mb={MEMORY}", f"-artifact_prefix={broken}/"),
+        *(
+            f"-max_len={LARGEST.get(target, MOST)}",
+            f"-timeout={SLOW}",
+            f"-rss_limit_mb={MEMORY}",
+            f"-artifact_prefix={broken}/",
+        ),
     ]
     done = _run([*command, limit.option], environment())
     numbers = {name: int(text) for name, text in re.findall(r"stat::(\w+):\s+(\d+)", done.stderr)}

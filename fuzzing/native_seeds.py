@@ -10,9 +10,11 @@ import struct
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import compressed_frames
 import corpus
+import native_columns
 import native_segments
 import native_targets
 from engines import messages
@@ -30,6 +32,7 @@ from kwire.records.batch import Batch, Record, build_batch
 CURSOR, TEXT = "cursor", "text"  # targets whose function is called by Rust
 NAMES = (*native_targets.TARGETS, CURSOR, TEXT)
 MOST = 1_024  # bytes of a seed
+FEW = 116  # bytes of the cells in a seed of the target columns
 LINE = (
     b"\x09"
     + b"\x091.2.3.4:5\x06broker\x01c\xff\x04file\x02id"
@@ -78,6 +81,16 @@ def seeds(target: str) -> Iterator[bytes]:
             yield from _conversations()
         case "requests":
             yield from _received()
+        case "columns":
+            yield from _tables()
+        case "errors":
+            responses = [data for data in _messages() if data[0] == 1]
+            yield from (b"\0" + data for data in responses)
+            for number, data in enumerate(responses[::5]):
+                changes = bytes([number % 7, number % 3, number % 16, 0, number % 11, number % 5])
+                yield bytes([1 + number % 2]) + changes[: 3 * (1 + number % 2)] + data
+        case "frame_log":
+            yield from _recorded()
         case "cursor":
             for content in CONTENTS:
                 for steps in (*STEPS, *(bytes([step]) for step in range(64))):
@@ -201,6 +214,66 @@ def _received() -> Iterator[bytes]:
         yield b"\x08" + _sized(whole[:at]) + _sized(whole[at:])
     for size in (-1, 0, 9, 100, 101, 2**31 - 1):
         yield b"\x01" + _sized(whole[:25] + struct.pack(">i", size) + whole)
+
+
+def _tables() -> Iterator[bytes]:
+    """Yield tables with the API key, version, size and bytes of captured frames, for the target columns."""
+    types, usual = native_columns.TYPES, [*corpus.frames("request"), *corpus.frames("response")]
+    for number in range(0, len(usual), 7):
+        kinds = [types[(number + place) % len(types)] for place in range(number % native_columns.MOST)]
+        kinds.insert(number % 3, ("int", "long", "timestamp", "string", "bool")[number % 5])
+        ordered = (native_columns.ORDERED if number + place & 1 else 0 for place in range(len(kinds)))
+        slots = (native_columns.SLOT if number % 4 + place & 2 else 0 for place in range(len(kinds)))
+        heads = (types.index(kind) | one | other for kind, one, other in zip(kinds, ordered, slots, strict=True))
+        rows = (_row(kinds, line, frame) for line, frame in usual[number : number + 1 + number % 30])
+        content = b"".join(rows)[:FEW]
+        yield bytes([number & 3, len(kinds) - 1, *heads]) + content
+        if number % 10 == 0:
+            flags = native_columns.WRONG | number & 3 | number // 5 & native_columns.OTHER | number % 3 << 4
+            yield bytes([flags, len(kinds) - 1, *heads]) + content
+
+
+def _row(kinds: list[str], line: dict[str, Any], frame: bytes) -> bytes:
+    """Return a row for the target columns.
+
+    Args:
+        kinds: types of the columns.
+        line: description of a captured frame.
+        frame: the frame.
+    """
+    cells = b""
+    for place, kind in enumerate(kinds):
+        number = (line["api_key"], line["api_version"], len(frame) % 32_768, line["api_key"] - 40)[place % 4]
+        name = str(line["api_name"]).encode()
+        if len(frame) % 9 == place:
+            cells += b"\0"
+        elif kind in ("int", "long", "timestamp"):
+            head = 1 + place % 4  # the index of the size; a multiple of 5 would be 0 for None
+            cells += bytes([head]) + number.to_bytes(native_columns.SIZES[head], "big", signed=True)
+        elif kind == "string":
+            cells += bytes([1 + len(name[:14])]) + name[:14] + frame[:1]
+        elif kind == "list<string>":
+            cells += bytes([4 * 3 + 2]) + name[:6].ljust(6)
+        elif kind == "double":
+            cells += b"\x40" + frame[:8].ljust(8, b"\0")
+        else:
+            cells += bytes([1 + number % 2]) + (frame[:4] if kind.startswith("map") else b"")[: 1 + number % 2]
+    return cells
+
+
+def _recorded() -> Iterator[bytes]:
+    """Yield captured frames for the target frame_log, in one or several buffers of each kind of memory."""
+    head = b'\x0b10.0.0.1:50\x06"b":92' + struct.pack(">q", 1_700_000_000_123_456)
+    frames = [frame for _, frame in corpus.frames("request") if len(frame) <= MOST // 4]
+    for number, frame in enumerate(frames):
+        some = b"".join(map(_sized, frames[number : number + 1 + number % 4]))
+        size = (0, 1, 3, 4, 5, 64, 200)[number % 7]
+        yield bytes([2 | number & 1, number % 6, size]) + head + some[: MOST - 40]
+        if number % 10 == 0:
+            whole = pack(frame) + pack(b"") + pack(bytes(256))
+            yield bytes([number & 1, number % 6, size]) + head + _sized(whole[: len(whole) - number % 3])
+            cut = number % len(whole)
+            yield bytes([0, number % 6, 0]) + head + _sized(whole[:cut]) + _sized(b"") + _sized(whole[cut:])
 
 
 def _sized(piece: bytes) -> bytes:

@@ -20,10 +20,14 @@ from uuid import UUID
 from zlib import crc32
 
 from google_crc32c import value as crc32c
+from native_columns import columns
+from native_frame_log import frame_log
+from native_pieces import Pieces
 from native_requests import requests
 from native_segments import calls
 
 from kwire import records as package
+from kwire.analysis import usage
 from kwire.blobs import BLOBS
 from kwire.capture.calls.model import Call
 from kwire.capture.rows import row_of, time_text
@@ -352,32 +356,6 @@ def compressed(form: int, data: bytes) -> tuple[int, bytes]:
             return 1 + form, data
 
 
-class Pieces:
-    """The bytes of an input, taken one after another; zeros follow them.
-
-    Attributes:
-        rest: bytes that are not taken yet.
-    """
-
-    def __init__(self, data: bytes) -> None:
-        self.rest = data
-
-    def take(self, size: int) -> bytes:
-        """Return the next bytes."""
-        piece, self.rest = self.rest[:size], self.rest[size:]
-        return piece.ljust(size, b"\0")
-
-    def number(self, size: int) -> int | None:
-        """Return the next signed integer, or None for the smallest one. ``size``: size in bytes."""
-        number = int.from_bytes(self.take(size), "big", signed=True)
-        return None if number == -(1 << 8 * size - 1) else number
-
-    def text(self) -> str | None:
-        """Return the next text, after its length of one byte; None if the length is 255."""
-        (size,) = self.take(1)
-        return None if size == 255 else self.take(size % 32).decode("utf-8", "surrogateescape")
-
-
 LINES = line_writer(Call, {key: api.name for key, api in APIS.items()})
 
 
@@ -442,6 +420,68 @@ def _is_left(call: Call, row: Mapping[str, Any], time_us: int) -> bool:
         or any(not -(1 << 63) <= number < 1 << 63 for number in numbers)
         or any(text is not None and any("\ud800" <= letter < "\ue000" for letter in text) for text in texts)
     )
+
+
+IS_REFUSED = usage.native_is_refused() if native.package() else None
+CHANGES = 4  # of a message of ``errors``; less than this number
+# Values that are put into a message.
+VALUES: tuple[Any, ...] = (None, 0, 1, -1, True, 2**70, "", "x", 0.0, (), [], [None], [7], {}, [[]], object)
+
+
+def errors(data: bytes) -> None:
+    """Check that the native search finds an error code in a message if the one in Python does, or that both reject it.
+
+    ``data``: a byte with the number of changes, three bytes for each change (see ``_change``), and a message as in
+    ``message``.
+    """
+    pieces = Pieces(data)
+    changes = [pieces.take(3) for _ in range(pieces.take(1)[0] % CHANGES)]
+    if len(pieces.rest) < HEAD:
+        return
+    kind, version, left, body = chosen(pieces.rest)
+    try:
+        value, _ = native.decode(kind, body, 0, version, left)
+    except NativeRefused:
+        return
+    for where, which, to in changes:
+        _change(value, where, which, to)
+    found, expected = (_searched(search, value) for search in (IS_REFUSED, usage.plain_is_refused))
+    assert found == expected, (value, found, expected)
+    if not changes:
+        listed = usage.refusals(Call(connection="c", client="", broker="", number=1, response=value))
+        assert bool(listed) == expected, (value, listed, expected)
+
+
+def _searched(search: Any, value: Any) -> Outcome:
+    """Return whether a search finds an error code in a message; else the type and the text of the exception."""
+    try:
+        return search(value)
+    except Exception as error:  # both searches must raise the same exception
+        return type(error), str(error)
+
+
+def _change(message: Any, where: int, which: int, to: int) -> None:
+    """Change a field of a message.
+
+    Args:
+        message: the message.
+        where: number of the struct, in the order of a search in depth; the message itself is 0.
+        which: number of the field.
+        to: number of the value in VALUES.
+    """
+    found: list[Any] = []
+    following = [message]
+    while following and len(found) <= where:
+        struct = following.pop()
+        found.append(struct)
+        for name in schema_of(type(struct)).fields:
+            inner = getattr(struct, name)
+            some = inner if isinstance(inner, list) else [inner]
+            following += [each for each in some if hasattr(type(each), "__kafka__")]
+    struct = found[where % len(found)]
+    names = [*schema_of(type(struct)).fields]
+    if names:
+        setattr(struct, names[which % len(names)], VALUES[to % len(VALUES)])
 
 
 def cursor(steps: bytes, data: bytes, left: int, results: list[tuple[int | None, int, int]]) -> None:
@@ -544,5 +584,6 @@ def text(kind: int, data: bytes, width: int, written: bytes | None) -> None:
 
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
-    target.__name__: target for target in (message, json, records, codec, line, calls, requests)
+    target.__name__: target
+    for target in (message, json, records, codec, line, calls, requests, columns, errors, frame_log)
 }

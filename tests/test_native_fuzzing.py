@@ -11,6 +11,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import native_columns
+import native_frame_log
 import native_run
 import native_seeds
 import native_segments
@@ -22,7 +24,9 @@ from golden import ROOT
 from kwire.engines import native
 from kwire.engines.chosen import DEFAULT
 from kwire.engines.runtime import Refused
+from kwire.frames import pack
 from kwire.fuzz.mutate import BYTES
+from kwire.recording import FrameLog
 from kwire.records import batch, compression, limits
 
 HERE = native_targets.TARGETS
@@ -127,6 +131,49 @@ def test_a_difference_of_calls_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_segments, "READER", SimpleNamespace(read=read))
     with pytest.raises(AssertionError):
         native_targets.calls(data)
+
+
+@needs_native
+@pytest.mark.parametrize("target", ["columns", "errors", "frame_log"])
+def test_a_difference_of_tables_errors_and_lines_fails(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+    data = max(native_seeds.seeds(target), key=len)
+    HERE[target](data)
+    match target:
+        case "columns":
+            monkeypatch.setattr(native_columns, "arrow_array", lambda *_: None)
+        case "errors":
+            monkeypatch.setattr(native_targets, "IS_REFUSED", lambda _: None)
+        case _:
+            monkeypatch.setattr(FrameLog, "write_frames", lambda *_: 0)
+    with pytest.raises(AssertionError):
+        HERE[target](data)
+
+
+@needs_native
+@pytest.mark.parametrize("flags", range(16))
+def test_wrong_rows_are_rejected_as_in_python(flags: int) -> None:
+    rows = b"\x01\x05\x02ab\x01\x06\x00\x00\x03xyz"
+    for wrong in range(4):
+        native_columns.columns(bytes([flags | wrong << 4, 1, 1 | native_columns.SLOT, 8]) + rows)
+
+
+@needs_native
+def test_a_table_that_accepts_a_wrong_row_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_columns, "Other", native_columns.Source)
+    flags = native_columns.OBJECTS | native_columns.WRONG | native_columns.OTHER
+    with pytest.raises(AssertionError):
+        native_columns.columns(bytes([flags, 0, native_columns.SLOT, 0]))
+
+
+def test_incomplete_frames_are_recognized() -> None:
+    whole = pack(b"ab") + pack(b"")
+    assert native_frame_log.frames_of(whole) == [b"ab", b""]
+    assert [native_frame_log.frames_of(whole[:size]) for size in range(len(whole))] == [
+        [],
+        *[None] * 5,
+        [b"ab"],
+        *[None] * 3,
+    ]
 
 
 @needs_native

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyInt, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 
 use crate::raw::Class;
 
@@ -80,6 +80,21 @@ impl Column {
                 None => py.None().into_bound(py),
             },
         })
+    }
+
+    /// Return whether `compare` orders the values: there are only numbers, only texts or only booleans.
+    fn is_ordered(&self, py: Python<'_>) -> bool {
+        match &self.cells {
+            Cells::Numbers { unusual, .. } => unusual.is_empty(),
+            Cells::Objects(objects) => {
+                let mut some = objects.iter().map(|object| object.bind(py)).filter(|object| !object.is_none());
+                match self.kind {
+                    Kind::Text => some.all(|object| object.is_exact_instance_of::<PyString>()),
+                    Kind::Bool => some.all(|object| object.is_exact_instance_of::<PyBool>()),
+                    _ => false,
+                }
+            }
+        }
     }
 
     /// Compare two rows. `None` is before all other values.
@@ -277,23 +292,13 @@ impl Columns {
     }
 
     /// Sort the rows. `places`: numbers of the columns to compare. `None` is before all other values; the order of equal
-    /// rows is kept.
+    /// rows is kept. Error: TypeError if Python cannot compare two values.
     fn sort(&mut self, py: Python<'_>, places: Vec<usize>) -> PyResult<()> {
-        let mut failed = None;
-        let mut order: Vec<usize> = (0..self.rows).collect();
-        order.sort_by(|&one, &other| {
-            for &place in &places {
-                match self.columns[place].compare(py, one, other) {
-                    Ok(Ordering::Equal) => {}
-                    Ok(order) => return order,
-                    Err(error) => failed = Some(error),
-                }
-            }
-            Ordering::Equal
-        });
-        if let Some(error) = failed {
-            return Err(error);
-        }
+        let order = if places.iter().all(|&place| self.columns[place].is_ordered(py)) {
+            self.order(py, &places)?
+        } else {
+            self.order_of_python(py, &places)?
+        };
         self.columns.iter_mut().for_each(|column| column.reorder(py, &order));
         Ok(())
     }
@@ -319,6 +324,41 @@ impl Columns {
 }
 
 impl Columns {
+    /// Return the numbers of the rows in sorted order. `places`: numbers of the columns to compare.
+    fn order(&self, py: Python<'_>, places: &[usize]) -> PyResult<Vec<usize>> {
+        let mut failed = None;
+        let mut order: Vec<usize> = (0..self.rows).collect();
+        order.sort_by(|&one, &other| {
+            for &place in places {
+                match self.columns[place].compare(py, one, other) {
+                    Ok(Ordering::Equal) => {}
+                    Ok(order) => return order,
+                    Err(error) => failed = Some(error),
+                }
+            }
+            Ordering::Equal
+        });
+        failed.map_or(Ok(order), Err)
+    }
+
+    /// Return the same for values of any type. Python sorts the rows: Rust's sort panics if the values have no order.
+    fn order_of_python(&self, py: Python<'_>, places: &[usize]) -> PyResult<Vec<usize>> {
+        let keys = PyList::empty(py);
+        for row in 0..self.rows {
+            let mut key = Vec::with_capacity(places.len());
+            for &place in places {
+                let value = self.columns[place].get(py, row)?;
+                key.push((!value.is_none(), value));
+            }
+            keys.append(PyTuple::new(py, key)?)?;
+        }
+        let order = PyList::new(py, 0..self.rows)?;
+        let options = PyDict::new(py);
+        options.set_item("key", keys.getattr("__getitem__")?)?;
+        order.call_method("sort", (), Some(&options))?;
+        order.extract()
+    }
+
     fn check(&self, given: &Bound<'_, PyTuple>) -> PyResult<()> {
         if given.len() == self.given {
             return Ok(());

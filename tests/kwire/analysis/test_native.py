@@ -87,6 +87,27 @@ def test_unusual_values_have_the_results_of_python(kind: str, value: Any) -> Non
     assert results[0] == results[1]
 
 
+@pytest.mark.parametrize("values", [["a", 5, None, 7, "b"], [{}, {1: 2}]], ids=["text and int", "dicts"])
+def test_values_without_an_order_are_a_type_error(values: list[Any]) -> None:
+    for count in range(2, 60):
+        rows = [(0, values[number % len(values)]) for number in range(count)]
+        table = Table("t", "", (Column("a", "int", ""), Column("b", "string", "")), ("a", "b"))
+        for create in (TupleRows, packed):
+            with pytest.raises(TypeError, match="not supported between instances"):
+                create(table, rows)
+
+
+def test_values_of_any_type_have_the_order_of_python() -> None:
+    random = Random(4)
+    for count in range(60):
+        values = [
+            (random.choice([None, 0.5, float("nan"), 2.0]), random.choice([None, True, 2**70, -1]), [str(number % 3)])
+            for number in range(count)
+        ]
+        table = Table("t", "", tuple(map(Column, "abc", ("double", "long", "list<string>"), "   ")), ("a", "b", "c"))
+        assert repr(packed(table, values)) == repr(TupleRows(table, values))
+
+
 def test_rows_of_other_objects_are_refused() -> None:
     made = native_columns(["long", "string"], ["number", None], Call)
     for values, message in (((object(), ("a",)), "not of the class"), ((object(), ()), "1 values are needed, not 0")):
