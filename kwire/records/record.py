@@ -197,7 +197,7 @@ def _read_some(
                     d += (e << 7) - 128
                     e, f, g = f, g, h
                     at += 1
-            record.timestamp = base_timestamp + (d >> 1) if not d & 1 else base_timestamp - (d + 1 >> 1)
+            record.timestamp = base_timestamp + (d >> 1) if not d & 1 else base_timestamp - (d >> 1) - 1
             if e >= 128:
                 if f >= 128:
                     e, at = _long_varint(data, at + 2, _INT_SHIFTS)

@@ -152,6 +152,28 @@ def test_usual_records_are_read_on_the_fast_path(
     careful.assert_not_called()
 
 
+@pytest.mark.parametrize("field", ["key", "value", "headers", "timestamp"])
+def test_each_length_is_read_on_the_fast_path(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    numbers = range(300)
+    values = {
+        "key": map(bytes, numbers),
+        "value": map(bytes, numbers),
+        "headers": ((("h" * (number % 64), bytes(number)),) for number in numbers),
+        "timestamp": (number * sign for number in numbers for sign in (1, -1)),
+    }
+    records = [Record(offset=offset, **{field: value}) for offset, value in enumerate(values[field])]
+    data = write_records(records, None, 0)
+    monkeypatch.setattr(module, "_read_carefully", MagicMock(side_effect=AssertionError))
+    assert read(data, len(records)) == records
+
+
+@pytest.mark.parametrize(("headers", "steps"), [(63, [2]), (64, [1, 1])])
+def test_record_with_more_than_63_headers_ends_a_step(headers: int, steps: list[int]) -> None:
+    unusual = [("h" * 64, None), *[("h", None)] * (headers - 1)]
+    data = write_records([Record(headers=unusual), Record(value=b"v")], None, 0)
+    assert [len(some) for some in read_records(data, 0, 2, 0, 0, None, Record)] == steps
+
+
 def test_memoryviews_are_not_copied() -> None:
     data = memoryview(write_records([Record(key=b"k", value=b"v" * 100, headers=[("h", b"1")])] * 2, None, 0))
     for record in read(data, 2):  # type: ignore[arg-type]
@@ -448,3 +470,9 @@ def test_numbers_around_the_end_of_the_table_are_written(field: str, size: int) 
     for offset, record in enumerate(records):
         record.offset = offset
     assert read_carefully(write_records(records, None, 0), len(records)) == records
+
+
+def test_record_of_length_0_is_not_truncated() -> None:
+    with pytest.raises(DecodeError, match=r"the length of the record is 0, but its fields take 6 bytes") as caught:
+        read(bytes(20), 1)
+    assert not isinstance(caught.value, Truncated)
