@@ -402,3 +402,16 @@ def test_only_whole_bytes_are_read_as_a_batch_natively(monkeypatch: pytest.Monke
 def test_equal_batches_may_be_at_different_positions() -> None:
     assert read_batch(b"?" + ONE, 1) == read_batch(ONE)
     assert read_batch(rebase(read_batch(ONE), 1, 0)) != read_batch(ONE)
+
+
+def test_records_of_a_subclass_are_verified_and_copied() -> None:
+    (record,) = read_batch(ONE).records_as(Record)
+    assert isinstance(record.value, bytes)
+    damaged = read_batch(ONE[:-1] + bytes([ONE[-1] ^ 1]))
+    with pytest.raises(CrcError):
+        list(damaged.records_as(Record))
+
+
+def test_error_of_a_record_is_raised_before_one_of_the_header() -> None:
+    with pytest.raises(EncodeError, match="header key"):
+        build_batch([Record(headers=[("\ud800", None)])], producer_id=2**63)
