@@ -476,3 +476,10 @@ def test_record_of_length_0_is_not_truncated() -> None:
     with pytest.raises(DecodeError, match=r"the length of the record is 0, but its fields take 6 bytes") as caught:
         read(bytes(20), 1)
     assert not isinstance(caught.value, Truncated)
+
+
+@pytest.mark.parametrize(("data", "field"), [("0e0000000a6b6b6b", "key"), ("0e000000010a7676", "value")])
+def test_field_beyond_the_end_of_the_data_is_named(data: str, field: str) -> None:
+    with pytest.raises(Truncated, match=r"expected 5 bytes, found [23]") as caught:
+        read(bytes.fromhex(data), 1)
+    assert caught.value.path == f"records[0].{field}"
