@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import struct
 from dataclasses import replace
+from functools import partial
 from itertools import accumulate
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -404,14 +406,45 @@ def test_equal_batches_may_be_at_different_positions() -> None:
     assert read_batch(rebase(read_batch(ONE), 1, 0)) != read_batch(ONE)
 
 
-def test_records_of_a_subclass_are_verified_and_copied() -> None:
-    (record,) = read_batch(ONE).records_as(Record)
-    assert isinstance(record.value, bytes)
+def test_records_are_verified_and_copied_by_default() -> None:
+    compressed = build_batch([Record(value=b"v")], codec=compression.GZIP)
     damaged = read_batch(ONE[:-1] + bytes([ONE[-1] ^ 1]))
-    with pytest.raises(CrcError):
-        list(damaged.records_as(Record))
+    for batch in (read_batch(ONE), read_batch(compressed)):
+        for (record,) in (batch.records(), batch.records_as(Record)):
+            assert isinstance(record.value, bytes)
+    for records in (damaged.records, partial(damaged.records_as, Record)):
+        with pytest.raises(CrcError):
+            list(records())
 
 
 def test_error_of_a_record_is_raised_before_one_of_the_header() -> None:
     with pytest.raises(EncodeError, match="header key"):
         build_batch([Record(headers=[("\ud800", None)])], producer_id=2**63)
+
+
+def test_batch_is_rebased_and_read_natively_if_possible(monkeypatch: pytest.MonkeyPatch) -> None:
+    batch, expected = read_batch(ONE), rebase(read_batch(ONE), 7, 3)
+    assert module.read_only_batch(ONE) is None
+    native = MagicMock()
+    monkeypatch.setattr(module, "NATIVE", native)
+    native.checked.return_value = batch
+    assert module.read_only_batch(ONE) is batch
+    native.rebased.return_value = b"natively"
+    assert rebase(batch, 7, 3) == b"natively"
+    native.records.return_value = iter(["natively"])
+    assert list(batch.records()) == ["natively"]
+    native.records.reset_mock()
+    assert (
+        [each.value for each in batch.records(copy=False)] == [each.value for each in batch.records(limit=9)] == [b"v"]
+    )
+    native.records.assert_not_called()
+    native.rebased.return_value = native.records.return_value = None  # the native code leaves it to Python
+    assert rebase(batch, 7, 3) == expected
+    assert [each.value for each in batch.records(verify_crc=False)] == [b"v"]
+    native.records.assert_called_once_with(batch, False)
+
+
+@pytest.mark.parametrize("value", ["1", 1.5])
+def test_header_field_that_is_no_integer_is_refused(value: Any) -> None:
+    with pytest.raises(EncodeError, match="a value does not fit into its field of the batch header"):
+        build_batch([Record()], producer_id=value)
