@@ -61,13 +61,13 @@ class FrameLog:
                 return [f'{start}{first[begin:].hex()}"}}\n'.encode()]
             rest = map(hexlify, data[1:])
             return [start.encode(), hexlify(memoryview(first)[begin:]), *rest, b'"}\n']
-        view = memoryview(first if len(data) == 1 else b"".join(data))
+        stream = first if len(data) == 1 else b"".join(data)
         frames: list[bytes] = []
-        at, end, read = 0, len(view), PREFIX.unpack_from
+        at, end, read = 0, len(stream), PREFIX.unpack_from
         while at < end:
             begin = at + PREFIX.size
-            at = begin + read(view, at)[0]
-            frames.append(hexlify(view[begin:at]))
+            at = begin + read(stream, at)[0]
+            frames.append(hexlify(stream[begin:at]))
         between = f'"}}\n{start}'.encode()
         return [start.encode(), between.join(frames), b'"}\n']
 

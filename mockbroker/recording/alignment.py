@@ -11,9 +11,13 @@ UNKNOWN = -1  # of a frame whose length prefix is incomplete
 class FrameAligner:
     """A buffer for the bytes of incomplete frames. The bytes stay in the buffer until the rest of the frame has
     arrived.
+
+    Attributes:
+        size: number of bytes in the buffer.
     """
 
     def __init__(self) -> None:
+        self.size = 0
         self._incomplete: dict[tuple[int, bool], tuple[list[bytes], int]] = {}  # with the number of missing bytes
 
     def complete(self, connection: int, to_broker: bool, data: bytes, *, ends_frame: bool) -> list[bytes]:
@@ -34,18 +38,20 @@ class FrameAligner:
         at = 0
         if ends_frame:
             if self._incomplete:
-                pieces, _ = self._incomplete.pop(key, (pieces, 0))
+                pieces = self._removed(key)
             pieces.append(data)
             return pieces
         if self._incomplete:
-            pieces, missing = self._incomplete.pop(key, (pieces, 0))
+            held, missing = self._incomplete.get(key, (pieces, 0))
+            if missing > len(data):
+                held.append(data)
+                self.size += len(data)
+                self._incomplete[key] = held, missing - len(data)
+                return []
+            pieces = self._removed(key)
             if missing == UNKNOWN:
                 data = b"".join((*pieces, data))
                 pieces = []
-            elif missing > len(data):
-                pieces.append(data)
-                self._incomplete[key] = pieces, missing - len(data)
-                return []
             else:
                 at = missing
         end, read = len(data), SIZE.unpack_from
@@ -57,6 +63,7 @@ class FrameAligner:
         rest = data[at:]
         missing = SIZE.size + read(rest)[0] - len(rest) if len(rest) >= SIZE.size else UNKNOWN
         self._incomplete[key] = [rest], missing
+        self.size += len(rest)
         if at:
             pieces.append(data[:at])
         return pieces
@@ -64,4 +71,13 @@ class FrameAligner:
     def forget(self, connection: int) -> None:
         """Discard the incomplete frames of a connection that has ended. ``connection``: number of the connection."""
         for to_broker in (True, False):
-            self._incomplete.pop((connection, to_broker), None)
+            self._removed((connection, to_broker))
+
+    def _removed(self, key: tuple[int, bool]) -> list[bytes]:
+        """Remove the bytes of an incomplete frame from the buffer, and return them.
+
+        ``key``: connection number, and True for the bytes from the client.
+        """
+        pieces, _ = self._incomplete.pop(key, ([], 0))
+        self.size -= sum(map(len, pieces))
+        return pieces

@@ -18,6 +18,8 @@ from mockbroker.recording.rotation import Limits, Rotation
 
 CHUNK = 4 * 1024 * 1024  # bytes
 ALIGNMENT = mmap.PAGESIZE
+BATCH = 16 * 1024  # bytes of frames that are encoded together, which takes less time than one at a time
+MAX_INCOMPLETE = 128 * 1024 * 1024  # bytes of incomplete frames; the largest possible frame has 100 MiB
 
 
 @dataclass(slots=True)
@@ -51,7 +53,10 @@ def new_memory() -> mmap.mmap:
 
 
 class ChunkRecorder(Recorder):
-    """An observer that encodes frames as soon as they are complete, and appends them to a chunk.
+    """An observer that encodes frames, usually several at a time, and appends them to a chunk.
+
+    The recording of a connection also ends if it would need complete frames, and the incomplete frames of all
+    connections would exceed the limit MAX_INCOMPLETE.
 
     A full chunk is passed on to be written. The memory of chunks is reused, because new memory from the operating
     system costs more CPU time than the encoding.
@@ -86,22 +91,26 @@ class ChunkRecorder(Recorder):
         self._lines = writer if isinstance(writer, FrameLog) and writer.has_native_lines else None
         self._lent_from: memoryview  # unused memory of the current chunk; ``lend`` and ``filled`` use it
         self._lent: Sequence[memoryview]  # parts of it
+        self._pending: list[tuple[int, bool, Sequence[bytes], Moment]] = []  # frames that are not encoded yet
+        self._pending_size = 0  # their bytes
+        self._batch = 0 if self._is_limited else BATCH
         self._free: deque[mmap.mmap] = deque()
         self._passed_on = 0  # bytes of all chunks that were put
         self._written = 0  # of these, the bytes that were written; only ``release`` changes it, in another thread
         self._chunk: Chunk
         self._room: int  # bytes for which the current chunk has room
-        self._is_empty: bool  # whether the current chunk has no bytes
+        self._is_empty: bool  # whether the current chunk has no bytes, and no frames are pending
         self._write: Callable[[bytes | memoryview], int]
         self._begin_chunk(0)
         self._write_all([writer.begin()])
 
     @property
     def waiting(self) -> int:
-        return self._passed_on - self._written + CHUNK - self._chunk.begin - self._room
+        return self._passed_on - self._written + CHUNK - self._chunk.begin - self._room + self._pending_size
 
     def add(self, event: Event) -> None:
         number, time_us = event.connection, event.time_us
+        self._encode()
         match event:
             case Frame():
                 data = self._writer.frame(number, event.to_broker, event.frame, time_us)
@@ -113,19 +122,30 @@ class ChunkRecorder(Recorder):
         self._append([data], time_us)
 
     def passed(self, connection: Connection, to_broker: bool, data: bytes, at: Moment, *, ends_frame: bool) -> None:
-        if self._accepts(connection, len(data), at):
-            number = connection.number
-            frames = [data]
-            if self._aligns:
-                frames = self._aligner.complete(number, to_broker, data, ends_frame=ends_frame)
-            if frames:
-                time_us = int(at.wall * US)
-                if self._lines is None or not self._write_lines(self._lines, number, to_broker, frames, time_us):
-                    self._append(self._writer.frames(number, to_broker, frames, time_us), time_us)
+        number, size = connection.number, len(data)
+        if self._pending and size < BATCH:  # there was room when the batch began
+            if number not in self._recorded:
+                return
+        elif not self._accepts(connection, size, at):
+            return
+        frames = [data]
+        if self._aligns:
+            frames = self._aligner.complete(number, to_broker, data, ends_frame=ends_frame)
+            if self._aligner.size > MAX_INCOMPLETE:
+                self._drop(connection, at)
+                return
+        if frames:
+            if not self._pending:
+                self._begin_writing()
+            self._pending.append((number, to_broker, frames, at))
+            self._pending_size += size
+            if self._pending_size >= self._batch:
+                self._encode()
 
     def lend(self, connection: Connection, to_broker: bool, size: int) -> Sequence[memoryview]:  # noqa: ARG002
         if self._packets is None or connection.number not in self._recorded or not self._has_room(CHUNK):
             return ()
+        self._encode()
         if not self._room:
             self._pass_on()
             self._begin_chunk(0)
@@ -143,9 +163,8 @@ class ChunkRecorder(Recorder):
 
     def flush(self) -> None:
         """Pass the current chunk on to be written, if it has bytes."""
-        if not self._is_empty:
-            self._pass_on()
-            self._begin_chunk(self._chunk.end % ALIGNMENT)
+        self._encode()
+        self._flush_chunk()
 
     def release(self, chunk: Chunk) -> None:
         """Use the memory of a chunk again. This method may be called in another thread.
@@ -155,9 +174,24 @@ class ChunkRecorder(Recorder):
         self._free.append(chunk.memory)
         self._written += chunk.end - chunk.begin
 
+    def _encode(self) -> None:
+        """Append the pending frames to the recording."""
+        pending, self._pending, self._pending_size = self._pending, [], 0
+        for number, to_broker, frames, at in pending:
+            time_us = int(at.wall * US)
+            if self._lines is None:
+                self._append(self._writer.frames(number, to_broker, frames, time_us), time_us)
+            else:
+                self._write_lines(self._lines, number, to_broker, frames, time_us)
+
+    def _flush_chunk(self) -> None:
+        if not self._is_empty:
+            self._pass_on()
+            self._begin_chunk(self._chunk.end % ALIGNMENT)
+
     def _write_lines(
         self, log: FrameLog, connection: int, to_broker: bool, frames: Sequence[bytes], time_us: int
-    ) -> bool:
+    ) -> None:
         """Let the writer of a frame log write lines into the memory of a chunk, in the next file if the current one is
         full.
 
@@ -167,24 +201,23 @@ class ChunkRecorder(Recorder):
             to_broker: True for requests, False for responses.
             frames: buffers with complete frames.
             time_us: time of the frames, in microseconds since 1970.
-
-        Returns:
-            False if the lines do not fit into one chunk; they are not written then.
         """
         self._begin_next_file_if_full(time_us)
         room = memoryview(self._chunk.memory)[CHUNK - self._room :]
         size = log.write_frames(connection, to_broker, frames, time_us, room)
+        self._rotation.size += size
+        if size > CHUNK - ALIGNMENT:  # more than a new chunk has
+            lines = memoryview(bytearray(size))
+            log.write_frames(connection, to_broker, frames, time_us, lines)
+            self._write_all([lines])
+            return
         if size > self._room:
-            if size > CHUNK - ALIGNMENT:
-                return False
-            self.flush()
+            self._flush_chunk()
             room = memoryview(self._chunk.memory)[CHUNK - self._room :]
             log.write_frames(connection, to_broker, frames, time_us, room)
         self._begin_writing()
         self._room -= size
         self._chunk.memory.seek(size, os.SEEK_CUR)
-        self._rotation.size += size
-        return True
 
     def _append(self, buffers: Sequence[bytes | memoryview], time_us: int) -> None:
         """Append an encoded event to the recording, in the next file if the current one is full.

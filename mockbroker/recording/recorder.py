@@ -126,10 +126,19 @@ class Recorder(Observer, ABC):
         if connection.number not in self._recorded:
             return False
         if not self._has_room(size):
-            self.dropped += 1
-            self.closed(connection, at)
+            self._drop(connection, at)
             return False
         return True
+
+    def _drop(self, connection: Connection, at: Moment) -> None:
+        """End the recording of a connection, because too many bytes wait.
+
+        Args:
+            connection: the connection.
+            at: time of the bytes that are not recorded.
+        """
+        self.dropped += 1
+        self.closed(connection, at)
 
 
 class EventRecorder(Recorder):

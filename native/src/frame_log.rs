@@ -7,9 +7,10 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+use crate::wide;
+
 const END: &[u8] = b"\"}\n";
 const PREFIX: usize = 4; // bytes of the length prefix of a frame
-const BLOCK: usize = 256; // bytes that are converted at once
 
 /// Write a line for each frame into memory, if the memory is large enough; return the size of all lines.
 ///
@@ -110,25 +111,8 @@ impl Out<'_> {
 
     #[inline]
     fn hex(&mut self, data: &[u8]) {
-        let mut digits = [0; 2 * BLOCK];
-        let blocks = data.chunks_exact(BLOCK);
-        let rest = blocks.remainder();
-        for block in blocks {
-            convert(block, &mut digits);
-            self.put(&digits);
-        }
-        convert(rest, &mut digits);
-        self.put(&digits[..2 * rest.len()]);
-    }
-}
-
-/// Write two digits for each byte. Both are computed in one number, because this takes fewer instructions.
-#[inline]
-fn convert(data: &[u8], digits: &mut [u8; 2 * BLOCK]) {
-    for (byte, pair) in data.iter().zip(digits.chunks_exact_mut(2)) {
-        let both = (u16::from(*byte) >> 4 | u16::from(*byte) << 8) & 0x0F0F;
-        let letters = (both + 0x0606) >> 4 & 0x0101; // 1 for each digit from a to f
-        let text = both + 0x3030 + letters * u16::from(b'a' - b'9' - 1);
-        pair.copy_from_slice(&text.to_le_bytes());
+        let (used, rest) = self.cells.split_at(2 * data.len());
+        wide::hex(data, used);
+        self.cells = rest;
     }
 }

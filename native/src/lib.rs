@@ -19,6 +19,7 @@ mod requests;
 mod table;
 pub mod text;
 mod uuids;
+mod wide;
 mod write;
 
 use pyo3::exceptions::PyIndexError;

@@ -1,4 +1,4 @@
-//! Access to the slots of Python objects by offset. This is the only module with unsafe code.
+//! Access to the slots of Python objects by offset. Apart from one call in `wide`, all unsafe code is in this module.
 //!
 //! A class with `__slots__` stores each slot as one pointer at a fixed offset of the object. Python's own descriptors
 //! write this pointer after a lookup by name; this takes longer than decoding the value. `Class::probe` finds the

@@ -21,6 +21,7 @@ def test_complete_frames_are_returned_in_pieces_of_any_size(seed: int) -> None:
         at = end
         complete = max(each for each in ends if each <= at)
         assert b"".join(pieces) == stream[returned:complete]
+        assert aligner.size == at - complete
         returned = complete
 
 
@@ -29,5 +30,6 @@ def test_directions_and_connections_do_not_mix() -> None:
     for number, to_broker in ((1, True), (1, False), (2, True)):
         assert aligner.complete(number, to_broker, frame[:5], ends_frame=False) == []
     aligner.forget(1)
+    assert aligner.size == 5
     assert b"".join(aligner.complete(2, True, frame[5:], ends_frame=True)) == frame
     assert b"".join(aligner.complete(1, True, frame, ends_frame=True)) == frame

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -13,11 +14,14 @@ from kwire.recording import FrameLog, RecordingWriter
 from kwire.recording.pcapng import PcapngFile
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Moment
+from mockbroker.recording import chunks as chunks_module
 from mockbroker.recording import recorder as recorder_module
-from mockbroker.recording.chunks import CHUNK, Chunk, ChunkRecorder
+from mockbroker.recording.chunks import BATCH, CHUNK, Chunk, ChunkRecorder
+from mockbroker.recording.recorder import Frame
 from mockbroker.recording.rotation import Limits
 
 CONNECTION = Connection(3, Address("10.0.0.1", 5), 0, Address("real", 9), Address("10.0.0.2", 7))
+OTHER = replace(CONNECTION, number=4)
 AT = Moment(1.0, 100.5)
 US = 100_500_000
 
@@ -44,10 +48,57 @@ class Chunks:
         return b"".join(taken)
 
 
-def expected_lines(frames: list[bytes]) -> bytes:
+def line(frame: bytes, number: int = 3, to_broker: bool = True) -> bytes:
     log = FrameLog()
-    log.opened(3, "10.0.0.1:5", "10.0.0.2:7", US)
-    return b"".join(log.frame(3, True, frame, US) for frame in frames)
+    log.opened(number, "10.0.0.1:5", "10.0.0.2:7", US)
+    return log.frame(number, to_broker, frame, US)
+
+
+def expected_lines(frames: list[bytes]) -> bytes:
+    return b"".join(map(line, frames))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_lines_have_the_order_in_which_frames_arrived(seed: int) -> None:
+    random, chunks, expected, taken = Random(seed), Chunks(FrameLog()), [], []
+    for connection in (CONNECTION, OTHER):
+        chunks.recorder.opened(connection, AT)
+    for _ in range(500):
+        connection, to_broker = random.choice([CONNECTION, OTHER]), random.random() < 0.5
+        frame = random.randbytes(random.choice([0, 5, 300, 2 * BATCH]))
+        expected.append(line(frame, connection.number, to_broker))
+        if random.random() < 0.1:
+            chunks.recorder.add(Frame(connection.number, to_broker, frame, US, 0, 0))
+        else:
+            chunks.recorder.passed(connection, to_broker, pack(frame), AT, ends_frame=True)
+        if random.random() < 0.02:
+            taken.append(chunks.take())
+    for connection in (CONNECTION, OTHER):
+        chunks.recorder.closed(connection, AT)
+    assert b"".join([*taken, chunks.take()]) == b"".join(expected)
+
+
+def test_each_flush_writes_all_frames_that_arrived() -> None:
+    chunks = Chunks(FrameLog())
+    chunks.recorder.opened(CONNECTION, AT)
+    for number in range(5):
+        frame = bytes([number])
+        chunks.recorder.passed(CONNECTION, True, pack(frame), AT, ends_frame=True)
+        assert chunks.recorder.waiting > 0
+        assert chunks.take() == line(frame)
+        assert chunks.recorder.waiting == 0
+
+
+def test_memory_of_incomplete_frames_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chunks_module, "MAX_INCOMPLETE", 1_000_000)
+    chunks, frame = Chunks(FrameLog()), bytes(600_000)
+    for connection in (CONNECTION, OTHER):
+        chunks.recorder.opened(connection, AT)
+        chunks.recorder.passed(connection, True, pack(frame)[:550_000], AT, ends_frame=False)
+    assert chunks.recorder.dropped == 1
+    for connection in (CONNECTION, OTHER):
+        chunks.recorder.passed(connection, True, pack(frame)[550_000:], AT, ends_frame=True)
+    assert chunks.take() == line(frame)
 
 
 @pytest.mark.parametrize("seed", range(5))
