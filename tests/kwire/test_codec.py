@@ -236,3 +236,11 @@ def test_message_that_cannot_exceed_its_limit_is_not_weighed(used: list[str], mo
     decode_at(MetadataRequest, largest + b"?", 0, 0)
     decode_at(MetadataRequest, MANY, 0, 0, weight=HEAVIEST * len(MANY) - 1)
     assert used == [DEFAULT] * 2
+
+
+@pytest.mark.parametrize("explained", [0, len(MANY)])
+def test_unknown_version_is_named_for_data_of_any_size(explained: int) -> None:
+    with pytest.raises(SchemaError, match="99"):
+        decode_at(MetadataRequest, MANY, 0, 99, explained=explained)
+    with pytest.raises(SchemaError, match="99"):
+        next(decode_in_slices(MetadataRequest, MANY, 0, 99, 10, explained=explained))

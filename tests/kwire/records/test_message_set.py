@@ -136,6 +136,7 @@ def changed(data: bytes, at: int, form: str, value: int) -> bytes:
 
 HEADERS: list[tuple[bytes, type[DecodeError], str]] = [
     (ONE[:17], Truncated, "byte 0: expected 18 bytes of message header, found 17"),
+    (ONE[:18], Truncated, f"byte 0: the message has {len(ONE)} bytes, but only 18 remain"),
     (ONE[:-1], Truncated, f"byte 0: the message has {len(ONE)} bytes, but only {len(ONE) - 1} remain"),
     (changed(ONE, 16, ">b", 2), DecodeError, "byte 16, magic: magic is 2, expected 0 or 1"),
     (changed(ONE, 16, ">b", -1), DecodeError, "byte 16, magic: magic is -1, expected 0 or 1"),
@@ -307,3 +308,8 @@ def test_headers_of_any_record_are_refused() -> None:
 def test_versions_with_record_batches() -> None:
     """KIP-98."""
     assert (message_set.PRODUCE_BATCHES_SINCE, message_set.FETCH_BATCHES_SINCE) == (3, 4)
+
+
+def test_cut_prefix_in_a_wrapper_is_left_out() -> None:
+    for cut in (1, 11):
+        assert read_message(packed(ONE + ONE[:cut])).count == 1
