@@ -170,12 +170,12 @@ class Bundle(NamedTuple):
     Attributes:
         kind: kind of the rows: the name of a table, or a name for rows that are not in a table, such as ``events``.
         about: key by which Spark groups the bundles.
-        rows: list of rows, encoded by ``plain``.
+        rows: list of rows, encoded by ``plain``; the list itself if the bundle stays in its task.
     """
 
     kind: str
     about: str
-    rows: bytes
+    rows: bytes | list[Any]
 
 
 SPARK = "kind STRING, about STRING, rows BINARY"
@@ -195,12 +195,12 @@ def bundle(kind: str, about: str, rows: Sequence[Any]) -> Bundle:
     return Bundle(kind, about, plain.dumps(rows))
 
 
-def unbundle(data: bytes) -> list[Any]:
-    """Decode the rows of a bundle. ``data``: the field ``rows`` of the bundle.
+def unbundle(data: bytes | list[Any]) -> list[Any]:
+    """Return the decoded rows of a bundle. ``data``: the field ``rows`` of the bundle.
 
     Raises: plain.PlainError for bytes that are not a result of ``bundle``.
     """
-    rows: list[Any] = plain.loads(data)
+    rows: list[Any] = plain.loads(data) if isinstance(data, bytes) else data
     return rows
 
 
@@ -225,9 +225,13 @@ class Bundler:
     Args:
         slice_size: bytes of the events in one slice of a large consumer group. The collector uses the size to decide
             which groups it reports as large.
+        encodes: False for bundles that stay in this task: their rows are not encoded, and the sizes that ``finish``
+            reports have no meaning.
     """
 
-    def __init__(self, slice_size: int = SLICE) -> None:
+    def __init__(self, slice_size: int = SLICE, *, encodes: bool = True) -> None:
+        self._bundle: Callable[[str, str, list[Any]], Bundle] = bundle if encodes else Bundle
+        self._encodes = encodes
         self._least = slice_size // MOST_SLICES  # bytes of the events of a group in one task that are reported
         self._by_group: Counter[str] = Counter()
         self.counts: dict[str, Counts] = {name: Counts(name) for name in COUNTED}
@@ -260,31 +264,34 @@ class Bundler:
         """
         for name, counts in self.counts.items():
             if counts:
-                yield from _shares(name, counts)
-        yield bundle("size", "", [self._size])
+                yield from self._shares(name, counts)
+        yield self._bundle("size", "", [self._size])
         if large := [item for item in self._by_group.items() if item[1] >= self._least]:
-            yield bundle("large", "", large)
+            yield self._bundle("large", "", large)
 
     def _bundles(self, by_kind: Rows) -> Iterator[Bundle]:
         for name, counts in self.counts.items():
             counts.add(by_kind.get(name, []))
             if len(counts) > MANY:
-                yield from _shares(name, counts)
+                yield from self._shares(name, counts)
         for name in ("connections", "problems"):
             if rows := by_kind.get(name):
-                yield bundle(name, f"{name} {rows[0]['conn_id']}", rows)
-        yield from _by("errors", by_kind.get("errors", []), about_error_row)
+                yield self._bundle(name, f"{name} {rows[0]['conn_id']}", rows)
+        yield from self._by("errors", by_kind.get("errors", []), about_error_row)
         events = by_kind.get("events", [])
-        yield from _by("events", map(_event_values, events), lambda values: about_group(values[OF_GROUP]))
-        yield from _by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))
-        yield from _by("waits", by_kind.get("waits", []), lambda wait: about_minute(wait[0], wait[3]))
+        if self._encodes:
+            yield from self._by("events", map(_event_values, events), lambda values: about_group(values[OF_GROUP]))
+        else:
+            yield from self._by("events", events, lambda event: about_group(event.group_id))
+        yield from self._by("subscribed", by_kind.get("subscribed", []), lambda one: about_group(one.group_id))
+        yield from self._by("waits", by_kind.get("waits", []), lambda wait: about_minute(wait[0], wait[3]))
         for kind in ("tallies", "connected"):
-            yield from _by(kind, by_kind.get(kind, []), lambda one: about_client(one.client_id, one.host))
-        yield from _by("steps", by_kind.get("steps", []), lambda one: about_transactions(one.transactional_id))
-        yield from _by("calls", by_kind.get("calls", []), lambda row: about_calls(*row[:2]))
-        yield from _by("folds", by_kind.get("folds", []), lambda row: f"folds {row[0]}")
+            yield from self._by(kind, by_kind.get(kind, []), lambda one: about_client(one.client_id, one.host))
+        yield from self._by("steps", by_kind.get("steps", []), lambda one: about_transactions(one.transactional_id))
+        yield from self._by("calls", by_kind.get("calls", []), lambda row: about_calls(*row[:2]))
+        yield from self._by("folds", by_kind.get("folds", []), lambda row: f"folds {row[0]}")
         if spans := by_kind.get("spans"):
-            yield bundle("spans", "", spans)
+            yield self._bundle("spans", "", spans)
         if marks := by_kind.get("marks"):
             yield bundle_of_marks("", marks)
         if endings := by_kind.get("endings"):
@@ -299,20 +306,26 @@ class Bundler:
         ):
             if fresh := {(kind, *row) for row in rows} - self._told:
                 self._told |= fresh
-                yield bundle(kind, "", [row[1:] for row in fresh])
+                yield self._bundle(kind, "", [row[1:] for row in fresh])
         for kind in ("sizes", "statements", "damage", "skipped", "remarks", "unread", "slices"):
             if rows := by_kind.get(kind):
-                yield bundle(kind, "", rows)
+                yield self._bundle(kind, "", rows)
 
+    def _shares(self, name: str, counts: Counts) -> Iterator[Bundle]:
+        """Yield the sums of a count table as bundles, and reset the sums.
 
-def _shares(name: str, counts: Counts) -> Iterator[Bundle]:
-    """Yield the sums of a count table as bundles, and reset the sums.
+        Args:
+            name: name of the count table, such as ``api_usage``.
+            counts: sums of the table.
+        """
+        return self._by(name, counts.drain(), lambda row: about_share(name, row["client_id"]))
 
-    Args:
-        name: name of the count table, such as ``api_usage``.
-        counts: sums of the table.
-    """
-    return _by(name, counts.drain(), lambda row: about_share(name, row["client_id"]))
+    def _by(self, kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[Bundle]:
+        apart: dict[str, list[Any]] = defaultdict(list)
+        for row in rows:
+            apart[key(row)].append(row)
+        for about, some in apart.items():
+            yield self._bundle(kind, about, some)
 
 
 def bundle_of_marks(about: str, marks: Iterable[Watermark]) -> Bundle:
@@ -333,14 +346,6 @@ def bundle_of_endings(about: str, endings: Iterable[Ending]) -> Bundle:
         endings: calls that ended, or may have ended, a transaction.
     """
     return bundle("endings", about, list(map(_ending_values, endings)))
-
-
-def _by(kind: str, rows: Iterable[Any], key: Callable[[Any], str]) -> Iterator[Bundle]:
-    apart: dict[str, list[Any]] = defaultdict(list)
-    for row in rows:
-        apart[key(row)].append(row)
-    for about, some in apart.items():
-        yield bundle(kind, about, some)
 
 
 class Counts:
@@ -406,9 +411,12 @@ def bundle_of_slice(about: str, events: Iterable[GroupEvent]) -> Bundle:
     return bundle("sliced", about, list(map(_event_values, events)))
 
 
-def events_of(rows: Iterable[tuple[Any, ...]]) -> Iterator[GroupEvent]:
-    """Yield group events from the decoded rows of a bundle of the kind ``events`` or ``sliced``."""
-    return (GroupEvent(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
+def events_of(rows: Iterable[tuple[Any, ...] | GroupEvent]) -> Iterator[GroupEvent]:
+    """Yield group events from the decoded rows of a bundle of the kind ``events`` or ``sliced``.
+
+    ``rows``: rows of a bundle that was encoded, or events of a bundle that has stayed in its task.
+    """
+    return (row if isinstance(row, GroupEvent) else GroupEvent(**dict(zip(_FIELDS, row, strict=True))) for row in rows)
 
 
 def marks_of(rows: Sequence[tuple[Any, ...]]) -> Iterator[Watermark]:

@@ -19,6 +19,8 @@ from kwire.spark.tasks import task_count, task_size
 from kwire.spark.topic import PartitionNames, is_topic
 
 A_TASK = 1024 * 1024  # bytes of captures per task, for small inputs
+SMALL = 20 * 1024 * 1024  # bytes of captures that one task converts, in the time in which Spark starts two stages
+EXPANSION = 10  # estimated bytes of content for each byte of a gzip file
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,8 @@ class Job:
             ``kwire.spark.topic``.
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
-        split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
+        split_size: bytes of a file per task. None for one task for up to SMALL bytes of captures, and for 4 to 64 MiB
+            of larger captures, see ``tasks.task_size``.
         guess: files that several tasks may read, each of which guesses the position of the first packet record in its
             part of the file. None for all files. If a guess is wrong, the whole job runs again, and one task reads this
             file. So the rows do not depend on guesses.
@@ -81,6 +84,11 @@ class Job:
             guess: files that several tasks may read, each from a guessed position. One task reads each remaining file.
         """
         follow = ConnectionFollower if self.assignor is None else ReplayFollower
+        if self._is_small():
+            reader = source.CaptureReader(list(self.paths), SMALL, stages.unpacked_in(staging), (), packed=True)
+            about = self.capture_id, staging, follow, self.assignor, self.settings
+            report = stages.write_small(spark, reader, *about)
+            return report, report.written + stages.write_problems(report, self.capture_id, staging)
         folders = stages.unpacked_in(staging), stages.wrong_in(staging)
         ordered = ordered_references(spark, self.paths, self.split_size, *folders, guess)
         paths = PartitionNames(self.paths[0]) if is_topic(self.paths[0]) else list(self.paths)
@@ -110,6 +118,17 @@ class Job:
         finally:
             for one in persisted:
                 one.unpersist()
+
+    def _is_small(self) -> bool:
+        """Return whether one task converts the captures: without ``split_size``, up to SMALL bytes of files."""
+        if self.split_size is not None or is_topic(self.paths[0]):
+            return False
+        size = 0
+        for path in self.paths:
+            size += max(size_of(path) * (EXPANSION if path.endswith(".gz") else 1), source.OPENING)
+            if size > SMALL:
+                return False
+        return True
 
 
 def ordered_references(

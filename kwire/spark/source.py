@@ -14,7 +14,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ from kwire.capture.tcp.segments import Segments, pack_key
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import packing
 from kwire.spark.following import Spool, log_key
-from kwire.spark.worker import exempt_modules_from_collections
+from kwire.spark.worker import collect_garbage_rarely
 
 FORMAT = "kafka_pcap"
 SPLIT = 64 * 1024 * 1024  # default bytes of a part
@@ -45,6 +45,7 @@ OPENING = 64 * 1024  # bytes that a task could read in the time in which it open
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
 PICKLER: Any = CPickleSerializer()
+Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
 REFERENCES = pa.schema(
     [
@@ -214,7 +215,9 @@ class CaptureSource(DataSource):
         return int(self.options.get("splitSize", SPLIT))
 
 
-def scan(spark: SparkSession, reader: CaptureReader) -> DataFrame:
+def scan(
+    spark: SparkSession, reader: CaptureReader, convert: Step | None = None, schema: str | None = None
+) -> DataFrame:
     """Return the rows of captures as a DataFrame, with one Spark partition for each input of the reader.
 
     A query of the data source has the same rows. To plan such a query, Spark starts more Python processes, one after
@@ -223,18 +226,20 @@ def scan(spark: SparkSession, reader: CaptureReader) -> DataFrame:
     Args:
         spark: session that runs the query.
         reader: reader of the captures.
+        convert: function that converts the rows of all inputs together, in one task; None for the rows themselves.
+        schema: Spark schema of the converted rows; None without ``convert``.
     """
     inputs = list(map(PICKLER.dumps, reader.partitions()))  # bytes, because each task gets the inputs of all tasks
-    numbers = spark.range(0, len(inputs), 1, len(inputs))
-    return numbers.mapInArrow(partial(_scan, reader, inputs), _spark_schema(reader.columns))
+    numbers = spark.range(0, len(inputs), 1, 1 if convert else len(inputs))
+    return numbers.mapInArrow(partial(_scan, reader, inputs, convert), schema or _spark_schema(reader.columns))
 
 
 def _scan(
-    reader: CaptureReader, inputs: Sequence[bytes], batches: Iterator[pa.RecordBatch]
+    reader: CaptureReader, inputs: Sequence[bytes], convert: Step | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        for number in batch.column(0).to_pylist():
-            yield from reader.read(PICKLER.loads(inputs[number]))
+    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    rows = (one for number in numbers for one in reader.read(PICKLER.loads(inputs[number])))
+    return convert(rows) if convert else rows
 
 
 def _spark_schema(columns: pa.Schema) -> str:
@@ -309,7 +314,7 @@ class CaptureReader(DataSourceReader):
             yield Ranges(tuple(small))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        exempt_modules_from_collections()
+        collect_garbage_rarely()
         found = (one.part() for one in partition.ranges) if isinstance(partition, Ranges) else (partition,)
         for part in found:
             if part is not None:
@@ -398,7 +403,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Part)
-        exempt_modules_from_collections()
+        collect_garbage_rarely()
         return references(partition)
 
     def _complete(self) -> list[Place]:

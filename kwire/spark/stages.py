@@ -14,7 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from kwire.analysis import events, usage
@@ -41,9 +41,9 @@ from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundl
 from kwire.spark.folding import CallFold, call_of
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
-from kwire.spark.source import ORDER, wrongly_guessed
+from kwire.spark.source import ORDER, PACKED, CaptureReader, scan, wrongly_guessed
 from kwire.spark.tasks import task_count
-from kwire.spark.worker import exempt_modules_from_collections
+from kwire.spark.worker import collect_garbage_rarely
 
 SEGMENT = Segment._fields
 ENOUGH = 5_000  # rows per batch of bundles
@@ -117,15 +117,32 @@ def _connection_bundles(
     slice_calls: int,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
-    exempt_modules_from_collections()
+    collect_garbage_rarely()
     if wrongly_guessed(wrong_in(staging)):
         return  # all files were read before: the references are useless
-    bundler, parts = Bundler(slice_size), Parts(staging)
+    for complete in _follow(Bundler(slice_size), paths, capture_id, staging, follow, slice_calls, batches):
+        yield bundles.batch(complete)
+
+
+def _follow(
+    bundler: Bundler,
+    paths: Sequence[str],
+    capture_id: str,
+    staging: str,
+    follow: type[ConnectionFollower],
+    slice_calls: int,
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[list[Bundle]]:
+    """Yield the rows of connections as bundles, and write the rows of ``frames``.
+
+    ``bundler``: converter of the rows to bundles. For the other arguments, see ``connection_bundles``.
+    """
+    parts = Parts(staging)
     for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow, slice_calls):
         parts.add("frames", rows.pop("frames", []))
         if complete := list(bundler.add(rows)):
-            yield bundles.batch(complete)
-    yield bundles.batch([*bundler.finish(), bundle("written", "", parts.close())])
+            yield complete
+    yield [*bundler.finish(), bundle("written", "", parts.close())]
 
 
 def _frames(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -462,6 +479,7 @@ def _decode_slices(
     Yields: bundles of the rows; a bundle of the kind ``folds`` for each slice, with the results that must be merged;
         and a bundle of the kind ``written`` with the paths of the written files.
     """
+    collect_garbage_rarely()
     bundler, parts = Bundler(slice_size), Parts(staging)
     reader = BodyReader(Connection(id="", client="", broker="", first_us=0, last_us=0), None, False, True)
     for met in _runs_of_keys(batches):
@@ -512,8 +530,7 @@ def summary_of(extracted: DataFrame) -> CaptureSummary:
     Args:
         extracted: bundles of the first stage, as a DataFrame.
     """
-    rows = extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect()
-    return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in rows)
+    return _summary(extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)))
 
 
 def write_tables(
@@ -571,6 +588,65 @@ def write_tables(
         parts.unpersist()
 
 
+def write_small(
+    spark: SparkSession,
+    reader: CaptureReader,
+    capture_id: str,
+    staging: str,
+    follow: type[ConnectionFollower] = ConnectionFollower,
+    assignor: str | None = None,
+    settings: Mapping[str, float] | None = None,
+) -> CaptureSummary:
+    """Convert small captures to tables in ``staging`` with one task; return the summary with the written files.
+
+    The task calls the functions of both stages. It encodes no bundles and sends no rows to other tasks, and the driver
+    collects nothing between the stages.
+
+    Args:
+        spark: session that runs the task.
+        reader: reader of the captures, which guesses no position.
+        capture_id: name of the capture.
+        staging: folder for the written files.
+        follow: class that converts the segments of a connection; ReplayFollower if groups are replayed.
+        assignor: name of the assignor with which groups are replayed; None for no replay.
+        settings: changed thresholds of detectors, by ``detector.threshold``; None for all defaults.
+    """
+    convert = partial(_small, reader.paths, capture_id, staging, follow, assignor, settings or {})
+    return _summary(scan(spark, reader, convert, bundles.SPARK))
+
+
+def _small(
+    paths: Sequence[str],
+    capture_id: str,
+    staging: str,
+    follow: type[ConnectionFollower],
+    assignor: str | None,
+    settings: Mapping[str, float],
+    batches: Iterator[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    collect_garbage_rarely()
+    connections = _follow(Bundler(encodes=False), paths, capture_id, staging, follow, 0, _by_position(batches))
+    met: list[Bundle] = []
+    others: list[Bundle] = []
+    told: list[Bundle] = []  # for the summary
+    for one in (one for complete in connections for one in complete):
+        (met if one.kind in MET else told if one.kind in SUMMARY_KINDS else others).append(one)
+    known = CaptureSummary.of(told)
+    others += _sent_to_groups(known.names, known.groups, known.replayed, known.by_producer, {}, met)
+    others.sort(key=attrgetter("about", "kind"))
+    clusters = Clusters(known.statements)
+    builder = TableBuilder(capture_id, known.names, clusters, frozenset(known.unread), assignor, settings)
+    yield from _fold_bundles(builder, staging, others)
+    yield bundles.batch([bundle(one.kind, one.about, unbundle(one.rows)) for one in told])
+
+
+def _by_position(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Order references as ``by_connection`` does, in a task that has all references."""
+    table = pa.Table.from_batches(batches, schema=PACKED).drop_columns(["path"])
+    order = [(name, "ascending") for name in ("connection", *ORDER)]
+    yield from table.sort_by(order).to_batches(max_chunksize=MOST_IN_RUN)
+
+
 def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
     """Order bundles so that bundles with the same key are consecutive rows of one task.
 
@@ -583,7 +659,11 @@ def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
 
 
 def _written(parts: DataFrame) -> list[str]:
-    return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in parts.collect()).written
+    return _summary(parts).written
+
+
+def _summary(extracted: DataFrame) -> CaptureSummary:
+    return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in extracted.collect())
 
 
 def write_problems(known: CaptureSummary, capture_id: str, staging: str, mark: str = "") -> list[str]:
@@ -651,43 +731,54 @@ def send_to_groups(
     Yields: bundles whose key is the key of a group or of a slice.
     """
     for batch in batches:
-        marks_by_group: Rows = defaultdict(list)
-        sizes: Rows = defaultdict(list)
-        ended: Rows = defaultdict(list)
-        fetched: Rows = defaultdict(list)
-        for one in bundles.bundles_of(batch):
-            if one.kind == "sizes":
-                for size in unbundle(one.rows):
-                    for group in replayed.get(names.get(size.topic, size.topic), ()):
-                        sizes[group].append(size)
-                continue
-            if one.kind == "spans":
-                for span in unbundle(one.rows):
-                    for group in groups.get((names.get(span.topic, span.topic), span.partition), ()):
-                        fetched[group].append(span)
-                continue
-            if one.kind == "endings":
-                for ending in bundles.endings_of(unbundle(one.rows)):
-                    for group in by_producer.get(ending.transactional_id, ()):
-                        ended[group].append(ending)
-                continue
-            for mark in bundles.marks_of(unbundle(one.rows)):
-                for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
-                    marks_by_group[group].append(mark)
-        complete = [
-            bundles.bundle_of_marks(about, some)
-            for group, marks in marks_by_group.items()
-            for about, some in _by_slice(bundles.about_group(group), marks, names, sliced)
-        ]
-        complete += [bundle("spans", bundles.about_group(group), some) for group, some in fetched.items()]
-        complete += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
-        complete += [
-            bundles.bundle_of_endings(about, some)
-            for group, some in ended.items()
-            for about in _slices_of(bundles.about_group(group), sliced)
-        ]
-        if complete:
+        if complete := _sent_to_groups(names, groups, replayed, by_producer, sliced, bundles.bundles_of(batch)):
             yield bundles.batch(complete)
+
+
+def _sent_to_groups(
+    names: Mapping[str, str],
+    groups: Mapping[tuple[str, int], list[str]],
+    replayed: Mapping[str, list[str]],
+    by_producer: Mapping[str, list[str]],
+    sliced: Mapping[str, int],
+    met: Iterable[Bundle],
+) -> list[Bundle]:
+    marks_by_group: Rows = defaultdict(list)
+    sizes: Rows = defaultdict(list)
+    ended: Rows = defaultdict(list)
+    fetched: Rows = defaultdict(list)
+    for one in met:
+        if one.kind == "sizes":
+            for size in unbundle(one.rows):
+                for group in replayed.get(names.get(size.topic, size.topic), ()):
+                    sizes[group].append(size)
+            continue
+        if one.kind == "spans":
+            for span in unbundle(one.rows):
+                for group in groups.get((names.get(span.topic, span.topic), span.partition), ()):
+                    fetched[group].append(span)
+            continue
+        if one.kind == "endings":
+            for ending in bundles.endings_of(unbundle(one.rows)):
+                for group in by_producer.get(ending.transactional_id, ()):
+                    ended[group].append(ending)
+            continue
+        for mark in bundles.marks_of(unbundle(one.rows)):
+            for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
+                marks_by_group[group].append(mark)
+    complete = [
+        bundles.bundle_of_marks(about, some)
+        for group, marks in marks_by_group.items()
+        for about, some in _by_slice(bundles.about_group(group), marks, names, sliced)
+    ]
+    complete += [bundle("spans", bundles.about_group(group), some) for group, some in fetched.items()]
+    complete += [bundle("sizes", bundles.about_group(group), some) for group, some in sizes.items()]
+    complete += [
+        bundles.bundle_of_endings(about, some)
+        for group, some in ended.items()
+        for about in _slices_of(bundles.about_group(group), sliced)
+    ]
+    return complete
 
 
 def _slices_of(about: str, sliced: Mapping[str, int]) -> list[str]:
@@ -779,6 +870,18 @@ def _runs_of_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
 
 
 def _fold(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    collect_garbage_rarely()
+    return _fold_bundles(builder, staging, (one for batch in batches for one in bundles.bundles_of(batch)))
+
+
+def _fold_bundles(builder: TableBuilder, staging: str, ordered: Iterable[Bundle]) -> Iterator[pa.RecordBatch]:
+    """Write the tables of bundles; yield bundles with the paths of the written files, and with rows for findings.
+
+    Args:
+        builder: converter of the bundles with one key to rows.
+        staging: folder for the written files.
+        ordered: bundles, ordered by key and kind.
+    """
     parts = Parts(staging)
     about = ""
     met: Rows = defaultdict(list)
@@ -797,7 +900,7 @@ def _fold(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]
                 parts.add(name, rows)
         met.clear()
 
-    for one in (one for batch in batches for one in bundles.bundles_of(batch)):
+    for one in ordered:
         if one.about != about:
             write()
             if light:

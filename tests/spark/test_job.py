@@ -73,6 +73,23 @@ def test_same_rows(spark, long, tmp_path, size, guess):
     assert len(summary.problems) == 2
 
 
+@pytest.mark.parametrize("assignor", usual_and_long([None], ["sticky"]))
+def test_small_captures_have_the_same_rows_from_one_task(spark, long, tmp_path, assignor):
+    paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
+    output = Output(str(tmp_path / "out"), more=tuple(ON_REQUEST) if assignor else ())
+    context = spark.sparkContext
+    context.setJobGroup(f"small {assignor}", "")
+    try:
+        summary = Job(paths, output, "c", assignor=assignor).run(spark)
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)
+    (number,) = context.statusTracker().getJobIdsForGroup(f"small {assignor}")
+    (stage,) = context.statusTracker().getJobInfo(number).stageIds
+    assert context.statusTracker().getStageInfo(stage).numTasks == 1
+    assert parquet.read(tmp_path / "out", output.names) == traces.single(paths, "c", assignor)
+    assert len(summary.problems) == 2
+
+
 @pytest.mark.parametrize(
     ("assignor", "size"), usual_and_long([("sticky", 65_536)], [("cooperative-sticky", 1 << 40), ("uniform", 100_003)])
 )
