@@ -968,3 +968,12 @@ def test_resolution_starts_an_epoch_only_for_changes():
     cluster.add_partitions(cluster.topics["t"], cluster.place(1, 1))
     machine._resolve_regexes(group, context, 0.0)
     assert (group.epoch, group.topic_metadata["t"][1]) == (2, 2)
+
+
+@pytest.mark.parametrize(("regex", "due"), [("", None), ("t.*", 5.0)])
+def test_new_member_with_a_regex_causes_a_resolution(harness, regex: str, due: float | None):
+    group = ConsumerGroup(group_id="g")
+    before = ConsumerMember(member_id="a")
+    after = replace(before, topics=frozenset({"t"}), regex=regex)
+    machine.update_member(group, None, before, after, harness.broker.groups.context, 5.0)
+    assert group.timers.at(REGEX_TIMER) == due
