@@ -167,3 +167,12 @@ def test_cache_has_at_most_1000_regexes():
     assert len(matches._cache) == 1_000
     matches.matching_topics("b", created, created)
     assert set(matches._cache) == {"b"}
+
+
+def test_known_regex_takes_no_place_in_a_full_cache(monkeypatch):
+    monkeypatch.setattr(regex, "MAX_CACHED_REGEXES", 2)
+    matches = regex.TopicMatches()
+    for name in "ab":
+        matches.matching_topics(name, ["a"], ["a"])
+    assert matches.matching_topics("a", ["b"], ["b"]) == frozenset()
+    assert set(matches._cache) == {"a", "b"}

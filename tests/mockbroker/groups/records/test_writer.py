@@ -454,3 +454,14 @@ def test_replacing_group_has_no_record_before_a_generation():
     assert (GroupMetadataKey(group="g"), True) not in written_records(harness)
     stable_member(harness, "g")
     assert (GroupMetadataKey(group="g"), True) in written_records(harness)
+
+
+def test_deleted_offset_has_one_tombstone():
+    harness = BrokerHarness()
+    commit_without_member(harness, "g")
+    group = harness.broker.groups["g"]
+    group.offsets.delete("t", 0)
+    harness.broker.record_writer.write("g", group, harness.now)
+    assert harness.ask(DeleteGroupsRequest(groups_names=["g"]), 2).results[0].error_code == E.NONE
+    key = OffsetCommitKey(group="g", topic="t")
+    assert written_records(harness).count((key, False)) == 1

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 from effort import amount
-from tools.streams_group_harness import StreamsGroupHarness, part, topology
+from tools.streams_group_harness import STATEFUL, StreamsGroupHarness, part, topology
 
+from mockbroker.groups.streams.target import STANDBY_REPLICAS, compute_target
 from mockbroker.topics.model import OFFSETS_TOPIC
 
 
@@ -42,3 +43,15 @@ def test_records_are_those_of_a_target_computed_for_all(seed):
     records, updates = story(seed, for_all=False)
     assert (records, 0) == story(seed, for_all=True)
     assert updates >= 3
+
+
+def test_standby_tasks_need_a_target_for_all() -> None:
+    harness = StreamsGroupHarness()
+    for name in "ab":
+        harness.join(name, STATEFUL)
+    harness.settle()
+    group = harness.group
+    assert group.balanced_tasks is not None
+    for replicas, standby in (("0", set()), ("1", {("0", 0), ("0", 1), ("0", 2)})):
+        compute_target(group, group.configured, {STANDBY_REPLICAS: replicas})
+        assert {task for tasks in group.target.values() for task in tasks.standby} == standby
