@@ -112,9 +112,14 @@ def _get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
     _check_coordinator(broker, group_id)
     group = broker.groups.get(group_id)
     if group is None:
-        names = ", ".join(map(repr, sorted(broker.groups)))
-        raise UnknownGroupError(f"group {group_id!r} does not exist; existing groups: {names or 'none'}")
+        raise unknown_group(broker, group_id)
     return group
+
+
+def unknown_group(broker: Broker, group_id: str) -> UnknownGroupError:
+    """Return the error for a group that does not exist; it names the existing groups."""
+    names = ", ".join(map(repr, sorted(broker.groups)))
+    return UnknownGroupError(f"group {group_id!r} does not exist; existing groups: {names or 'none'}")
 
 
 def _check_coordinator(broker: Broker, group_id: str) -> None:

@@ -35,11 +35,6 @@ def slice_of(topic: str, partition: int, count: int) -> int:
     return zlib.crc32(f"{topic}-{partition}".encode(errors="surrogatepass")) % count
 
 
-def is_divided(event: GroupEvent) -> bool:
-    """Return whether only one slice gets an event. If the result is False, all slices get the event."""
-    return event.event in DIVIDED and event.topic is not None
-
-
 def slices(events: Iterable[GroupEvent], count: int) -> list[list[GroupEvent]]:
     """Return a list with the events of each slice; the index is the number of the slice.
 

@@ -52,7 +52,7 @@ def start(session: Session, broker: int) -> None:
 @click.argument("broker", type=int)
 @pass_session
 def freeze(session: Session, broker: int) -> None:
-    """Freeze the metadata of a broker: it keeps returning the present state until thaw."""
+    """Freeze the metadata that a broker returns, until thaw."""
     _act(session, broker, "freeze_metadata")
 
 

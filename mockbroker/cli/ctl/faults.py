@@ -109,7 +109,7 @@ def release(session: Session, name: str, count: int | None) -> None:
 @timeout_option
 @pass_session
 def wait(session: Session, name: str, applied: int | None, holding: int | None, timeout_ms: int) -> None:
-    """Wait until a fault rule was applied, or holds requests, and show it."""
+    """Wait until a rule was applied, or holds requests, and show it."""
     if applied is None and holding is None:
         applied = 1
     query = {"applied": applied, "holding": holding, "timeout_ms": timeout_ms}

@@ -7,6 +7,7 @@ from math import inf
 from typing import Any
 from uuid import UUID
 
+from mockbroker.api.groups import unknown_group
 from mockbroker.api.wait import EVENTS_SHOWN, STATES
 from mockbroker.broker.slices import chunks
 from mockbroker.control.control import Control
@@ -159,10 +160,10 @@ async def set_offsets(control: Control, call: CheckedRequest) -> Answer:
 
 
 def existing(control: Control, group_id: str) -> CoordinatedGroup:
-    """Return the group with this id. Raises: Refused with status 404 if the group does not exist."""
+    """Return the group with this id. Raises: UnknownGroupError."""
     group = control.broker.groups.get(group_id)
     if group is None:
-        raise Refused(404, f"group {group_id!r} does not exist: GET /v1/groups lists all groups")
+        raise unknown_group(control.broker, group_id)
     return group
 
 

@@ -17,6 +17,7 @@ from mockbroker.lab.simulation.script import (
     FAILOVER_FAULTS,
     LEADER_FAULTS,
     MEMBER_FAULTS,
+    VANISH,
     Fault,
     MemberScript,
     Script,
@@ -390,7 +391,7 @@ def in_bytes(seed: int, events: int) -> Script:
     dice = Dice("bytes", seed)
     base = dice.pick([swarm, rules, data, data, mix, shares, streams])(seed, events)
     vanishings = tuple(
-        Fault(dice.below(events), "vanish", dice.below(len(base.members)), round(dice.between(0.05, 30.0), 3))
+        Fault(dice.below(events), VANISH, dice.below(len(base.members)), round(dice.between(0.05, 30.0), 3))
         for _ in range(dice.below(4))
     )
     settings = {

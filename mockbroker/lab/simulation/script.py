@@ -43,9 +43,7 @@ FAILOVER_FAULTS = (
     "stale",  # a broker serves stale metadata for ``value`` seconds
 )
 LEADER_FAULTS = ("lead",)  # a partition of a topic of the clients moves to another leader
-TCP_FAULTS = (
-    "vanish",  # the machine of a client disappears without closing connections; it restarts after ``value`` seconds
-)
+VANISH = "vanish"  # the machine of a client disappears without closing connections; it restarts after ``value`` seconds
 ADMIN_FAULTS = (
     "grow",  # a topic gets more partitions
     "delete-group",  # a DeleteGroups request, which may be refused
@@ -60,7 +58,7 @@ class Fault:
 
     Attributes:
         at: number of events after which the fault occurs.
-        kind: kind of fault: an element of MEMBER_FAULTS or another tuple of this module.
+        kind: kind of fault: an element of MEMBER_FAULTS or another tuple of this module, or VANISH.
         target: member number or broker id.
         value: duration in seconds, or a random number that selects an object; 0 if this kind needs neither.
     """

@@ -60,7 +60,7 @@ from mockbroker.lab.simulation.disk import Disk
 from mockbroker.lab.simulation.history import History
 from mockbroker.lab.simulation.invariants import watchers
 from mockbroker.lab.simulation.queue import Queue
-from mockbroker.lab.simulation.script import Fault, MemberScript, Script
+from mockbroker.lab.simulation.script import VANISH, Fault, MemberScript, Script
 from mockbroker.lab.simulation.shell import ObservedRouter, Shell
 from mockbroker.lab.simulation.tcp.client_end import SASL_PROTOCOLS
 from mockbroker.lab.simulation.tcp.network import ByteNetwork
@@ -250,7 +250,7 @@ class World:
             "subscribe": self._subscribe,
             "retire": self._retire,
             "switch": self._switch,
-            "vanish": self._vanish,
+            VANISH: self._vanish,
         }
 
     def _lose_request(self, client: Client, value: float) -> None:

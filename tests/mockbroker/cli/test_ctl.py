@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from tools.ctl_process import Ctl, run_ctl, running
 from tools.live_page import free_port
 
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from mockbroker.cli import main
 from mockbroker.cli.ctl.groups import tasks
 
 HOSTILE = "a\x1b]0;title\x07\x1b[31m\r\nb\u202ec\u200f\x9b\x7f"
@@ -44,6 +46,20 @@ def rows(text: str) -> list[list[str]]:
 def is_inert(text: str) -> bool:
     """Report whether a text has no character that a terminal interprets, besides line ends."""
     return all(character == "\n" or unicodedata.category(character)[0] != "C" for character in text)
+
+
+@pytest.mark.parametrize("group", ["brokers", "clock", "connections", "faults", "groups", "topics"])
+def test_help_shows_the_whole_summary_of_each_command(group: str) -> None:
+    shown = CliRunner().invoke(main, ["ctl", group, "--help"], terminal_width=80).output
+    assert "Commands:" in shown
+    assert "..." not in shown.partition("Commands:")[2]
+
+
+def test_an_unknown_group_is_named_with_the_existing_groups(ctl: Ctl) -> None:
+    ctl.run("groups", "set-offsets", "billing", "orders:1=1")
+    assert (
+        "group 'bills' does not exist; existing groups: 'billing'" in ctl.run("groups", "show", "bills", code=1).stderr
+    )
 
 
 def test_groups_are_set_shown_and_listed(ctl: Ctl) -> None:

@@ -153,7 +153,7 @@ async def test_errors_are_problem_details() -> None:
             "type": "about:blank",
             "title": "Not Found",
             "status": 404,
-            "detail": "group 'none' does not exist: GET /v1/groups lists all groups",
+            "detail": "group 'none' does not exist; existing groups: none",
         }
 
 
