@@ -523,6 +523,8 @@ def test_next_deadline_is_the_first_backoff_that_ends():
     assert fetcher.next_deadline() == 0.1
     fetcher._node_retry_at[0] = 0.7
     assert fetcher.next_deadline() == 0.5
+    fetcher._partition_backoff[T1] = 0.6, 1
+    assert fetcher.next_deadline() == 0.5
 
 
 def test_fetch_times_out():
@@ -1475,3 +1477,11 @@ def test_leader_that_no_broker_of_the_metadata_is_waits():
     assert [request.node for request in cluster.fetches] == [1]
     cluster.wait(0.5)
     assert cluster.count("Metadata") > before
+
+
+def test_failure_of_a_fetch_keeps_an_earlier_error():
+    cluster = fetching()
+    earlier = LogTruncated(T0, 5, 3)
+    cluster.fetcher.failure = earlier
+    cluster.wait(40.0)
+    assert cluster.fetcher.failure is earlier

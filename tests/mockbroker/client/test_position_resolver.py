@@ -23,7 +23,7 @@ from mockbroker.client.errors import (
     NotAssigned,
     UnsupportedVersion,
 )
-from mockbroker.client.log_offsets import OffsetAndTimestamp
+from mockbroker.client.log_offsets import LogLookup, OffsetAndTimestamp
 from mockbroker.client.metadata import TopicLookup
 from mockbroker.client.positions import OffsetAndMetadata
 
@@ -810,3 +810,18 @@ def test_offset_fetch_applies_to_the_partitions_that_stay():
 
 def test_offset_without_a_record_has_no_timestamp_and_no_epoch():
     assert OffsetAndTimestamp(5) == OffsetAndTimestamp(5, -1, -1)
+
+
+@pytest.mark.parametrize(
+    ("timestamps", "version"), [((-1, -2), 0), ((5, 6), 1), ((-1, 5), 1), ((5, -1), 1)], ids=lambda each: str(each)
+)
+def test_lookup_of_a_timestamp_needs_version_1(timestamps: tuple[int, int], version: int) -> None:
+    lookup = LogLookup(dict(zip((T0, T1), timestamps, strict=True)), FakeLogCluster({T0: 0}).engine._components)
+    assert lookup.min_version == version
+
+
+def test_truncation_to_an_empty_log_moves_the_position_there():
+    cluster = starting(held=(), committed={T0: 5})
+    position = cluster.positions.of(T0)
+    cluster.engine.resolver.handle_truncation(T0, position, 0, 0)
+    assert (position.offset, position.epoch) == (0, 0)

@@ -389,3 +389,12 @@ def test_renewal_needs_v2_of_share_acknowledge(established: Harness) -> None:
     established.sent()
     assert established.call(0).versions == (2, 2)
     assert established.call(1).versions == (1, 2)
+
+
+@pytest.mark.parametrize(("limit", "taken"), [(1, 1), (2, 2), (3, 2)])
+def test_deliveries_are_taken_up_to_the_limit_of_records(harness: Harness, limit: int, taken: int) -> None:
+    harness.sent()
+    harness.answer(0, delivered(0))
+    harness.answer(1, delivered(1))
+    harness.fetcher._settings = ShareSettings(max_poll_records=limit)
+    assert len(harness.fetcher.take_deliveries()) == taken
