@@ -244,3 +244,12 @@ def test_unknown_version_is_named_for_data_of_any_size(explained: int) -> None:
         decode_at(MetadataRequest, MANY, 0, 99, explained=explained)
     with pytest.raises(SchemaError, match="99"):
         next(decode_in_slices(MetadataRequest, MANY, 0, 99, 10, explained=explained))
+
+
+def test_large_invalid_message_is_not_decoded_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = MagicMock(side_effect=decode_at)
+    monkeypatch.setattr(codec, "decode_at", whole)
+    for explained, calls in ((len(MANY) - 2, 0), (len(MANY) - 1, 1)):
+        with pytest.raises(DecodeError):
+            in_slices(MANY[:-1], 0, explained=explained)
+        assert whole.call_count == calls

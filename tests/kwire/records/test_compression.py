@@ -112,6 +112,19 @@ def test_blocks_of_an_lz4_frame() -> None:
     assert compress(LZ4, plain) == bytes.fromhex("04224d18 60 40 82") + blocks + bytes(4)
 
 
+@pytest.mark.parametrize(("repeated", "is_stored"), [(4, True), (5, True), (6, False)])
+def test_lz4_block_that_does_not_shrink_is_stored(repeated: int, is_stored: bool) -> None:
+    """Kafka's Lz4BlockOutputStream: a block of the same size after compression is stored too."""
+    noise = Random(1)
+    start = noise.randbytes(20)
+    plain = start + start[:repeated] + noise.randbytes(14)
+    growth = len(bytes(cramjam.lz4.compress_block(plain, store_size=False))) - len(plain)
+    assert growth == 5 - repeated
+    (size,) = struct.unpack_from("<I", compress(LZ4, plain), len(LZ4_HEADER))
+    assert bool(size >> 31) is is_stored
+    assert decompress(LZ4, compress(LZ4, plain)) == plain
+
+
 @pytest.mark.parametrize("codec", PACKED)
 def test_the_same_bytes_each_time(codec: int) -> None:
     assert compress(codec, NOISE) == compress(codec, NOISE)
