@@ -699,3 +699,11 @@ def test_lost_partitions_are_not_fetched_while_the_listener_runs() -> None:
     cluster.on_listener_call = lambda _: fetched.append(cluster.engine.fetcher.fetchable())
     cluster.answer_consumer_heartbeat(0, error=E.FENCED_MEMBER_EPOCH)
     assert (cluster.listener_calls[-1], fetched[-1]) == (("lost", ["t0"]), {})
+
+
+def test_commit_needs_a_member_epoch_only_with_a_subscription() -> None:
+    cluster = subscribed()
+    member = cluster.member
+    assert isinstance(member.commit_blocked_by, CommitFailed)
+    cluster.engine.unsubscribe()
+    assert member.commit_blocked_by is None
