@@ -9,9 +9,9 @@ decoded to JSON: one process as Arrow tables, Spark as Parquet. Figures are CPU 
 the JVM and its workers, in the second run of a session, because the first one compiles. A session has 1 or 2 cores. A
 capture of a few kilobytes shows the fixed cost. Prints a table for benchmarks/results/spark.md.
 
-With ``--session``: wall time of whole processes, in turn, the smallest of three: a Spark session that counts the rows
-of one range, and ``kwire pipeline`` with the control trace. With ``--large``: the table for 4 and 10 copies of the bulk
-trace, 1.2 and 3 GB, with other addresses in each copy; the files remain in FOLDER.
+With ``--session``: wall time and CPU time of whole processes, in turn, the smallest of three: a Spark session that
+counts the rows of one range, and ``kwire pipeline`` with the control trace. With ``--large``: the table for 4 and 10
+copies of the bulk trace, 1.2 and 3 GB, with other addresses in each copy; the files remain in FOLDER.
 """
 
 from __future__ import annotations
@@ -41,6 +41,8 @@ def main() -> None:
             in_spark(int(cores), paths)
         case ["--in-one", path]:
             in_one(path)
+        case ["--new-session", *paths]:
+            in_a_new_session(paths)
         case ["--session", folder]:
             beside_a_bare_session(Path(folder) / "control.pcap")
         case ["--large", folder]:
@@ -68,23 +70,35 @@ def compare(traces: list[Path]) -> None:
 
 
 def beside_a_bare_session(trace: Path) -> None:
-    bare = (
-        "from kwire.spark.session import session; spark = session('local[2]'); spark.range(1000).count(); spark.stop()"
-    )
-    walls: dict[str, list[float]] = {"a session with one count": [], f"kwire pipeline {trace.name}": []}
+    arguments = {"a session with one count": [], f"kwire pipeline {trace.name}": [str(trace)]}
+    walls: dict[str, list[float]] = {name: [] for name in arguments}
+    cpus: dict[str, list[float]] = {name: [] for name in arguments}
     for _ in range(3):
-        with tempfile.TemporaryDirectory() as out:
-            pipeline = [sys.executable, "-m", "kwire", "pipeline", "--input", str(trace), "--output", out]
-            for name, words in zip(walls, ([sys.executable, "-c", bare], pipeline), strict=True):
-                began = time.perf_counter()
-                subprocess.run(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=True)
-                walls[name].append(time.perf_counter() - began)
-    print("| process | wall s |")
-    print("|---|---|")
+        for name, words in arguments.items():
+            began = time.perf_counter()
+            cpus[name].append(child("--new-session", *words)["cpu"])
+            walls[name].append(time.perf_counter() - began)
+    print("| process | wall s | CPU s |")
+    print("|---|---|---|")
     for name, seconds in walls.items():
-        print(f"| {name} | {min(seconds):.1f} |")
-    first, second = (min(seconds) for seconds in walls.values())
-    print(f"| ratio | {second / first:.2f} |")
+        print(f"| {name} | {min(seconds):.1f} | {min(cpus[name]):.1f} |")
+    (wall, more_wall), (cpu, more_cpu) = map(min, walls.values()), map(min, cpus.values())
+    print(f"| ratio | {more_wall / wall:.2f} | {more_cpu / cpu:.2f} |")
+
+
+def in_a_new_session(paths: list[str]) -> None:
+    from kwire.spark.command import command
+    from kwire.spark.session import session
+
+    with tempfile.TemporaryDirectory() as out:
+        if paths:
+            words = ["--master", "local[2]", "--output", out, "--input", *paths]
+            command.main(words, standalone_mode=False)
+        else:
+            session("local[2]").range(1000).count()
+        cpu = total_cpu()
+        session().stop()
+    print(json.dumps({"cpu": cpu}))
 
 
 def copies(trace: Path, count: int) -> Path:
@@ -144,12 +158,13 @@ def in_spark(cores: int, paths: list[str]) -> None:
     from kwire.spark.job import Job
     from kwire.spark.output import Output
     from kwire.spark.session import session
-    from kwire.spark.source import FORMAT, files
+    from kwire.spark.source import FORMAT, files, register
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPARK_LOCAL_DIRS"] = folder
         os.environ["PYSPARK_SUBMIT_ARGS"] = "--conf spark.cleaner.referenceTracking=false pyspark-shell"  # keeps files
         spark = session(f"local[{cores}]")
+        register(spark)
         results = []
         for path in paths:
             for number in range(2):
