@@ -2,16 +2,23 @@
 
     python tools/assurance_page.py docs/assurance.md
     python tools/assurance_page.py --simulate SEEDS
+    python tools/assurance_page.py --rates SEEDS
 
 replaces the text between each two marks; with --simulate it first runs seeds of each scheme of the simulator, and keeps
-what they reached.
+what they reached; with --rates it measures and keeps the events per CPU second of each scheme with each engine, which
+needs the native engine (make native).
 """
 
 from __future__ import annotations
 
+import gc
 import json
+import logging
+import os
 import re
+import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +34,8 @@ import soak  # noqa: E402
 
 RESULTS = ROOT / "fuzzing" / "results"
 EVENTS = 1_000  # of each seed
+ROUNDS = 3  # times that each seed runs to measure the rate; the least CPU time counts
+ENGINES = ("compiled", "native")
 SCHEMES = ("swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes", "upkeep")
 
 
@@ -48,11 +57,13 @@ def mutants_table() -> str:
 
 
 def simulator_table() -> str:
-    """Return what the seeds of each scheme have reached."""
+    """Return what the seeds of each scheme have reached, and the events per CPU second with each engine."""
     lines = ["| scheme | seeds | requests in a state | states | state and request | with the last fault |"]
-    lines.append("|---|--:|--:|--:|--:|--:|")
+    lines[0] += "".join(f" events per CPU second, {engine} |" for engine in ENGINES)
+    lines.append(f"|---|{'--:|' * (5 + len(ENGINES))}")
     for scheme, row in result("simulator").items():
-        numbers = (row[name] for name in ("seeds", "count", "states", "pairs", "cells"))
+        numbers = [row[name] for name in ("seeds", "count", "states", "pairs", "cells")]
+        numbers += [row["rates"][engine] for engine in ENGINES]
         lines.append(f"| `{scheme}` | {' | '.join(f'{number:,}' for number in numbers)} |")
     return "\n".join(lines) + "\n"
 
@@ -121,11 +132,84 @@ def simulate(seeds: int) -> dict[str, dict[str, int]]:
     return reached
 
 
+def serve_runs() -> None:
+    """Run the seeds that the standard input names, one ``SCHEME SEED`` in a line. Print the CPU seconds and the events
+    of each. The CPU seconds include the collection of the garbage of the run.
+    """
+    from mockbroker.cli.simulate import COLLECT_AFTER
+    from mockbroker.lab.simulation import schemes
+    from mockbroker.lab.simulation.run import run
+
+    logging.disable(logging.WARNING)
+    gc.freeze()
+    gc.set_threshold(*COLLECT_AFTER)
+    for line in sys.stdin:
+        scheme, seed = line.split()
+        begin = time.process_time()
+        outcome = run(schemes.SCHEMES[scheme](int(seed), EVENTS))
+        gc.collect(1)
+        print(time.process_time() - begin, outcome.events, flush=True)
+
+
+def rates(seeds: int) -> dict[str, dict[str, int]]:
+    """Return the events per CPU second: scheme -> engine -> rate.
+
+    The engines run each seed in turn, each in its own process. The least CPU time of several rounds counts, so that the
+    generation of readers and writers is not included. ``seeds``: number of seeds of each scheme.
+    """
+    command = [sys.executable, __file__, "--serve-runs"]
+    processes = {
+        engine: subprocess.Popen(  # noqa: S603 - this file
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "KWIRE_ENGINE": engine},
+        )
+        for engine in ENGINES
+    }
+
+    def run_in(engine: str, scheme: str, seed: int) -> tuple[float, int]:
+        process = processes[engine]
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(f"{scheme} {seed}\n")
+        process.stdin.flush()
+        seconds, events = process.stdout.readline().split()
+        return float(seconds), int(events)
+
+    measured: dict[str, dict[str, int]] = {}
+    for scheme in SCHEMES:
+        least: dict[tuple[str, int], tuple[float, int]] = {}
+        for _ in range(ROUNDS):
+            for each in ((engine, seed) for seed in range(seeds) for engine in ENGINES):
+                taken = run_in(each[0], scheme, each[1])
+                least[each] = min(least.get(each, taken), taken)
+        of_engine = {engine: [run for each, run in least.items() if each[0] == engine] for engine in ENGINES}
+        measured[scheme] = {
+            engine: round(sum(events for _, events in runs) / sum(seconds for seconds, _ in runs))
+            for engine, runs in of_engine.items()
+        }
+    for process in processes.values():
+        process.communicate()
+    return measured
+
+
+def keep(rows: Mapping[str, Mapping[str, Any]]) -> None:
+    """Merge rows into the kept results of the simulator. ``rows``: scheme -> row."""
+    kept = {scheme: {**row, **rows[scheme]} for scheme, row in result("simulator").items()}
+    (RESULTS / "simulator.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+
+
 if __name__ == "__main__":
     if sys.argv[1] == "--simulate":
-        kept = json.dumps(simulate(int(sys.argv[2])), indent=1) + "\n"
-        (RESULTS / "simulator.json").write_text(kept, encoding="utf-8")
+        keep(simulate(int(sys.argv[2])))
         sys.stdout.write(simulator_table())
+    elif sys.argv[1] == "--rates":
+        keep({scheme: {"rates": row} for scheme, row in rates(int(sys.argv[2])).items()})
+        sys.stdout.write(simulator_table())
+    elif sys.argv[1] == "--serve-runs":
+        serve_runs()
     else:
         page = Path(sys.argv[1])
         page.write_text(renewed(page.read_text("utf-8")), "utf-8")
