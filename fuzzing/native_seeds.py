@@ -32,7 +32,7 @@ from kwire.records.batch import Batch, Record, build_batch
 CURSOR, TEXT = "cursor", "text"  # targets whose function is called by Rust
 NAMES = (*native_targets.TARGETS, CURSOR, TEXT)
 MOST = 1_024  # bytes of a seed
-FEW = 116  # bytes of the cells in a seed of the target columns
+FEW = 72  # bytes of the cells in a seed of the target columns
 LINE = (
     b"\x09"
     + b"\x091.2.3.4:5\x06broker\x01c\xff\x04file\x02id"

@@ -11,15 +11,17 @@ import pytest
 from tools.counting import in_slices
 
 from kwire import encode_request, encode_response
-from kwire.errors import RemoteProtocolError
+from kwire.engines.native import package
+from kwire.errors import RemoteProtocolError, WireError
 from kwire.frames import pack
+from kwire.limits import MAX_FRAME
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.changeable import Changeable
-from mockbroker.proxy.link import Link
-from mockbroker.proxy.observer import Connection
+from mockbroker.proxy.link import INSPECTED, Link
+from mockbroker.proxy.observer import REQUEST_HEAD, Connection
 
 BROKER = MetadataResponse.Broker(node_id=3, host="real", port=9)
 
@@ -149,3 +151,41 @@ def test_requests_before_a_request_of_invalid_size_pass() -> None:
     assert next(parts) == heartbeat
     with pytest.raises(RemoteProtocolError, match="frame size -1 is out of range"):
         next(parts)
+
+
+def outcome(random: Random, native: Any) -> list[Any]:
+    """Return what a link yields for random requests and responses, the pending responses, and the error.
+
+    Args:
+        random: generator of the bytes. Some are damaged.
+        native: the native search for frames; None for the one in Python.
+    """
+    link, yielded = Link(CONNECTION), list[Any]()
+    link._frames = native
+    kinds = [(HeartbeatRequest, HeartbeatResponse, 4), (MetadataRequest, MetadataResponse, 12)]
+    kinds.append((ProduceRequest, ProduceResponse, 9))
+    try:
+        for _ in range(random.randint(1, 4)):
+            some = random.choices(kinds, weights=[8, 1, 1], k=random.randint(1, 12))
+            requests = b"".join(request(each(), version, number) for number, (each, _, version) in enumerate(some))
+            responses = b"".join(response(each(), version, number) for number, (_, each, version) in enumerate(some))
+            for data, receive in ((requests, link.requests), (responses, link.responses)):
+                damaged = bytearray(data)
+                if random.random() < 0.1:
+                    damaged[random.randrange(len(data))] ^= 1 << random.randrange(8)
+                piece = random.choice([5, 300, 1_000, 100_000])
+                for at in range(0, len(data), piece):
+                    parts = receive(bytes(damaged[at : at + piece]))
+                    yielded += [part if isinstance(part, bytes) else type(part) for part in parts]
+                    yielded.append(link.pending)
+    except (WireError, AssertionError) as error:
+        yielded.append(repr(error))
+    return yielded
+
+
+@pytest.mark.skipif(package() is None, reason="kwire-native is not installed")
+def test_the_native_search_finds_the_frames_of_python() -> None:
+    native = package().Frames(INSPECTED, REQUEST_HEAD.size, MAX_FRAME)
+    results = [[outcome(Random(seed), each) for seed in range(300)] for each in (native, None)]
+    assert results[0] == results[1]
+    assert sum("Error" in str(yielded[-1]) for yielded in results[0]) > 10
