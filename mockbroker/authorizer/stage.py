@@ -6,7 +6,7 @@ processed as usual.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
@@ -77,11 +77,6 @@ class AuthorizerStage(Stage):
 
     def forget_connection(self, number: int) -> None:
         self._access.pop(number, None)
-
-    @property
-    def known_connections(self) -> Collection[int]:
-        """The numbers of the open connections that have sent an authorized request."""
-        return self._access.keys()
 
     def _access_of(self, call: Call[Any]) -> Access:
         """Return the permissions of the client that sent a request.

@@ -105,12 +105,20 @@ class BrokerHarness:
     def leader(self, topic: str, index: int) -> int:
         return self.broker.cluster.topics[topic].partitions[index].leader
 
-    def send(self, request: Any, version: int, *, node: int | None = None, client_id: str = "client") -> SentRequest:
-        """A request of a new connection, to broker ``node``."""
+    def send(
+        self,
+        request: Any,
+        version: int,
+        *,
+        node: int | None = None,
+        client_id: str = "client",
+        connection: int | None = None,
+    ) -> SentRequest:
+        """A request to broker ``node``. ``connection``: its number, None for a new one; earlier requests are done."""
         api = schema_of(type(request)).api
         assert api is not None
         assert self.router.serves(api.key, version), f"{api.name} v{version} is not served"
-        ticket = Ticket(next(self._numbers), 1, api.key, version)
+        ticket = Ticket(next(self._numbers) if connection is None else connection, 1, api.key, version)
         node = min(self.broker.cluster.nodes) if node is None else node
         sent = self.sent[ticket] = SentRequest(ticket, api.response, node)
         frame = kwire.encode_request(request, version, correlation_id=1, client_id=client_id)

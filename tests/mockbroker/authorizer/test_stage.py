@@ -268,9 +268,9 @@ def test_client_without_authentication_is_anonymous() -> None:
 
 def test_closed_connection_is_forgotten() -> None:
     harness = harness_of(allow(Operation.READ, GROUP, "g"))
-    harness.ask(BEAT, 4)
+    assert harness.ask(BEAT, 4, connection=1).error_code == E.UNKNOWN_MEMBER_ID
+    harness.router.principal = lambda _: ANONYMOUS
+    assert harness.ask(BEAT, 4, connection=1).error_code == E.UNKNOWN_MEMBER_ID
     ((stage,),) = set(harness.router.authorizing_stages.values())
-    assert isinstance(stage, AuthorizerStage)
-    assert len(stage.known_connections) == 1
     stage.forget_connection(1)
-    assert not stage.known_connections
+    assert harness.ask(BEAT, 4, connection=1).error_code == E.GROUP_AUTHORIZATION_FAILED
