@@ -137,8 +137,9 @@ def test_a_version_is_an_int(version: Any) -> None:
 
 
 def test_message_begins_at_the_first_byte() -> None:
-    assert decode(HeartbeatResponse, b"\x00\x19\x00\x00", 0).error_code == 25
-    assert decode_at(HeartbeatResponse, b"\x01\x00\x19\x00", 1, 0)[0].error_code == 25
+    for _ in range(2):  # the first decoding creates the reader of the version
+        assert decode(HeartbeatResponse, b"\x00\x19\x00\x00", 0).error_code == 25
+        assert decode_at(HeartbeatResponse, b"\x01\x00\x19\x00", 1, 0)[0].error_code == 25
 
 
 def in_slices(data: bytes, offset: int, **given: Any) -> tuple[Any, int]:
