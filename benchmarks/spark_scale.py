@@ -164,7 +164,7 @@ def convert(folder: str) -> dict[str, Any]:
     from kwire.spark.job import Job
     from kwire.spark.output import Output
     from kwire.spark.session import QUIET, session
-    from kwire.spark.source import files
+    from kwire.spark.source import LEAST_SPLIT, files
 
     with TemporaryDirectory() as work:
         QUIET.update(
@@ -179,7 +179,7 @@ def convert(folder: str) -> dict[str, Any]:
         spark = session("local[2]")
         paths = files([folder])
         began = time.perf_counter()
-        Job(paths, Output(f"{work}/out"), "c").run(spark)
+        Job(paths, Output(f"{work}/out"), "c", LEAST_SPLIT).run(spark)  # without a size, one task does all
         wall = time.perf_counter() - began
         jvm: Any = spark.sparkContext._jvm
         runtime = jvm.java.lang.Runtime.getRuntime()
