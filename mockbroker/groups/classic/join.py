@@ -176,7 +176,7 @@ def _add_member(group: ClassicGroup, event: Join, member_id: str, now: float) ->
     group.add_member(member)
     group.set_pending_join(member, event.ticket)
     group.timers.set(session_timer(member_id), now + rules.NEW_MEMBER_TIMEOUT)
-    if group.previous_state is EMPTY:
+    if group.previous_state is EMPTY:  # the group prepares its first rebalance
         group.new_member_added = group.generation == 0 or not group.quirks.delay_extended_in_generation_0_only
     effects: Effects = [member_note(group, EventKind.JOIN, member, event.reason)]
     return effects + phases.rebalance(group, f"{member_id} joined", now)
