@@ -7,10 +7,12 @@ use pyo3::prelude::*;
 
 const MANY: usize = 4_096; // versions of APIs in a cache, also of unknown ones in hostile frames
 
+type ByVersion<F> = HashMap<(i16, i16), Option<Arc<F>>>; // by API key and version
+
 /// The forms of API versions, each made when its version is first read.
 pub struct Forms<F> {
     form_of: Py<PyAny>,
-    known: Mutex<HashMap<(i16, i16), Option<Arc<F>>>>, // by API key and version
+    known: Mutex<ByVersion<F>>,
 }
 
 impl<F> Forms<F> {
