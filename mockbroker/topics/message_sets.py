@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from kwire import DecodeError, EncodeError, ErrorCode
+from kwire import CrcError, DecodeError, EncodeError, ErrorCode
 from kwire.records import build_batch, build_message_set, read
 from kwire.records.batch import Batch, Record, batches, read_batch
 from kwire.records.compression import IN_BATCHES_ONLY, NONE
@@ -43,12 +43,14 @@ def to_batch(data: bytes, limit: int) -> Batch | ErrorCode | None:
     if not same_magic or (codec != NONE and len(messages) > 1):
         return ErrorCode.INVALID_RECORD
     try:
-        records = [record for message in messages for record in _limited(message.records(verify_crc=False))]
+        records = [record for message in messages for record in _limited(message.records())]
         if len(records) > MAX_RECORDS_PER_BATCH:
             return ErrorCode.INVALID_RECORD
         if any(record.timestamp < NO_TIMESTAMP for record in records):
             return ErrorCode.INVALID_TIMESTAMP
         return read_batch(build_batch(records, codec=codec))
+    except CrcError:  # of a message inside a compressed message
+        return ErrorCode.CORRUPT_MESSAGE
     except (DecodeError, EncodeError):
         return ErrorCode.INVALID_RECORD
 

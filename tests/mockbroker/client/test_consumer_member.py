@@ -383,6 +383,21 @@ def test_unknown_member_id_in_a_commit_fences() -> None:
     assert cluster.listener_calls[1:] == [("lost", ["t0"])]
 
 
+def test_commit_before_the_subscription_does_not_prevent_it() -> None:
+    """The coordinator rejects the commit of a consumer with assigned partitions, because the group has members."""
+    cluster = FakeCluster(group_protocol="consumer")
+    cluster.engine.assign([T0])
+    cluster.settle()
+    commit = cluster.commit({T0: 8})
+    cluster.answer_commit(E.UNKNOWN_MEMBER_ID, polling=False)
+    assert isinstance(commit.error, CommitFailed)
+    cluster.engine.unsubscribe()
+    cluster.engine.subscribe(["t"])
+    cluster.settle()
+    cluster.poll()
+    assert sent_fields(cluster)["epoch"] == 0
+
+
 def test_broker_without_the_consumer_protocol() -> None:
     cluster = subscribed(served={HEARTBEAT: (0, -1)})
     with pytest.raises(UnsupportedVersion, match="ConsumerGroupHeartbeat"):

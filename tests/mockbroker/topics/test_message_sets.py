@@ -60,6 +60,7 @@ ODD = [
     pytest.param(bytes(40), E.CORRUPT_MESSAGE, id="size 0"),
     pytest.param(PLAIN[:-1] + b"!", E.CORRUPT_MESSAGE, id="wrong checksum"),
     pytest.param(PLAIN + PLAIN[:-1] + b"!", E.CORRUPT_MESSAGE, id="wrong checksum at the end"),
+    pytest.param(wrapper(gzip.compress(PLAIN[:-1] + b"!")), E.CORRUPT_MESSAGE, id="wrong checksum of an inner message"),
     pytest.param(PLAIN + build_batch(RECORDS), E.INVALID_RECORD, id="a batch after messages"),
     pytest.param(PLAIN[:16] + b"\x03" + PLAIN[17:], E.CORRUPT_MESSAGE, id="magic 3"),
     pytest.param(PLAIN + build_message_set(RECORDS, magic=0), E.INVALID_RECORD, id="both magics"),
@@ -202,6 +203,13 @@ def test_message_has_at_most_the_maximum_size(beyond: int) -> None:
 
 def test_each_message_is_compared_with_the_maximum() -> None:
     assert isinstance(to_batch(PLAIN, max(len(message.data) for message in read(PLAIN))), Batch)
+
+
+def test_messages_after_too_many_are_not_read(monkeypatch) -> None:
+    """The message with the wrong checksum is the second one above the limit."""
+    monkeypatch.setattr(message_sets, "MAX_RECORDS_PER_BATCH", 2)
+    many = build_message_set([Record(timestamp=1, value=b"v")] * 4)[:-1] + b"!"
+    assert to_batch(wrapper(gzip.compress(many)), LARGE) == E.INVALID_RECORD
 
 
 @pytest.mark.parametrize("count", [MAX_RECORDS_PER_BATCH, MAX_RECORDS_PER_BATCH + 1])

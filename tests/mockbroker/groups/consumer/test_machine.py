@@ -797,6 +797,24 @@ def test_topics_of_a_regex_are_those_that_its_client_describes(harness):
     assert group.may_describe is only_u
 
 
+def test_unchanged_heartbeat_keeps_the_permissions_of_regexes(harness):
+    """The permissions are those of the client whose request started the resolution."""
+    harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="[tu]")
+    harness.settle()
+    group = harness.group
+    member = group.members["a"]
+    event = ConsumerHeartbeat(
+        ticket=Ticket(1, 1, 0, 0),
+        member_id="a",
+        epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        may_describe=lambda topic: topic == "u",
+    )
+    machine.heartbeat(group, event, harness.broker.groups.context, harness.now)
+    assert group.may_describe is None
+
+
 def test_member_without_a_regex_resolves_none(harness):
     harness.join("a")
     assert REGEX_TIMER not in harness.group.timers

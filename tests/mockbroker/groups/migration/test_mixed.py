@@ -16,7 +16,7 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.leave_group import LeaveGroupRequest
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.groups.classic.state import State
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer import machine as consumer
 from mockbroker.groups.consumer.state import ConsumerGroup, MemberState
 from mockbroker.groups.coordinated import RegisterGroup, session_timer
@@ -419,6 +419,19 @@ def test_regex_of_a_replaced_member_is_a_changed_subscription():
     harness.settle()
     assert harness.classic_join(instance_id="i").error_code == E.NONE
     assert harness.group.state is State.PREPARING
+
+
+def test_conversion_reconciles_no_reconciled_member():
+    """Partitions of a deleted topic are not revoked: the subscription has not changed."""
+    harness = MixedGroupHarness({"group.consumer.migration.policy": "bidirectional"})
+    harness.join("a", ["t", "u"], instance_id="i")
+    harness.settle()
+    harness.broker.cluster.delete_topic(harness.broker.cluster.topics["u"])
+    before = len(harness.journal.events)
+    answer = harness.classic_join("a", instance_id="i", metadata=subscription(["t", "u"]))
+    assert answer.error_code == E.NONE
+    assert isinstance(harness.group, ClassicGroup)
+    assert EventKind.ASSIGN not in [event.event for event in harness.journal.events[before:]]
 
 
 def test_conversion_ends_the_expiry_of_members():

@@ -729,6 +729,19 @@ def test_tasks_are_listed_in_the_order_of_kafka():
     assert [each.subtopology_id for each in answer.standby_tasks] == list(map_order(names))
 
 
+def test_warmup_tasks_are_listed_in_the_order_of_kafka(harness):
+    """The assignors assign no warm-up tasks, but a stored target assignment may contain some."""
+    harness.join("a")
+    harness.settle()
+    names = [str(number) for number in range(1, 13)]
+    harness.group.target["a"] = Tasks(warmup=frozenset((name, 0) for name in names))
+    harness.group.epoch += 1
+    harness.group.assignment_epoch = harness.group.epoch
+    harness.poll("a")  # revokes the active tasks
+    answer = harness.poll("a").answer
+    assert [each.subtopology_id for each in answer.warmup_tasks] == list(map_order(names)) != sorted(names)
+
+
 def test_topics_that_a_member_may_not_create_are_listed():
     created: list[Any] = []
     context: Any = SimpleNamespace(create_topics=lambda topics, *_: created.append(topics) or {})
