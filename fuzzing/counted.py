@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -314,7 +315,11 @@ class Finder(MetaPathFinder):
 
 
 def install() -> None:
-    """Count the work of modules that are imported from now on."""
+    """Count the work of modules that are imported from now on, with the compiled engine.
+
+    The work of the native engine is not Python code, so it would not be counted.
+    """
+    os.environ["KWIRE_ENGINE"] = "compiled"
     for name, function in NAMES.items():
         setattr(builtins, name, function)
     sys.meta_path.insert(0, Finder())
