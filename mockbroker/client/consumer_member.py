@@ -108,7 +108,7 @@ class ConsumerMembership:
 
     @property
     def stable(self) -> bool:
-        return self._flow is None and self.state is ConsumerState.STABLE
+        return self.state is ConsumerState.STABLE
 
     @property
     def leaving(self) -> bool:

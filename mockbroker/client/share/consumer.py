@@ -187,12 +187,10 @@ class ShareConsumer:
             with trio.move_on_after(CLOSE_TIMEOUT):
                 await self._wait_until(lambda: not fetcher.waiting)
                 fetcher.close()
-                self._driver.flush()
                 await self._wait_until(lambda: not fetcher.busy)
             with trio.move_on_after(CLOSE_TIMEOUT):
                 self._driver.update_clock()
                 member.leave()
-                self._driver.flush()
                 await self._wait_until(lambda: not member.leaving)
         finally:
             self._closed = True

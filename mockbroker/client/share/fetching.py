@@ -108,7 +108,7 @@ class ShareFetcher:
         """Remove and return received deliveries with about ``max_poll_records`` records in total."""
         taken: list[Delivery] = []
         count = 0
-        while self._deliveries and (not taken or count < self._settings.max_poll_records):
+        while self._deliveries and count < self._settings.max_poll_records:
             taken.append(self._deliveries.popleft())
             count += len(taken[-1].records)
         return taken

@@ -144,6 +144,19 @@ async def test_a_poll_may_wait_longer_than_max_poll_interval(autojump_clock, pro
         assert trio.current_time() >= 200
 
 
+async def test_poll_without_a_response_may_exceed_max_poll_interval(autojump_clock) -> None:
+    """No heartbeat, commit or Fetch response ends the wait, so that the poll runs the engine once."""
+    async with cluster_of() as cluster:
+        options: dict[str, Any] = {"heartbeat_interval": 20.0, "enable_auto_commit": False}
+        async with consumer_of(cluster, max_poll_interval=5.0, **options) as consumer:
+            while not consumer.assignment:
+                await consumer.poll(0.1)
+            consumer.pause(*consumer.assignment)
+            joined = journal(cluster, "generation")
+            await consumer.poll(15)
+            assert journal(cluster, "generation") == joined
+
+
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_member_that_exceeds_max_poll_interval_rejoins(autojump_clock, protocol: str) -> None:
     async with cluster_of() as cluster:
@@ -791,6 +804,27 @@ async def test_cancelled_close_leaves_the_group(autojump_clock, protocol: str) -
         with trio.CancelScope() as scope:
             scope.cancel()
             await consumer.close()
+        assert cluster.groups()["g"].state == "Empty"
+
+
+async def test_close_closes_all_connections(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        network = InProcessNetwork(cluster)
+        async with consumer_of(cluster, network=network) as consumer:
+            await consumer.poll(1)
+            await consumer.close()
+            await trio.testing.wait_all_tasks_blocked()
+            assert len(network.streams) > 1
+            assert all(stream.cut for _, stream in network.streams)
+
+
+async def test_close_ignores_an_earlier_wakeup(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(0.1)
+        await consumer.poll(0.5)
+        consumer.wakeup()
+        await consumer.close()
         assert cluster.groups()["g"].state == "Empty"
 
 

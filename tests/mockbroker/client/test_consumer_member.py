@@ -641,6 +641,13 @@ def test_pattern_is_matched_with_the_metadata_of_all_topics() -> None:
     assert cluster.engine.subscription.topics == {"t", "t2"}
 
 
+def test_subscribed_topics_are_requested_before_the_member_joins() -> None:
+    cluster = subscribed(["t", "u"], topics={"t": 3, "u": 1})
+    cluster.hold("FindCoordinator")
+    cluster.poll()
+    assert sorted(topic.name for topic in cluster.last("Metadata").topics) == ["t", "u"]
+
+
 def test_pattern_member_joins_with_the_metadata_of_all_topics() -> None:
     cluster = FakeCluster(group_protocol="consumer", topics={"t": 3, "t2": 1})
     cluster.settle()

@@ -247,3 +247,21 @@ def test_lookup_without_an_available_node_is_repeated() -> None:
     cluster.engine.clock.now += 0.05
     coordinator.find_if_due()
     assert coordinator.next_deadline() == pytest.approx(cluster.now + 0.05), "not before the backoff has ended"
+
+
+def test_lookup_has_the_group_as_its_key() -> None:
+    cluster = subscribed(group="orders", served={"FindCoordinator": (0, 3)})
+    cluster.poll()
+    assert cluster.last("FindCoordinator").key == "orders"
+    cluster = subscribed(group="orders")
+    cluster.poll()
+    assert cluster.last("FindCoordinator").coordinator_keys == ["orders"]
+
+
+def test_failure_of_a_lookup_keeps_an_earlier_error() -> None:
+    cluster = subscribed()
+    cluster.hold("FindCoordinator")
+    cluster.poll()
+    earlier = cluster.engine.coordinator.failure = ConsumerError("earlier")
+    cluster.cut(cluster.request("FindCoordinator").link, polling=False)
+    assert cluster.engine.coordinator.failure is earlier

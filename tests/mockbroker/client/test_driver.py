@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ import trio.testing
 from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import open_cluster
-from mockbroker.consumer import ConsumerError, open_consumer, open_share_consumer
+from mockbroker.client.driver import Driver
+from mockbroker.client.link import Link
+from mockbroker.consumer import Consumer, ConsumerError, RebalanceListener, open_consumer, open_share_consumer
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 
@@ -94,6 +96,25 @@ async def test_connect_that_never_returns_times_out(autojump_clock) -> None:
     async with open_consumer("slow:1", connect=connect, group="g", topics=["t"]) as consumer:
         await consumer.poll(25)
         assert [round(at) for at in tried] == [0, 10, 20]
+
+
+async def test_connection_that_times_out_has_a_reason(autojump_clock) -> None:
+    """Without the timers of the driver, which close the connection too."""
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with open_cluster(topics={"t": 1}) as cluster, trio.open_nursery() as nursery:
+        async with open_consumer(cluster.bootstrap_servers, partitions=[("t", 0)]) as consumer:
+            engine = consumer._engine
+        driver = Driver(engine, nursery, connect)
+        driver.update_clock()
+        link = Link("slow", 1, "me", trio.current_time() + 3.0)
+        engine.network.to_open.append(link)
+        driver.flush()
+        await trio.sleep(4.0)
+        assert link.close_reason == "slow:1 did not accept the connection within the timeout"
 
 
 async def test_closed_connection_is_not_kept_open(autojump_clock) -> None:
@@ -274,6 +295,20 @@ async def test_each_call_runs_the_engine_at_the_current_time(autojump_clock, cal
                     await result
             assert calls
             consumer.nothing_is_left()
+
+
+async def test_close_leaves_at_the_time_after_the_listener(autojump_clock) -> None:
+    class SlowListener(RebalanceListener):
+        async def on_revoked(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            await trio.sleep(0.0625)
+
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        how: dict[str, Any] = {"connect": InProcessNetwork(cluster).connect, "group": "g", "topics": ["t"]}
+        async with open_consumer(cluster.bootstrap_servers, listener=SlowListener(), **how) as consumer:
+            await consumer.poll(1)
+            calls = checked_engine(consumer, "unsubscribe")
+            await consumer.close()
+            assert calls == ["unsubscribe"]
 
 
 SHARE_CALLS: dict[str, Any] = {

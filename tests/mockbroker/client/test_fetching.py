@@ -1325,6 +1325,34 @@ def test_one_validation_at_a_time():
     assert cluster.request("OffsetForLeaderEpoch").node == 2
 
 
+def test_failure_of_a_validation_keeps_an_earlier_error():
+    cluster = fetching()
+    read_all(cluster)
+    cluster.answer_rightly(only(cluster))
+    cluster.hold("OffsetForLeaderEpoch")
+    move_leader(cluster, 1)
+    cluster.poll_records()
+    request = cluster.request("OffsetForLeaderEpoch")
+    answer = cluster.offset_for_leader_epoch(request)
+    answer.topics[0].partitions[0].error_code = E.TOPIC_AUTHORIZATION_FAILED
+    earlier = cluster.engine.resolver.failure = LogTruncated(T0, 5, 3)
+    cluster.answer(request, answer, polling=False)
+    assert cluster.engine.resolver.failure is earlier
+
+
+def test_position_that_is_being_reset_is_not_validated():
+    cluster = fetching({T0: 0, T1: 1})
+    cluster.engine.assign([T0])
+    cluster.answer_all()
+    assert len(cluster.poll_records()) == 10
+    cluster.hold("OffsetForLeaderEpoch", "ListOffsets")
+    cluster.positions.of(T0).reset_to(-1)
+    cluster.leaders[T0] = 1
+    move_leader(cluster, 1)
+    cluster.poll_records()
+    assert cluster.pending("OffsetForLeaderEpoch") == []
+
+
 def test_validation_of_a_revoked_partition_is_ignored():
     cluster = FakeLogCluster({T0: 0, T1: 1}, auto_offset_reset="none")
     for partition in (T0, T1):

@@ -276,3 +276,10 @@ def test_responses_after_the_connection_was_closed_are_ignored() -> None:
 def test_request_that_was_not_sent_has_no_version() -> None:
     call = heartbeat()
     assert (call.version, call.sent_at, call.response, call.failure, call.reason) == (-1, 0.0, None, None, "")
+
+
+def test_failure_without_a_reason_has_the_text_of_the_failure() -> None:
+    calls = heartbeat(), heartbeat()
+    calls[0].fail(Failure.TIMED_OUT)
+    calls[1].fail(Failure.DISCONNECTED, "the broker is gone")
+    assert [call.reason for call in calls] == [Failure.TIMED_OUT.value, "the broker is gone"]

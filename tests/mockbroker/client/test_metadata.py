@@ -210,6 +210,7 @@ def test_new_leader_of_a_fetch_response_is_applied() -> None:
     assert not metadata.update_leader(("t", 0), 3, 7), "the same epoch"
     assert not metadata.update_leader(("t", 0), 9, 8), "an unknown broker"
     assert not metadata.update_leader(("t", 99), 2, 8)
+    assert not metadata.update_leader(("t", len(metadata.topics["t"].partitions)), 2, 8)
     assert not metadata.update_leader(("u", 0), 2, 8)
     leader = metadata.leader(("t", 0))
     assert leader
@@ -352,3 +353,23 @@ def test_no_topic_is_known_to_be_missing_before_a_response() -> None:
     metadata = first_request_pending("t").engine.metadata
     assert (metadata.has_all_topics, metadata.covers(["t"]), metadata.has_no_topic("t")) == (False, False, False)
     assert (metadata.version, metadata.failure, metadata.pattern) == (0, None, None)
+
+
+def test_topic_of_a_finished_lookup_is_not_requested_again() -> None:
+    cluster = FakeCluster(group=None, topics={"t": 1, "u": 1})
+    cluster.engine.assign([("t", 0)])
+    lookup = cluster.engine.look_up_topic("u")
+    cluster.settle()
+    assert lookup.done
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    assert [topic.name for topic in cluster.last("Metadata").topics] == ["t"]
+
+
+def test_topic_error_is_raised_by_a_poll_without_a_group() -> None:
+    cluster = FakeCluster(group=None)
+    cluster.answers["Metadata"] = lambda request: cluster.metadata(request, errors={"t": E.TOPIC_AUTHORIZATION_FAILED})
+    cluster.engine.assign([("t", 0)])
+    cluster.settle()
+    with pytest.raises(BrokerError, match="topic t failed: TOPIC_AUTHORIZATION_FAILED"):
+        cluster.engine.advance(polling=True)

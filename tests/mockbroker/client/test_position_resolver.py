@@ -825,3 +825,22 @@ def test_truncation_to_an_empty_log_moves_the_position_there():
     position = cluster.positions.of(T0)
     cluster.engine.resolver.handle_truncation(T0, position, 0, 0)
     assert (position.offset, position.epoch) == (0, 0)
+
+
+def test_failure_of_an_offset_fetch_keeps_an_earlier_error():
+    cluster = starting()
+    request = only(cluster, "OffsetFetch")
+    earlier = cluster.engine.resolver.failure = ConsumerError("earlier")
+    cluster.answer(request, cluster.offset_fetch(request, error=E.GROUP_AUTHORIZATION_FAILED), polling=False)
+    assert cluster.engine.resolver.failure is earlier
+
+
+def test_offset_fetch_is_sent_with_the_first_advance():
+    cluster = starting({T0: 0, T1: 0}, held=())
+    cluster.engine.assign([T0])
+    cluster.settle()
+    before = cluster.count("OffsetFetch")
+    cluster.engine.assign([T0, T1])
+    cluster.engine.advance(polling=False)
+    cluster._carry_bytes()
+    assert cluster.count("OffsetFetch") == before + 1

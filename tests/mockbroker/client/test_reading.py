@@ -266,6 +266,7 @@ async def test_seek_inside_an_iteration(autojump_clock):
             if len(seen[0]) + len(seen[1]) == 23:
                 break
         assert seen == {0: [0, 1, 2, 3, 4, *range(2, 10)], 1: list(range(10))}
+        assert await consumer.poll(1) == []
 
 
 async def test_pause_inside_an_iteration(autojump_clock):

@@ -104,6 +104,9 @@ def test_message_sets_of_formats_v0_and_v1(magic, codec):
     assert [record.value for record in some] == [b"2", b"3", b"4", b"5", b"6"]
     assert {(record.topic, record.partition) for record in some} == {("t", 0)}
     assert [record.leader_epoch for record in some] == [-1] * 5
+    legacy = reader(sets)
+    assert (offsets(legacy.next_records(9)), legacy.epoch) == ([0, 1, 2, 3, 4, 5], -1)
+    assert (legacy.next_records(9), legacy.epoch) == ([], -1)
 
 
 def test_offsets_of_a_compacted_batch_are_skipped():
@@ -168,6 +171,8 @@ def test_records_after_the_high_watermark_are_held_back():
     """Brokers read it before the records, so a response may have later records: the next one has them again."""
     one = reader(batch(0, 3), batch(3, 3), end=3)
     assert (remaining(one), remaining(one), one.next_offset) == ([0, 1, 2], [], 3)
+    one = reader(batch(0, 3), end=0)
+    assert (remaining(one), one.next_offset) == ([], 0)
     one = reader(batch(0, 3), batch(3, 3), end=4)
     assert (remaining(one), remaining(one), one.next_offset) == ([0, 1, 2], [], 3)
 
@@ -203,6 +208,13 @@ def test_check_crcs_off_accepts_a_wrong_crc():
     with pytest.raises(CorruptRecord):
         reader(bytes(data)).next_records(9)
     assert remaining(reader(bytes(data), check_crcs=False)) == [0, 1, 2]
+
+
+def test_check_crcs_off_accepts_a_wrong_crc_of_a_control_batch():
+    data = bytearray(marker(ControlType.ABORT, 0, 7))
+    data[17] ^= 1  # in the CRC itself
+    one = reader(bytes(data), batch(1, 1), committed=True, check_crcs=False, aborted=((7, 0),))
+    assert (remaining(one), one.next_offset) == ([1], 2)
 
 
 LAST_DELTA = 23 + 3  # the low byte of the last offset's delta: broken, a batch seems longer than it is

@@ -699,6 +699,27 @@ def test_on_assignment_is_called_for_each_member() -> None:
     )
 
 
+def test_error_of_the_assignor_precedes_errors_of_the_listener() -> None:
+    class FailingAssignor(FixedAssignor):
+        protocols = ("cooperative",)
+
+        def on_assignment(self, assignment: Any, generation: int) -> None:
+            raise OSError("assignor")
+
+    cluster = subscribed(assignors=[FailingAssignor({})])
+    cluster.poll()
+    cluster.answer_join(1)
+    with pytest.raises(OSError, match="assignor"):
+        cluster.answer_sync([("t", 0)])
+    cluster.member.rejoin("a test")
+    cluster.poll()
+    cluster.answer_join(2)
+    cluster.listener_raises = {"revoked": OSError("revoked"), "assigned": OSError("assigned")}
+    with pytest.raises(OSError, match="assignor"):
+        cluster.answer_sync([("t", 1)])
+    assert cluster.listener_calls[1:] == [("revoked", ["t0"]), ("assigned", ["t1"])]
+
+
 def test_invalid_subscription_error_names_the_member() -> None:
     cluster = subscribed()
     cluster.poll()
@@ -896,6 +917,11 @@ def test_assignment_that_is_too_short_has_its_size_in_the_error() -> None:
     with pytest.raises(ConsumerError, match=message):
         decode_assignment(b"\0")
     assert not decode_assignment(b"").partitions
+
+
+def test_assignment_with_a_version_only_cannot_be_decoded() -> None:
+    with pytest.raises(ConsumerError, match=r"^the assignment in the SyncGroup response cannot be decoded: "):
+        decode_assignment(b"\0\0")
 
 
 def test_assignment_has_at_most_100_000_partitions() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import Cluster, open_cluster
@@ -326,6 +327,33 @@ async def test_close_releases_the_records_of_a_pending_fetch(autojump_clock, clu
     (topic,) = request.body.topics
     (batch,) = topic.partitions[0].acknowledgement_batches
     assert (request.body.share_session_epoch, batch.acknowledge_types) == (-1, [AcknowledgeType.RELEASE])
+
+
+async def test_lost_connections_are_opened_again(autojump_clock, cluster: Cluster) -> None:
+    network = InProcessNetwork(cluster)
+    options: dict[str, Any] = {"group": "g", "connect": network.connect, "topics": ["orders"]}
+    async with open_share_consumer(cluster.bootstrap_servers, **options) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(0.02)
+        await consumer.poll(1)
+        lost = list(network.streams)
+        for _, stream in lost:
+            stream.hang_up()
+        await consumer.poll(1)
+        cluster.produce("orders", ["a"])
+        assert (b"a", 1) in brief(await records(consumer, 1))
+        assert len(network.streams) > len(lost)
+
+
+async def test_close_closes_all_connections(autojump_clock, cluster: Cluster) -> None:
+    network = InProcessNetwork(cluster)
+    options: dict[str, Any] = {"group": "g", "connect": network.connect, "topics": ["orders"]}
+    async with open_share_consumer(cluster.bootstrap_servers, **options) as consumer:
+        await consumer.poll(1)
+        await consumer.close()
+        await trio.testing.wait_all_tasks_blocked()
+        assert len(network.streams) > 1
+        assert all(stream.cut for _, stream in network.streams)
 
 
 async def test_new_subscription_is_reported_without_a_poll(autojump_clock) -> None:
