@@ -531,7 +531,6 @@ class Consumer:
                 await self._revoke_and_leave(commit=commit)
             finally:
                 self._closed = True
-                self._driver.update_clock()
                 calls = self._engine.fetcher.close()
                 self._driver.flush()
                 with trio.move_on_after(CLOSE_TIMEOUT, shield=True):

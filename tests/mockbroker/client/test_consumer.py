@@ -818,6 +818,13 @@ async def test_close_closes_all_connections(autojump_clock) -> None:
             assert all(stream.cut for _, stream in network.streams)
 
 
+async def test_close_without_partitions_calls_no_listener(autojump_clock) -> None:
+    listener = RecordingListener()
+    async with cluster_of() as cluster, consumer_of(cluster, listener=listener):
+        pass
+    assert listener.calls == []
+
+
 async def test_close_ignores_an_earlier_wakeup(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         while not consumer.assignment:

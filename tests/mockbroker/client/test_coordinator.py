@@ -265,3 +265,15 @@ def test_failure_of_a_lookup_keeps_an_earlier_error() -> None:
     earlier = cluster.engine.coordinator.failure = ConsumerError("earlier")
     cluster.cut(cluster.request("FindCoordinator").link, polling=False)
     assert cluster.engine.coordinator.failure is earlier
+
+
+@pytest.mark.parametrize("group", ["g", None])
+def test_coordinator_is_looked_up_only_for_use(group: str | None) -> None:
+    """Not without a subscription, an assignment or a commit, and never without a group."""
+    cluster = FakeCluster(group=group)
+    cluster.settle()
+    cluster.wait(5.0)
+    assert cluster.count("FindCoordinator") == 0
+    cluster.engine.assign([("t", 0)])
+    cluster.wait(5.0)
+    assert cluster.count("FindCoordinator") == (group is not None)

@@ -117,6 +117,18 @@ async def test_connection_that_times_out_has_a_reason(autojump_clock) -> None:
         assert link.close_reason == "slow:1 did not accept the connection within the timeout"
 
 
+async def test_connection_that_is_refused_has_a_reason(autojump_clock) -> None:
+    links = []
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        links.extend(node.link for node in consumer._engine.network._bootstrap if node.link)
+        raise OSError("no route")
+
+    async with open_consumer("far:1", connect=connect, group="g", topics=["t"]) as consumer:
+        await consumer.poll(1)
+    assert {link.close_reason for link in links} == {"far:1 cannot be reached: no route"}
+
+
 async def test_closed_connection_is_not_kept_open(autojump_clock) -> None:
     waiting = 0
     held: list[trio.abc.Stream] = []

@@ -373,3 +373,14 @@ def test_topic_error_is_raised_by_a_poll_without_a_group() -> None:
     cluster.settle()
     with pytest.raises(BrokerError, match="topic t failed: TOPIC_AUTHORIZATION_FAILED"):
         cluster.engine.advance(polling=True)
+
+
+def test_failed_request_keeps_an_earlier_error() -> None:
+    cluster = requiring("t")
+    metadata = cluster.engine.metadata
+    cluster.hold("Metadata")
+    metadata.refresh()
+    cluster.settle()
+    earlier = metadata.failure = UnsupportedVersion("earlier")
+    cluster.cut(cluster.request("Metadata").link, polling=False)
+    assert metadata.failure is earlier

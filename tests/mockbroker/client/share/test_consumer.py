@@ -374,3 +374,13 @@ def test_coordinator_is_looked_up_for_a_subscription(topics: tuple[str, ...], at
     engine.member.subscribe(topics)
     engine.metadata._refresh_at = 50.0
     assert engine.next_deadline() == at
+
+
+async def test_explicit_mode_releases_on_close(autojump_clock, cluster: Cluster) -> None:
+    """Records without an acknowledgement are not accepted."""
+    async with joined(cluster, share_acknowledgement_mode="explicit") as consumer:
+        cluster.produce("orders", ["a", "b"], partition=0)
+        first, _ = await records(consumer, 2)
+        consumer.acknowledge(first)
+    async with rejoined(cluster) as consumer:
+        assert brief(await records(consumer, 1)) == [(b"b", 2)]
