@@ -530,10 +530,11 @@ async def test_close_without_a_cluster_is_quick_and_calls_the_listener(autojump_
         assert listener.calls[-1] == ("revoked", [0, 1, 2, 3])
 
 
-async def test_commit_callbacks_are_called_before_close_returns(autojump_clock) -> None:
+@pytest.mark.parametrize("auto", [True, False], ids=["auto-commit", "no auto-commit"])
+async def test_commit_callbacks_are_called_before_close_returns(autojump_clock, auto: bool) -> None:
     called = []
     async with cluster_of() as cluster:
-        async with consumer_of(cluster) as consumer:
+        async with consumer_of(cluster, enable_auto_commit=auto) as consumer:
             await consumer.poll(1)
             for offset in (1, 2, 3):
                 consumer.commit_nowait(

@@ -729,3 +729,19 @@ def test_commit_needs_a_member_epoch_only_with_a_subscription() -> None:
     assert isinstance(member.commit_blocked_by, CommitFailed)
     cluster.engine.unsubscribe()
     assert member.commit_blocked_by is None
+
+
+def test_member_with_a_new_target_is_not_stable() -> None:
+    """Not even before the poll that begins the reconciliation."""
+    cluster = stable_member([T0])
+    cluster.wait_for(HEARTBEAT)
+    advance = cluster.engine.advance
+    stable: list[bool] = []
+
+    def observed(*, polling: bool) -> None:
+        stable.append(cluster.member.stable)
+        advance(polling=polling)
+
+    cluster.engine.advance = observed  # type: ignore[method-assign]
+    cluster.answer_consumer_heartbeat(1, [T1], polling=False)
+    assert not any(stable)

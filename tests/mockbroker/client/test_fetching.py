@@ -1340,6 +1340,16 @@ def test_failure_of_a_validation_keeps_an_earlier_error():
     assert cluster.engine.resolver.failure is earlier
 
 
+def test_position_without_an_epoch_does_not_delay_other_validations():
+    cluster = fetching({T0: 0, T1: 1})
+    read_and_hold_validations(cluster)
+    cluster.seek(T0, 3)
+    cluster.leader_epochs[T1] = cluster.logs[T1].epoch = 1
+    move_leader(cluster, 1)
+    (topic,) = cluster.request("OffsetForLeaderEpoch").body.topics
+    assert [line.partition for line in topic.partitions] == [1]
+
+
 def test_position_that_is_being_reset_is_not_validated():
     cluster = fetching({T0: 0, T1: 1})
     cluster.engine.assign([T0])

@@ -384,3 +384,18 @@ def test_failed_request_keeps_an_earlier_error() -> None:
     earlier = metadata.failure = UnsupportedVersion("earlier")
     cluster.cut(cluster.request("Metadata").link, polling=False)
     assert metadata.failure is earlier
+
+
+def test_lookup_waits_for_a_response_with_its_topic() -> None:
+    cluster = FakeCluster(group=None, topics={"t": 1, "u": 2})
+    cluster.engine.metadata.require_topics(["t"])
+    cluster.settle()
+    cluster.hold("Metadata")
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    lookup = cluster.engine.look_up_topic("u")
+    for expected in (False, True):
+        request = cluster.request("Metadata")
+        cluster.answer(request, cluster.metadata(request), polling=False)
+        assert lookup.done is expected
+    assert lookup.result == 2

@@ -844,3 +844,11 @@ def test_offset_fetch_is_sent_with_the_first_advance():
     cluster.engine.advance(polling=False)
     cluster._carry_bytes()
     assert cluster.count("OffsetFetch") == before + 1
+
+
+def test_response_without_a_partition_is_retried_after_a_backoff():
+    cluster = starting()
+    lookup = cluster.engine.look_up_log({T0: -1})
+    call = OutgoingCall(LIST_OFFSETS.key, lambda _: None, 1.0, lambda call: lookup._handle_response(call, {T0: None}))
+    call.complete(ListOffsetsResponse())
+    assert (lookup.done, lookup.next_deadline()) == (False, pytest.approx(cluster.now + 0.1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
+from uuid import UUID
 
 import pytest
 import trio
@@ -384,3 +385,10 @@ async def test_explicit_mode_releases_on_close(autojump_clock, cluster: Cluster)
         consumer.acknowledge(first)
     async with rejoined(cluster) as consumer:
         assert brief(await records(consumer, 1)) == [(b"b", 2)]
+
+
+async def test_assignment_leaves_out_unknown_topics(autojump_clock, cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        member = consumer._engine.member
+        member.assigned |= {(UUID(int=9), 0)}
+        assert consumer.assignment == {("orders", 0), ("orders", 1)}

@@ -398,3 +398,10 @@ def test_deliveries_are_taken_up_to_the_limit_of_records(harness: Harness, limit
     harness.answer(1, delivered(1))
     harness.fetcher._settings = ShareSettings(max_poll_records=limit)
     assert len(harness.fetcher.take_deliveries()) == taken
+
+
+def test_delivery_without_a_failure_keeps_an_earlier_error(harness: Harness) -> None:
+    earlier = harness.fetcher.failure = ConsumerError("earlier")
+    harness.sent()
+    harness.answer(0, delivered(0))
+    assert harness.fetcher.failure is earlier
