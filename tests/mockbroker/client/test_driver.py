@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from tools.fake_cluster import FakeCluster
 from tools.in_process_streams import InProcessNetwork
 
 from mockbroker import open_cluster
@@ -105,9 +106,8 @@ async def test_connection_that_times_out_has_a_reason(autojump_clock) -> None:
         await trio.sleep_forever()
         raise AssertionError
 
-    async with open_cluster(topics={"t": 1}) as cluster, trio.open_nursery() as nursery:
-        async with open_consumer(cluster.bootstrap_servers, partitions=[("t", 0)]) as consumer:
-            engine = consumer._engine
+    async with trio.open_nursery() as nursery:
+        engine = FakeCluster(group=None).engine
         driver = Driver(engine, nursery, connect)
         driver.update_clock()
         link = Link("slow", 1, "me", trio.current_time() + 3.0)
@@ -115,6 +115,7 @@ async def test_connection_that_times_out_has_a_reason(autojump_clock) -> None:
         driver.flush()
         await trio.sleep(4.0)
         assert link.close_reason == "slow:1 did not accept the connection within the timeout"
+        driver.stop()
 
 
 async def test_connection_that_is_refused_has_a_reason(autojump_clock) -> None:
