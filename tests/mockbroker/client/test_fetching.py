@@ -1340,7 +1340,7 @@ def test_failure_of_a_validation_keeps_an_earlier_error():
     assert cluster.engine.resolver.failure is earlier
 
 
-def test_position_without_an_epoch_does_not_delay_other_validations():
+def test_position_without_an_epoch_delays_no_other_validation():
     cluster = fetching({T0: 0, T1: 1})
     read_and_hold_validations(cluster)
     cluster.seek(T0, 3)
