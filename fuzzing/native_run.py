@@ -27,8 +27,8 @@ ROOT = Path(__file__).parent.parent
 FUZZ = ROOT / "native" / "fuzz"
 BUILD = ROOT / ".cache" / "native-fuzz"
 TARGETS = (
-    *("message", "json", "records", "codec", "line", "calls", "requests", "columns", "errors", "frame_log"),
-    *("cursor", "text"),
+    *("message", "json", "records", "codec", "line", "calls", "requests", "forwarded", "columns", "errors"),
+    *("frame_log", "cursor", "text"),
 )
 EXECUTIONS = 1_000_000
 FEW = 200  # seeds of a run that ends after a few seconds

@@ -15,6 +15,7 @@ from typing import Any
 import compressed_frames
 import corpus
 import native_columns
+import native_forwarded
 import native_segments
 import native_targets
 from engines import messages
@@ -81,6 +82,8 @@ def seeds(target: str) -> Iterator[bytes]:
             yield from _conversations()
         case "requests":
             yield from _received()
+        case "forwarded":
+            yield from _forwarded()
         case "columns":
             yield from _tables()
         case "errors":
@@ -214,6 +217,27 @@ def _received() -> Iterator[bytes]:
         yield b"\x08" + _sized(whole[:at]) + _sized(whole[at:])
     for size in (-1, 0, 9, 100, 101, 2**31 - 1):
         yield b"\x01" + _sized(whole[:25] + struct.pack(">i", size) + whole)
+
+
+def _forwarded() -> Iterator[bytes]:
+    """Yield the two directions of a connection for the target forwarded: captured frames between heartbeats."""
+    beat = pack(encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1, client_id="c"))
+    answer = pack(struct.pack(">ixihx", 1, 0, 0))
+    kinds = [corpus.frames(kind) for kind in ("request", "response")]
+    for number, ((_, request), (_, response)) in enumerate(zip(*kinds, strict=False)):
+        asked, answered = beat * 2 + pack(request) + beat, answer * 2 + pack(response) + answer
+        if len(asked) + len(answered) <= MOST - 20:
+            at = number % len(asked)
+            yield b"\0" + _sized(asked[:at]) + _sized(asked[at:]) + _answered(answered[:at]) + _answered(answered[at:])
+            yield b"\1" + _sized(beat[4:]) + _sized(request) + _answered(answer[4:]) + _answered(response)
+    for size in (-1, 0, 3, 4, 7, 8, 9, 2**31 - 1):
+        wrong = struct.pack(">i", size)
+        yield b"\0" + _sized(beat + wrong + beat)
+        yield b"\0" + _sized(beat * 3) + _answered(answer + wrong + answer)
+
+
+def _answered(data: bytes) -> bytes:
+    return struct.pack(">H", len(data) | native_forwarded.FROM_BROKER) + data
 
 
 def _tables() -> Iterator[bytes]:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import native_columns
+import native_forwarded
 import native_frame_log
 import native_run
 import native_seeds
@@ -134,8 +135,8 @@ def test_a_difference_of_calls_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @needs_native
-@pytest.mark.parametrize("target", ["columns", "errors", "frame_log"])
-def test_a_difference_of_tables_errors_and_lines_fails(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
+@pytest.mark.parametrize("target", ["columns", "errors", "forwarded", "frame_log"])
+def test_a_difference_of_results_fails(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     data = max(native_seeds.seeds(target), key=len)
     HERE[target](data)
     match target:
@@ -143,6 +144,9 @@ def test_a_difference_of_tables_errors_and_lines_fails(monkeypatch: pytest.Monke
             monkeypatch.setattr(native_columns, "arrow_array", lambda *_: None)
         case "errors":
             monkeypatch.setattr(native_targets, "IS_REFUSED", lambda _: None)
+        case "forwarded":
+            wrong = SimpleNamespace(requests=lambda _, at: (at, 0), responses=lambda _data, at, _number: (at, 1))
+            monkeypatch.setattr(native_forwarded, "SEARCH", wrong)
         case _:
             monkeypatch.setattr(FrameLog, "write_frames", lambda *_: 0)
     with pytest.raises(AssertionError):
