@@ -424,6 +424,7 @@ def test_error_of_a_record_is_raised_before_one_of_the_header() -> None:
 
 def test_batch_is_rebased_and_read_natively_if_possible(monkeypatch: pytest.MonkeyPatch) -> None:
     batch, expected = read_batch(ONE), rebase(read_batch(ONE), 7, 3)
+    monkeypatch.setattr(module, "NATIVE", None)
     assert module.read_only_batch(ONE) is None
     native = MagicMock()
     monkeypatch.setattr(module, "NATIVE", native)
