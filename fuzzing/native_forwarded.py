@@ -7,24 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from kwire import WireError
-from kwire.engines.native import package
-from kwire.limits import MAX_FRAME
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.link import INSPECTED, Link
-from mockbroker.proxy.observer import REQUEST_HEAD, Connection
+from mockbroker.proxy.link import INSPECTED, Link, native_frames
+from mockbroker.proxy.observer import Connection
 
 CONNECTION = Connection(1, Address("client", 1), 0, Address("real", 9), Address("proxy", 7))
 FROM_BROKER = 1 << 15  # bit of the two bytes before a piece
 WITH_LENGTHS = 1  # bit of the first byte
 
-
-def search() -> Any:
-    """Return the native search for frames that are only forwarded; None if kwire-native is not installed."""
-    native = package()
-    return None if native is None else native.Frames(INSPECTED, REQUEST_HEAD.size, MAX_FRAME)
-
-
-SEARCH = search()
+SEARCH = native_frames(INSPECTED)
 
 
 def forwarded(data: bytes) -> None:

@@ -59,13 +59,12 @@ def analyse(
     for call in calls:
         collected.add(call)
     collected.close(connections)
-    groups = _Groups(collected, capture_id, assignor, settings or {})
+    settings = settings or {}
+    groups = _Groups(collected, assignor, settings)
     rows_by_table: dict[str, Sequence[Row]] = {name: [] for name in tables.TABLES}
     rows_by_table |= collected.usage.rows(capture_id, collected.names, groups.clusters)
     rows_by_table |= groups.rows(earlier)
-    rows_by_table["findings"] = tables.FINDINGS.sorted(
-        [*collected.found(groups.clusters, settings or {}), *groups.found]
-    )
+    rows_by_table["findings"] = tables.FINDINGS.sorted([*collected.found(groups.clusters, settings), *groups.found])
     if earlier is not None:
         earlier.end_part(
             max(collected.end, earlier.begin),
@@ -191,7 +190,6 @@ class _Groups:
 
     Args:
         collected: what the calls contain.
-        capture_id: id of the capture.
         assignor: assignor for a replay of the groups; None for no replay.
         settings: changed thresholds of detectors.
 
@@ -201,14 +199,11 @@ class _Groups:
         named: events with topic names by group, for the next part of a stream; ``rows`` fills it.
     """
 
-    def __init__(
-        self, collected: _Collected, capture_id: str, assignor: str | None, settings: Mapping[str, float]
-    ) -> None:
+    def __init__(self, collected: _Collected, assignor: str | None, settings: Mapping[str, float]) -> None:
         self.clusters = Clusters(collected.statements.values())
         self.found: list[Row] = []
         self.named: dict[str, list[GroupEvent]] = {}
         self._collected = collected
-        self._capture_id = capture_id
         self._assignor = assignor
         self._settings = settings
 
@@ -220,8 +215,8 @@ class _Groups:
         of_replay = () if self._assignor is None else tables.ON_REQUEST
         rows: dict[str, Any] = {name: [] for name in (*history.FILLED, *of_replay)}
         rows |= {name: TupleRows(tables.TABLES[name]) for name in history.AS_TUPLES}
-        events = EventRows(self._capture_id)
         collected, clusters = self._collected, self.clusters
+        events = EventRows(collected.capture_id)
         ends = history.Ends(collected.marks, collected.names, clusters)
         ended = transactions.Transactions(collected.endings, clusters)
         known = evidence.Evidence(collected.subscribed, collected.sizes, collected.names, clusters)
@@ -229,9 +224,9 @@ class _Groups:
             named = [name_topics(event, collected.names) for event in happened]
             if earlier is not None:
                 self.named[group] = named
-            of_group = history.fold(self._capture_id, group, named, ends, clusters, ended, collected.missing)
+            of_group = history.fold(collected.capture_id, group, named, ends, clusters, ended, collected.missing)
             self.found += findings.of_group(
-                self._capture_id, group, of_group, ends, collected.spans, collected.names, clusters, self._settings
+                collected.capture_id, group, of_group, ends, collected.spans, collected.names, clusters, self._settings
             )
             if self._assignor is not None:
                 of_group |= comparison.fold(self._assignor, of_group, known)

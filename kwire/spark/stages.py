@@ -628,16 +628,16 @@ def _small(
     connections = _follow(Bundler(encodes=False), paths, capture_id, staging, follow, 0, _by_position(batches))
     met: list[Bundle] = []
     others: list[Bundle] = []
-    told: list[Bundle] = []  # for the summary
+    of_summary: list[Bundle] = []
     for one in (one for complete in connections for one in complete):
-        (met if one.kind in MET else told if one.kind in SUMMARY_KINDS else others).append(one)
-    known = CaptureSummary.of(told)
+        (met if one.kind in MET else of_summary if one.kind in SUMMARY_KINDS else others).append(one)
+    known = CaptureSummary.of(of_summary)
     others += _sent_to_groups(known.names, known.groups, known.replayed, known.by_producer, {}, met)
     others.sort(key=attrgetter("about", "kind"))
     clusters = Clusters(known.statements)
     builder = TableBuilder(capture_id, known.names, clusters, frozenset(known.unread), assignor, settings)
     yield from _fold_bundles(builder, staging, others)
-    yield bundles.batch([bundle(one.kind, one.about, unbundle(one.rows)) for one in told])
+    yield bundles.batch([bundle(one.kind, one.about, unbundle(one.rows)) for one in of_summary])
 
 
 def _by_position(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

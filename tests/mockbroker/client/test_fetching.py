@@ -1254,6 +1254,19 @@ def test_position_is_validated_before_a_named_leader_is_fetched():
     assert cluster.request("OffsetForLeaderEpoch").node == 1
 
 
+def held_validation(cluster: FakeLogCluster) -> tuple[Any, Any]:
+    """Move the leader after all records were read. Return the held request that validates the position, and its right
+    response, which is not sent.
+    """
+    read_all(cluster)
+    cluster.answer_rightly(only(cluster))
+    cluster.hold("OffsetForLeaderEpoch")
+    move_leader(cluster, 1)
+    cluster.poll_records()
+    request = cluster.request("OffsetForLeaderEpoch")
+    return request, cluster.offset_for_leader_epoch(request)
+
+
 @pytest.mark.parametrize("why", ["failed", "truncated"])
 def test_leader_without_an_epoch_is_not_asked_again(why):
     """Brokers before v7 of Metadata know no epochs."""
@@ -1261,13 +1274,7 @@ def test_leader_without_an_epoch_is_not_asked_again(why):
     cluster.logs[T0].add(10)
     cluster.seek(T0, 0)
     cluster.poll_records()
-    read_all(cluster)
-    cluster.answer_rightly(only(cluster))
-    cluster.hold("OffsetForLeaderEpoch")
-    move_leader(cluster, 1)
-    cluster.poll_records()
-    request = cluster.request("OffsetForLeaderEpoch")
-    answer = cluster.offset_for_leader_epoch(request)
+    request, answer = held_validation(cluster)
     (line,) = answer.topics[0].partitions
     if why == "truncated":
         line.end_offset = 5
@@ -1327,13 +1334,7 @@ def test_one_validation_at_a_time():
 
 def test_failure_of_a_validation_keeps_an_earlier_error():
     cluster = fetching()
-    read_all(cluster)
-    cluster.answer_rightly(only(cluster))
-    cluster.hold("OffsetForLeaderEpoch")
-    move_leader(cluster, 1)
-    cluster.poll_records()
-    request = cluster.request("OffsetForLeaderEpoch")
-    answer = cluster.offset_for_leader_epoch(request)
+    request, answer = held_validation(cluster)
     answer.topics[0].partitions[0].error_code = E.TOPIC_AUTHORIZATION_FAILED
     earlier = cluster.engine.resolver.failure = LogTruncated(T0, 5, 3)
     cluster.answer(request, answer, polling=False)
