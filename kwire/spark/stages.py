@@ -748,24 +748,24 @@ def _sent_to_groups(
     ended: Rows = defaultdict(list)
     fetched: Rows = defaultdict(list)
     for one in met:
-        if one.kind == "sizes":
-            for size in unbundle(one.rows):
-                for group in replayed.get(names.get(size.topic, size.topic), ()):
-                    sizes[group].append(size)
-            continue
-        if one.kind == "spans":
-            for span in unbundle(one.rows):
-                for group in groups.get((names.get(span.topic, span.topic), span.partition), ()):
-                    fetched[group].append(span)
-            continue
-        if one.kind == "endings":
-            for ending in bundles.endings_of(unbundle(one.rows)):
-                for group in by_producer.get(ending.transactional_id, ()):
-                    ended[group].append(ending)
-            continue
-        for mark in bundles.marks_of(unbundle(one.rows)):
-            for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
-                marks_by_group[group].append(mark)
+        rows = unbundle(one.rows)
+        match one.kind:
+            case "sizes":
+                for size in rows:
+                    for group in replayed.get(names.get(size.topic, size.topic), ()):
+                        sizes[group].append(size)
+            case "spans":
+                for span in rows:
+                    for group in groups.get((names.get(span.topic, span.topic), span.partition), ()):
+                        fetched[group].append(span)
+            case "endings":
+                for ending in bundles.endings_of(rows):
+                    for group in by_producer.get(ending.transactional_id, ()):
+                        ended[group].append(ending)
+            case "marks":
+                for mark in bundles.marks_of(rows):
+                    for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
+                        marks_by_group[group].append(mark)
     complete = [
         bundles.bundle_of_marks(about, some)
         for group, marks in marks_by_group.items()
