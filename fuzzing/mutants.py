@@ -166,31 +166,45 @@ def by_file(results: Sequence[Result], known: Mapping[str, str]) -> dict[str, di
 
 
 def summary(folders: Mapping[str, Sequence[Result]], known: Mapping[str, str], seed: str) -> dict[str, Any]:
-    """Return the counts of each part and file, the survivors, and the time of a mutant."""
+    """Return the counts of each part and file, the survivors, and for each part the commit, the average time of a
+    mutant, and the number of controls.
+    """
     results = [each for results in folders.values() for each in results]
     survivors = [Mutant(**each["mutant"]) for each in results if each["by"] == "survived"]
     survivors = [mutant for mutant in survivors if not mutant.is_control]
     return {
-        "commit": commit(),
         "seed": seed,
-        "seconds": round(sum(each["seconds"] for each in results) / max(1, len(results)), 2),
-        "controls": sum(Mutant(**each["mutant"]).is_control for each in results),
+        "of_parts": {folder: about(each) for folder, each in folders.items()},
         "parts": {folder: counted(each, known) for folder, each in folders.items()},
         "files": {folder: by_file(each, known) for folder, each in folders.items()},
         "survivors": [str(mutant) for mutant in survivors if mutant.identity not in known],
     }
 
 
+def about(results: Sequence[Result]) -> dict[str, Any]:
+    """Return the commit, the average seconds of a mutant, and the number of controls of one part."""
+    return {
+        "commit": commit(),
+        "seconds": round(sum(each["seconds"] for each in results) / max(1, len(results)), 2),
+        "controls": sum(Mutant(**each["mutant"]).is_control for each in results),
+    }
+
+
 def keep(path: Path, kept: Mapping[str, Any]) -> None:
-    """Add a run to a file of results; a part that the file has for the same seed is replaced."""
+    """Add a run to a file of results; a part that the file has for the same seed is replaced.
+
+    Runs from before ``of_parts`` have one commit, seconds and controls, of the parts that were added last.
+    """
     runs = json.loads(path.read_text("utf-8"))["runs"] if path.exists() else []
     same = next((run for run in runs if run["seed"] == kept["seed"]), None)
     if same is None:
         runs.append(kept)
     else:
-        parts, files = same["parts"] | kept["parts"], same["files"] | kept["files"]
-        survivors = sorted({*same["survivors"], *kept["survivors"]})
-        same |= {**kept, "parts": parts, "files": files, "survivors": survivors}
+        replaced = {file for part in kept["parts"] for file in same["files"].get(part, ())}
+        remaining = [each for each in same["survivors"] if each.partition(":")[0] not in replaced]
+        for name in ("of_parts", "parts", "files"):
+            same[name] = same.get(name, {}) | kept[name]
+        same["survivors"] = sorted({*remaining, *kept["survivors"]})
     path.write_text(json.dumps({"runs": runs}, indent=1) + "\n", encoding="utf-8")
 
 

@@ -165,13 +165,52 @@ def test_counts_and_share_of_killed_mutants() -> None:
     }
 
 
+def kept_run(seed: str, part: str, commit: str, *survivors: str) -> dict[str, object]:
+    """What summary returns for a run of one part."""
+    of_parts = {part: {"commit": commit, "seconds": 1.5, "controls": 2}}
+    counts = {"survived": len(survivors)}
+    listed = [f"{part}.py:1 {each}" for each in survivors]
+    files = {part: {f"{part}.py": counts}}
+    return {"seed": seed, "of_parts": of_parts, "parts": {part: counts}, "files": files, "survivors": listed}
+
+
 def test_kept_runs_are_by_seed(tmp_path: Path) -> None:
     file = tmp_path / "kept.json"
     for seed, part in (("a", "x"), ("b", "x"), ("a", "y")):
-        mutants.keep(file, {"seed": seed, "parts": {part: {"survived": 1}}, "files": {}, "survivors": [part]})
+        mutants.keep(file, kept_run(seed, part, "1", "f: 1 -> 2"))
     runs = json.loads(file.read_text("utf-8"))["runs"]
     assert [(run["seed"], list(run["parts"])) for run in runs] == [("a", ["x", "y"]), ("b", ["x"])]
-    assert runs[0]["survivors"] == ["x", "y"]
+    assert runs[0]["survivors"] == ["x.py:1 f: 1 -> 2", "y.py:1 f: 1 -> 2"]
+
+
+def test_a_part_that_is_kept_later_changes_no_other_part(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    for part, commit in (("x", "1"), ("y", "2")):
+        mutants.keep(file, kept_run("a", part, commit))
+    (run,) = json.loads(file.read_text("utf-8"))["runs"]
+    assert run["of_parts"] == {
+        "x": {"commit": "1", "seconds": 1.5, "controls": 2},
+        "y": {"commit": "2", "seconds": 1.5, "controls": 2},
+    }
+
+
+def test_a_part_that_is_kept_again_is_replaced(tmp_path: Path) -> None:
+    file = tmp_path / "kept.json"
+    for part, commit, survivor in (("x", "1", "f: 1 -> 2"), ("y", "1", "g: 1 -> 2"), ("x", "2", "h: 1 -> 2")):
+        mutants.keep(file, kept_run("a", part, commit, survivor))
+    (run,) = json.loads(file.read_text("utf-8"))["runs"]
+    assert run["of_parts"]["x"]["commit"] == "2"
+    assert run["survivors"] == ["x.py:1 h: 1 -> 2", "y.py:1 g: 1 -> 2"]
+
+
+def test_the_summary_of_a_run_is_by_part() -> None:
+    mutant = Mutant("a.py", 1, 1, "f", 1, "x", "y")
+    results = {
+        part: [{"mutant": asdict(each), "by": "survived", "seconds": seconds} for each in (mutant, mutant.control)]
+        for part, seconds in (("x", 1.0), ("y", 3.0))
+    }
+    of_parts = mutants.summary(results, {}, "seed")["of_parts"]
+    assert {part: (each["seconds"], each["controls"]) for part, each in of_parts.items()} == {"x": (1, 1), "y": (3, 1)}
 
 
 DIFF = """+++ b/a.py
