@@ -10,6 +10,7 @@ from threading import Event
 
 import click
 
+from kwire.command import one_line
 from kwire.completion import api_names, complete
 from kwire.extras import missing
 from mockbroker.cli.completion import case_names
@@ -163,6 +164,8 @@ def command(
         try:
             try:
                 health = pool.submit(examine, tested, limits, stop).result()
+            except (FileNotFoundError, PermissionError) as error:
+                raise click.UsageError(f"cannot start {one_line(client[0])}: {error.strerror}") from error
             except (UnhealthyClientError, OSError) as error:
                 raise click.ClickException(str(error)) from error
             todo = [case for case in chosen if applies(case, health)]

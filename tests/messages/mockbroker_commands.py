@@ -286,6 +286,7 @@ STORY = {"scenario": "x", "broker": "Apache Kafka 4.2.0", "broker_config": {}}
 ROWS = [
     # mockbroker proxy
     Row("case of torture", run("mockbroker torture --case nothing -- app"), "Error: no case matches the given names and steps: --list prints all cases"),
+    Row("torture of a command that does not exist", run("mockbroker torture --case HTTP -- no-such-client"), "Error: cannot start no-such-client: No such file or directory"),
     Row("torture without a client", run("mockbroker torture"), "Error: expected the command of a client, such as: mockbroker torture -- python app.py"),
     Row("address to proxy", run("mockbroker proxy --to broker"), "Error: --to broker: 'broker' is not an address: use HOST:PORT"),
     Row("port to proxy", run("mockbroker proxy --to a:9092,b:70000"), "Error: --to a:9092,b:70000: 'b:70000' is not an address: use HOST:PORT"),

@@ -26,6 +26,7 @@ SAMPLED = 0.1  # seconds between samples of the client
 FED = 0.3  # seconds between records
 QUIET = 3.0  # the first run ends after this many seconds without a new API
 MEGABYTE = 1 << 20
+TOPIC = "torture"
 BUSY = 0.7  # of a CPU that is used by a client which waits for nothing
 SHELL_SIGNAL = 128  # an exit code above it is a signal, in the shell's form
 CAUSES = (*CRASHES, "ssert")  # texts of lines that have the cause of a crash
@@ -77,6 +78,19 @@ class Limits:
     recovery: float = 30.0
     memory: int = 512 * MEGABYTE
 
+    @property
+    def arguments(self) -> list[str]:
+        """The options of ``mockbroker torture`` for the thresholds that are not the default."""
+        usual = Limits()
+        megabytes = -(-self.memory // MEGABYTE)
+        values = (
+            ("--bad", self.bad, usual.bad),
+            ("--recovery", self.recovery, usual.recovery),
+            ("--memory", megabytes, usual.memory // MEGABYTE),
+            ("--start", self.start, usual.start),
+        )
+        return [text for name, value, default in values if value != default for text in (name, f"{value:g}")]
+
 
 @dataclass(frozen=True, slots=True)
 class Client:
@@ -91,10 +105,16 @@ class Client:
     """
 
     command: Sequence[str]
-    topic: str = "torture"
+    topic: str = TOPIC
     group: str = "torture"
     config: Mapping[str, Any] = field(default_factory=dict)
     security: Security = Security()
+
+    @property
+    def arguments(self) -> list[str]:
+        """The options of ``mockbroker torture`` that start the same broker."""
+        topic = [] if self.topic == TOPIC else ["--topic", self.topic]
+        return [*topic, *self.security.arguments]
 
     def started(self, broker: HostileBroker) -> ClientProcess:
         environment = {
@@ -250,8 +270,9 @@ def examine(client: Client, limits: Limits, stop: threading.Event | None = None)
                 seconds = time.monotonic() - began
                 return Health(frozenset(apis), frozenset(), process.usage.memory, seconds, client.security.has_tls)
             if process.exit_code is not None:
+                said = f": {process.output}" if process.output.strip() else ", and printed nothing"
                 raise UnhealthyClientError(
-                    f"the client exited with code {process.exit_code}, although the broker is correct: {process.output}"
+                    f"the client exited with code {process.exit_code}, although the broker is correct{said}"
                 )
             if not goals and not stop.is_set():
                 raise UnhealthyClientError(
@@ -337,7 +358,8 @@ class _Run:
             code = self._process.exit_code
         finally:
             self._process.end()
-        options = ["--case", self._case.name, "--seed", str(self._seed), *self._client.security.arguments]
+        case = ["--case", self._case.name, "--seed", str(self._seed)]
+        options = [*case, *self._client.arguments, *self._limits.arguments]
         return Result(
             case=self._case,
             verdict=verdict,

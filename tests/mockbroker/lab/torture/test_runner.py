@@ -70,7 +70,19 @@ def test_a_client_is_judged_by_its_end(
     assert "another correlation id" in result.output
     assert (result.recovered is not None) == (reaction == "try again")
     assert result.survived == (verdict in (Verdict.SURVIVED, Verdict.REFUSED))
-    assert result.reproduce.startswith("mockbroker torture --case correlation_id-Produce --seed 5 -- ")
+    assert result.reproduce.startswith("mockbroker torture --case correlation_id-Produce --seed 5 ")
+
+
+def test_the_command_has_the_options_that_were_changed() -> None:
+    """With the default thresholds, the command may give another verdict, or no client works."""
+    limits = Limits(start=30, bad=0.4, recovery=15, memory=200 * MEGABYTE)
+    result = run(CASES["correlation_id-Produce"], replace(client("end"), topic="orders"), HEALTH, limits)
+    options = "--topic orders --bad 0.4 --recovery 15 --memory 200 --start 30"
+    assert f"--case correlation_id-Produce --seed 0 {options} -- " in result.reproduce
+
+
+def test_the_command_has_no_options_that_are_the_default() -> None:
+    assert (Limits().arguments, client("end").arguments) == ([], [])
 
 
 def test_a_changed_response_is_in_the_result() -> None:
@@ -94,7 +106,7 @@ def test_a_case_without_effect_is_skipped() -> None:
 
 
 def test_a_client_that_fails_anyway_is_refused() -> None:
-    with pytest.raises(UnhealthyClientError, match="exited with code 4"):
+    with pytest.raises(UnhealthyClientError, match=r"exited with code 4, .* is correct, and printed nothing"):
         examine(Client([sys.executable, "-c", "raise SystemExit(4)"]), LIMITS)
     with pytest.raises(UnhealthyClientError, match=r"nor committed in topic torture within 0\.5 s"):
         examine(Client([sys.executable, "-c", "import time; time.sleep(60)"]), Limits(start=0.5))
