@@ -180,6 +180,9 @@ class LiveState:
                 group.rebalances += 1
                 group.rebalanced_us = event.ts
             group.generation = event.generation
+        if event.members and event.generation == group.generation:  # all members of the generation
+            for gone in group.members.keys() - set(event.members):
+                del group.members[gone]
         if not event.member_id:
             return
         member = group.members.get(event.member_id) or LiveMember(event.client_id, event.host, event.ts)

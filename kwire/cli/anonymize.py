@@ -16,6 +16,7 @@ from kwire.anonymize.pseudonyms import Pseudonyms
 from kwire.capture import read
 from kwire.capture.files.capture_file import no_traffic
 from kwire.cli import lines
+from kwire.cli.ports import ports_option
 from kwire.command import report_problems
 from kwire.recording import WRITERS, writer_of
 
@@ -40,13 +41,7 @@ KEY_BYTES = 32
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="Secret that the replacements are derived from.  [default: a random one, printed to stderr]",
 )
-@click.option(
-    "--port",
-    "ports",
-    type=click.IntRange(1, 65535),
-    multiple=True,
-    help="Port of the brokers; other traffic is ignored. May be repeated.",
-)
+@ports_option
 def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | None, ports: tuple[int, ...]) -> None:
     """Replace names, keys, values and other text in captured traffic, so that it can be shared.
 

@@ -21,6 +21,7 @@ from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
+from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems
 from kwire.filter import Column, FilterError, parse
 from kwire.json.expanded import Context
@@ -39,13 +40,7 @@ FORMATS = ("jsonl", "table", "parquet")
 )
 @click.option("--where", metavar="EXPR", help="Only frames that match, such as latency_ms > 10.")
 @click.option("--no-redact", is_flag=True, help="Do not redact SASL tokens and other secrets.")
-@click.option(
-    "--port",
-    "ports",
-    type=click.IntRange(1, 65535),
-    multiple=True,
-    help="Port of the brokers; other traffic is ignored. May be repeated.",
-)
+@ports_option
 @interface_option
 @keylog_option
 @click.option("--records", "open_records", is_flag=True, help="Also decode record batches, including compressed ones.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +14,10 @@ from kwire.analysis import parquet
 from kwire.analysis.columns import Tables
 from kwire.analysis.differences import BETTER, NEEDED, SAME, WORSE, Difference, differences, hours
 from kwire.capture.files.capture_file import no_traffic
+from kwire.capture.tls.keylog import KeyLog, KeyLogFile
 from kwire.cli.analysed import analysed, is_table_folder
+from kwire.cli.keylog import keylog_option
+from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems
 
 WIDEST = 70  # characters of a column
@@ -27,7 +30,17 @@ TITLES = ((WORSE, "worse"), (BETTER, "better"), (SAME, "about the same"), (None,
 @click.option("--all", "everything", is_flag=True, help="Also measures that are about the same or not judged.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object with all measures instead of text.")
 @click.option("--check", is_flag=True, help="Exit with code 1 if a measure is worse.")
-def command(before: str, after: str, everything: bool, as_json: bool, check: bool) -> None:
+@ports_option
+@keylog_option
+def command(
+    before: str,
+    after: str,
+    everything: bool,
+    as_json: bool,
+    check: bool,
+    ports: tuple[int, ...],
+    keylog: KeyLogFile | None,
+) -> None:
     """Compare two captures, and show which measures became worse.
 
     BEFORE and AFTER are each a capture file, a folder of capture files, or a folder of tables. `kwire pipeline` and
@@ -43,7 +56,7 @@ def command(before: str, after: str, everything: bool, as_json: bool, check: boo
     """
     problems: list[object] = []
     notes: list[str] = []
-    one, two = (_tables(path, problems, notes) for path in (before, after))
+    one, two = (_tables(path, ports, keylog, problems, notes) for path in (before, after))
     made = differences(one, two)
     if as_json:
         length = {"before": round(hours(one) * 3600, 3), "after": round(hours(two) * 3600, 3)}
@@ -59,11 +72,15 @@ def command(before: str, after: str, everything: bool, as_json: bool, check: boo
         sys.exit(1)
 
 
-def _tables(path: str, problems: list[object], notes: list[str]) -> Tables:
+def _tables(
+    path: str, ports: Collection[int], keylog: KeyLog | None, problems: list[object], notes: list[str]
+) -> Tables:
     """Return the tables of a capture or of a folder of tables.
 
     Args:
         path: capture file, folder of capture files, or folder of tables.
+        ports: ports of the brokers; other traffic of a capture is ignored. Empty for all ports.
+        keylog: secrets of TLS connections; None to use only the secrets in pcapng files.
         problems: list to which damaged positions of files are added.
         notes: list to which lines about skipped packets and undecoded connections are added.
 
@@ -74,9 +91,9 @@ def _tables(path: str, problems: list[object], notes: list[str]) -> Tables:
             return parquet.read(Path(path), NEEDED)
         except (OSError, ValueError) as error:
             raise click.ClickException(str(error)) from error
-    tables, reading = analysed([path], Path(path).name, frames=False)
+    tables, reading = analysed([path], Path(path).name, ports, keylog=keylog, frames=False)
     if not tables["api_usage"] and not reading.damage:
-        raise click.ClickException(no_traffic([path], reading.files))
+        raise click.ClickException(no_traffic([path], reading.files, ports))
     problems += reading.damage
     notes += reading.notes()
     return tables

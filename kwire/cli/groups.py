@@ -25,6 +25,7 @@ from kwire.cli.analysed import Part, analysed_parts
 from kwire.cli.interface import interface_option
 from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
+from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems
 
 MINUTE_US = 60_000_000
@@ -54,13 +55,7 @@ MOST = 12  # maximum names of partitions or members per line
     metavar="DETECTOR.NAME=VALUE",
     help="Change a threshold of a detector of findings. May be repeated.",
 )
-@click.option(
-    "--port",
-    "ports",
-    multiple=True,
-    type=click.IntRange(1, 65535),
-    help="Port of the brokers; other traffic is ignored. May be repeated.",
-)
+@ports_option
 @click.option(
     "--every",
     type=click.FloatRange(min=0, min_open=True),

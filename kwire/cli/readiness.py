@@ -20,12 +20,14 @@ from kwire.cli.analysed import analysed_parts, is_table_folder
 from kwire.cli.interface import interface_option
 from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
+from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems
 
 
 @click.command("readiness")
 @click.argument("paths", nargs=-1, metavar="FILE|DIR...")
 @click.option("--target", type=click.Choice(TARGETS), default="4.2", show_default=True, help="Release to upgrade to.")
+@ports_option
 @interface_option
 @keylog_option
 @click.option(
@@ -35,6 +37,7 @@ from kwire.command import one_line, report_problems
 def command(
     paths: tuple[str, ...],
     target: str,
+    ports: tuple[int, ...],
     interface: str | None,
     keylog: KeyLogFile | None,
     html: Path | None,
@@ -63,7 +66,7 @@ def command(
             raise click.ClickException(str(error)) from error
     else:
         summary = Summary()
-        for part in analysed_parts(paths, "readiness", interface=interface, keylog=keylog, frames=False):
+        for part in analysed_parts(paths, "readiness", ports, interface=interface, keylog=keylog, frames=False):
             summary.add(part.tables)
             if part.is_last:
                 damage += part.reading.damage
@@ -81,7 +84,7 @@ def command(
             software = f" ({row.software})" if row.software else ""
             click.echo(one_line(f"{row.state:8} {row.kind:6} {row.name}{software}: {row.detail}", 10_000))
     blocked = sum(row.state == BLOCKED for row in rows)
-    missing = None if rows or damage else no_traffic(paths, files)
+    missing = None if rows or damage else no_traffic(paths, files, ports)
     report_problems(damage, notes, missing)
     if blocked:
         click.echo(f"{blocked} of the clients cannot use Kafka {target}", err=True)

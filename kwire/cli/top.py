@@ -16,9 +16,11 @@ from kwire.analysis import metrics
 from kwire.analysis.live import LiveGroup, LiveState
 from kwire.analysis.report.by_group import moment
 from kwire.capture import Call, Connection, read
+from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
+from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems
 
 REFRESH_SECONDS = 1.0
@@ -38,13 +40,7 @@ HEAD = "{:40} {:9} {:>8} {:>7} {:>10} {:>10} {:>9}  {}"
     metavar="PORT",
     help="Serve Prometheus metrics at http://127.0.0.1:PORT/metrics; 0 picks a free port.",
 )
-@click.option(
-    "--port",
-    "ports",
-    type=click.IntRange(1, 65535),
-    multiple=True,
-    help="Port of the brokers; other traffic is ignored. May be repeated.",
-)
+@ports_option
 @interface_option
 @keylog_option
 def command(
@@ -93,7 +89,8 @@ def command(
         click.echo("\n".join(frame(state)))
     if server is not None:
         server.shutdown()
-    report_problems(reading.damage, reading.notes())
+    is_nothing = not (state.apis or reading.damage or reading.is_stream)
+    report_problems(reading.damage, reading.notes(), no_traffic(paths, reading.files, ports) if is_nothing else None)
 
 
 def frame(state: LiveState) -> Iterator[str]:
@@ -104,8 +101,9 @@ def frame(state: LiveState) -> Iterator[str]:
     """
     calls = sum(api.requests for api in state.apis.values())
     lost = f"  {state.lost} packets lost" if state.lost else ""
+    when = f"{(moment(state.now_us) or '')[:19]} UTC" if state.now_us else "no calls yet"
     yield (
-        f"{(moment(state.now_us) or '')[:19]} UTC  {len(state.groups)} groups  {calls} requests  "
+        f"{when}  {len(state.groups)} groups  {calls} requests  "
         f"{sum(state.errors.values())} errors  {state.problems} problems{lost}"
     )
     yield HEAD.format("group", "protocol", "members", "gener.", "rebalances", "lag", "refused", "last rebalance")

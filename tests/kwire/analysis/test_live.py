@@ -56,6 +56,15 @@ def test_members_and_rebalances() -> None:
     assert [(key, one.client_id, one.partitions) for key, one in group.members.items()] == [("a", "a", 2)]
 
 
+def test_member_that_was_evicted_is_no_member() -> None:
+    """It sends no LeaveGroup: the JoinGroup response of the leader has no such member."""
+    state = LiveState()
+    for item in read([str(CAPTURES / "java-4.2.0__kafka-4.2.0__timeout.pcap.gz")]):
+        if isinstance(item, Call):
+            state.note(item)
+    assert list(state.groups["g-timeout-java-4.2.0-r2"].members) == []
+
+
 def test_lag_is_watermark_less_commit() -> None:
     log = CallLog()
     commit(log, 0, "g", "tea", 40)

@@ -56,3 +56,9 @@ def test_folder_without_captures_cannot_be_compared(tmp_path: Path) -> None:
         done = kwire("compare", *pair)
         assert (done.exit_code, done.stdout) == (1, "")
         assert done.stderr.startswith(f"Error: {tmp_path}: no capture files ")
+
+
+def test_traffic_of_other_ports_is_ignored() -> None:
+    done = kwire("compare", QUIET, QUIET, "--port", "1")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == "Error: no Kafka traffic with a broker at port 1 in the captures\n"

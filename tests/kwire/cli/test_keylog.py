@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner, Result
 from golden import ROOT
 
-from kwire.cli import capture, groups, readiness, top
+from kwire.cli import capture, compare, groups, readiness, top
 
 TRACE, KEYS = (str(ROOT / "fixtures" / "tls" / f"kafka_python_1_3.{kind}") for kind in ("pcap", "keys"))
 
@@ -32,6 +32,12 @@ def test_groups_are_shown(command: object, arguments: tuple[str, ...]) -> None:
     assert done.exit_code == 0, done.output
     assert "billing" in done.stdout
     assert "billing" not in run(command, *arguments, TRACE).output
+
+
+def test_captures_are_compared() -> None:
+    done = run(compare.command, "--keylog", KEYS, "--all", TRACE, TRACE)
+    assert done.exit_code == 0, done.output
+    assert "group billing" in done.stdout
 
 
 def test_wrong_key_log_is_reported() -> None:

@@ -51,3 +51,10 @@ def test_stdin_beside_files_is_refused(tmp_path: Path) -> None:
         done = kwire(verb, "-", str(tmp_path / "x.pcap"))
         assert done.exit_code == 2
         assert "- (stdin) cannot be combined with files" in done.stderr
+
+
+def test_files_without_traffic_are_exit_code_1(tmp_path: Path) -> None:
+    done = kwire("top", str(tmp_path))
+    assert done.exit_code == 1
+    assert done.stdout.startswith("no calls yet  0 groups")
+    assert "no capture files" in done.stderr
