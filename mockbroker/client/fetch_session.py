@@ -106,4 +106,3 @@ class FetchSession:
         If a session exists, the request contains its id, so that the broker closes the session.
         """
         self.epoch = FIRST_EPOCH
-        self._known = {}

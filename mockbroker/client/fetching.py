@@ -171,7 +171,7 @@ class Fetcher:
         ids = all(request.topic_id != NO_ID for request in requests.values())
 
         def build(version: int) -> FetchRequest:
-            if version < FIRST_SESSION_VERSION or not self._settings.fetch_sessions:
+            if version < FIRST_SESSION_VERSION:
                 session.reset()
             return self._request(session, requests, version)
 

@@ -177,7 +177,7 @@ class Network:
                 node.failures = 0
         if self._brokers:  # bootstrap connections only serve to find the brokers
             for node in self._bootstrap:
-                if node.link and node.link.state is LinkState.READY and not node.in_flight:
+                if not node.in_flight:
                     self._drop(node, "the bootstrap connection is no longer needed")
 
     def next_deadline(self) -> float:

@@ -72,7 +72,7 @@ class Syncing:
         response: SyncGroupResponse = call.response
         if response.error_code:
             return self._handle_error(response.error_code)
-        if sent != status.identity or status.state is not ClassicState.COMPLETING_REBALANCE:
+        if sent != status.identity:
             return Retry.AT_ONCE  # a heartbeat ended the generation meanwhile
         self._check_protocol(response)
         status.state = ClassicState.STABLE

@@ -10,8 +10,16 @@ from tools.fake_cluster import FakeCluster, topic_id
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.heartbeat import HeartbeatResponse
 from kwire.messages.offset_commit import OffsetCommitResponse
+from mockbroker.client.committing import Commit, Identity
 from mockbroker.client.engine import addresses
-from mockbroker.client.errors import AuthorizationFailed, BrokerError, RebalanceInProgress, TimedOut, UnsupportedVersion
+from mockbroker.client.errors import (
+    AuthorizationFailed,
+    BrokerError,
+    IllegalUse,
+    RebalanceInProgress,
+    TimedOut,
+    UnsupportedVersion,
+)
 from mockbroker.client.positions import OffsetAndMetadata
 from mockbroker.client.subscription import SubscriptionType
 
@@ -374,3 +382,52 @@ def test_positions_of_a_lost_generation_are_not_committed() -> None:
     cluster.answer_commit()
     cluster.wait(0.5)
     assert [request.at for request in cluster.of("OffsetCommit")] == pytest.approx([0.0, 3.1])
+
+
+def test_lost_commit_looks_up_the_coordinator_at_once() -> None:
+    cluster = stable()
+    commit = cluster.commit({T0: 8})
+    lookups = cluster.count("FindCoordinator")
+    cluster.cut(cluster.group_link(), polling=False)
+    assert cluster.count("FindCoordinator") == lookups + 1
+    cluster.wait(0.2)
+    cluster.answer_commit()
+    assert (commit.done, commit.error) == (True, None)
+
+
+def test_commit_of_a_deleted_topic_is_retried_while_loading() -> None:
+    cluster = stable()
+    cluster.topics.pop("t")
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    commit = cluster.commit({T0: 8})
+    cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS, polling=False)
+    assert not commit.done
+    cluster.wait(0.2)
+    cluster.answer_commit(polling=False)
+    assert (commit.done, commit.error) == (True, None)
+
+
+def test_commit_before_it_is_sent() -> None:
+    commit = Commit({T0: OffsetAndMetadata(8)}, 5.0, retried=True)
+    assert (commit.identity, commit.call, commit.done, commit.error) == (Identity(-1, "", None), None, False, None)
+    assert (commit.retry_at, commit.failures, commit.on_done) == (0.0, 0, None)
+
+
+def test_waiting_async_commits_are_sent_together() -> None:
+    cluster = stable()
+    committer, node = cluster.engine.committer, cluster.engine.coordinator.node
+    cluster.engine.coordinator.mark_unknown()
+    commits = [committer.commit({T0: OffsetAndMetadata(at)}, 60.0, retried=False) for at in (8, 9, 10)]
+    assert [commit.call for commit in commits] == [None] * 3
+    cluster.engine.coordinator.node = node
+    cluster.engine.clock.now += 1.0
+    committer.send_due()
+    assert None not in [commit.call for commit in commits]
+
+
+def test_subscription_needs_a_group() -> None:
+    cluster = FakeCluster(group=None)
+    with pytest.raises(IllegalUse, match=r"subscribe\(\) needs a group"):
+        cluster.engine.subscribe(["t"])
+    assert not cluster.engine.subscription.subscribed

@@ -856,6 +856,17 @@ async def test_commit_calls_the_callbacks_of_earlier_commits(autojump_clock) -> 
         assert stored == [({("t", 0): OffsetAndMetadata(1)}, None)]
 
 
+async def test_poll_calls_the_callbacks_of_earlier_commits(autojump_clock) -> None:
+    stored: list[Any] = []
+    async with cluster_of() as cluster, consumer_of(cluster, topics=[], partitions=[("t", 0)]) as consumer:
+        await consumer.poll(0.1)
+        consumer.commit_nowait({("t", 0): 1}, lambda offsets, error: stored.append((offsets, error)))
+        await trio.sleep(0.5)
+        assert stored == []
+        await consumer.poll(0)
+        assert stored == [({("t", 0): OffsetAndMetadata(1)}, None)]
+
+
 async def test_time_after_an_interrupted_poll_counts_as_a_missed_poll(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster, max_poll_interval=20.0) as consumer:
         while not consumer.assignment:

@@ -258,6 +258,24 @@ def test_offsets_are_committed_before_partitions_are_revoked() -> None:
     assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
 
 
+def test_target_that_shrinks_during_the_commit_holds_for_records() -> None:
+    """No partition that is revoked is fetched while the listener runs."""
+    cluster = stable_member([T0, T1, T2], enable_auto_commit=True)
+    cluster.wait_for(HEARTBEAT)
+    if cluster.pending("OffsetCommit"):
+        cluster.answer_commit()
+    cluster.answer_consumer_heartbeat(1, [T0, T1])
+    commit = cluster.request("OffsetCommit")
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(1, [T0])
+    revoking: list[tuple[str, list[bool]]] = []
+    cluster.on_listener_call = lambda kind: revoking.append((kind, [at.revoking for _, at in positions.items()]))
+    positions = cluster.engine.positions
+    cluster.answer_commit(request=commit)
+    assert revoking == [("revoked", [False, True, True])]
+    assert cluster.listener_calls[1:] == [("revoked", ["t1", "t2"])]
+
+
 def test_records_of_the_latest_poll_are_not_committed() -> None:
     """Records count as processed with the next poll: after a crash the next owner reads them again."""
     cluster = stable_member([T0, T1], enable_auto_commit=True)

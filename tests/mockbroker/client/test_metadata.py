@@ -399,3 +399,11 @@ def test_lookup_waits_for_a_response_with_its_topic() -> None:
         cluster.answer(request, cluster.metadata(request), polling=False)
         assert lookup.done is expected
     assert lookup.result == 2
+
+
+def test_topic_with_an_error_is_not_known_to_be_missing() -> None:
+    cluster = first_request_pending("t", "u", "v")
+    refused = topic("t", error=E.TOPIC_AUTHORIZATION_FAILED)
+    missing = topic("u", error=E.UNKNOWN_TOPIC_OR_PARTITION)
+    cluster.answer("Metadata", answer(refused, missing, topic("v", (1, 0))), polling=False)
+    assert [cluster.engine.metadata.has_no_topic(name) for name in ("t", "u", "v")] == [False, True, False]

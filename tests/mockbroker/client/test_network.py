@@ -249,3 +249,23 @@ def test_reconnect_backoff_grows_until_a_connection_is_ready() -> None:
 @pytest.mark.parametrize(("random", "delay"), [(0.0, 0.08), (0.5, 0.1), (1.0, 0.12)])
 def test_jitter_of_a_backoff_is_20_percent(random: float, delay: float) -> None:
     assert Backoff(0.1, 1.0, lambda: random).after(0) == pytest.approx(delay)
+
+
+def test_unused_nodes_are_preferred_to_those_with_requests() -> None:
+    network = network_of()
+    for node_id in (1, 2):
+        send_to(network, broker(network, node_id))
+    assert {least_loaded(network) for _ in range(6)} == {3}
+
+
+def test_bootstrap_connection_stays_open_during_a_request() -> None:
+    network = network_of(brokers=0)
+    boot = network.least_loaded()
+    assert boot
+    send_to(network, boot)
+    network.update_brokers({1: ("node1", 9001)})
+    for state in (LinkState.CONNECTING, LinkState.CHECKING_API_VERSIONS, LinkState.READY):
+        assert boot.link
+        boot.link.state = state
+        network.tick()
+        assert boot.link, "its request has no response yet"

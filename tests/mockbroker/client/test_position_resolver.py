@@ -852,3 +852,36 @@ def test_response_without_a_partition_is_retried_after_a_backoff():
     call = OutgoingCall(LIST_OFFSETS.key, lambda _: None, 1.0, lambda call: lookup._handle_response(call, {T0: None}))
     call.complete(ListOffsetsResponse())
     assert (lookup.done, lookup.next_deadline()) == (False, pytest.approx(cluster.now + 0.1))
+
+
+def test_lookup_of_revoked_partitions_is_not_retried():
+    cluster = starting(committed={T0: 7})
+    request = only(cluster, "OffsetFetch")
+    cluster.positions.assign([])
+    cluster.settle()
+    cluster.answer(request, cluster.offset_fetch(request, error=E.COORDINATOR_LOAD_IN_PROGRESS))
+    cluster.wait(1.0)
+    assert cluster.count("OffsetFetch") == 1
+    assert cluster.engine.resolver.next_deadline() == float("inf")
+
+
+def test_partition_that_is_kept_after_all_is_looked_up():
+    """Also if the positions of the other partitions are known."""
+    cluster = starting({T0: 0, T1: 0}, held=())
+    cluster.hold(*ASKED)
+    position = cluster.positions.of(T1)
+    position.offset, position.revoking, cluster.positions.unresolved = None, True, True
+    cluster.settle()
+    before = cluster.count("OffsetFetch")
+    position.revoking = False
+    cluster.settle()
+    assert cluster.count("OffsetFetch") == before + 1
+
+
+def test_known_positions_are_not_resolved_again():
+    cluster = starting({T0: 0, T1: 0}, held=(), committed={T0: 5, T1: 6})
+    assert not cluster.positions.unresolved
+    cluster.seek(T0, 3)
+    assert cluster.positions.unresolved, "its leader epoch may have to be validated"
+    cluster.settle()
+    assert not cluster.positions.unresolved

@@ -295,3 +295,8 @@ def test_batches_without_records_for_the_user_set_the_epoch():
     assert (remaining(one), one.next_offset, one.epoch) == ([0, 1], 3, -1), "the marker has no epoch"
     empty = reader(batch(0, 2, leader_epoch=4), build_batch([], base_offset=2, last_offset=5, leader_epoch=6))
     assert (remaining(empty), empty.next_offset, empty.epoch) == ([0, 1], 6, 6)
+
+
+def test_empty_response_has_no_records():
+    one = reader()
+    assert (one.next_records(5), one.next_offset, one.corrupt) == ([], 0, False)

@@ -823,6 +823,34 @@ def test_topics_replace_a_pattern_without_metadata() -> None:
     assert subscription(cluster.request("JoinGroup").body).topics == ["u"]
 
 
+def test_metadata_of_a_replaced_pattern_keeps_the_topics() -> None:
+    cluster = FakeCluster(topics={"t1": 1, "u": 1})
+    cluster.hold("Metadata")
+    cluster.engine.subscribe(T)
+    cluster.settle()
+    request = cluster.request("Metadata")
+    assert request.body.topics is None
+    cluster.engine.subscribe(["u"])
+    cluster.answer(request, cluster.metadata(request))
+    assert cluster.engine.subscription.topics == {"u"}
+    assert subscription(cluster.request("JoinGroup").body).topics == ["u"]
+
+
+def test_pattern_after_leaving_joins_with_new_metadata() -> None:
+    cluster = subscribed(topics={"t": 1, "t2": 1})
+    cluster.make_stable()
+    cluster.engine.unsubscribe()
+    cluster.settle()
+    cluster.answer_error("LeaveGroup", 0, polling=False)
+    cluster.hold("Metadata")
+    cluster.engine.subscribe(T)
+    cluster.poll()
+    assert cluster.count("JoinGroup") == 1
+    request = cluster.request("Metadata")
+    cluster.answer(request, cluster.metadata(request))
+    assert subscription(cluster.request("JoinGroup").body).topics == ["t", "t2"]
+
+
 def test_pattern_does_not_match_internal_topics() -> None:
     cluster = subscribed(re.compile(".*"), topics={"t": 1, "__consumer_offsets": 50})
     cluster.poll()
@@ -870,6 +898,16 @@ def test_fatal_topic_error_is_raised_by_poll() -> None:
     cluster.answers["Metadata"] = lambda request: cluster.metadata(request, errors={"t": E.TOPIC_AUTHORIZATION_FAILED})
     with pytest.raises(BrokerError, match="topic t failed: TOPIC_AUTHORIZATION_FAILED"):
         cluster.poll()
+
+
+def test_member_does_not_join_before_the_user_gets_an_error() -> None:
+    cluster = subscribed()
+    cluster.answers["Metadata"] = lambda request: cluster.metadata(request, errors={"t": E.TOPIC_AUTHORIZATION_FAILED})
+    cluster.settle()
+    with pytest.raises(BrokerError, match="topic t failed: TOPIC_AUTHORIZATION_FAILED"):
+        cluster.poll()
+    cluster.settle()
+    assert cluster.count("JoinGroup") == 0
 
 
 # --- versions of brokers -----------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import trio
 import trio.testing
 from tools.in_process_streams import InProcessNetwork
 
+from kwire.messages.metadata import METADATA, MetadataRequest
 from mockbroker import Cluster, open_cluster
 from mockbroker.client.share.acknowledgements import Delivery
 from mockbroker.client.share.engine import ShareEngine
@@ -392,3 +393,13 @@ async def test_assignment_leaves_out_unknown_topics(autojump_clock, cluster: Clu
         member = consumer._engine.member
         member.assigned |= {(UUID(int=9), 0)}
         assert consumer.assignment == {("orders", 0), ("orders", 1)}
+
+
+def test_lost_connection_makes_the_coordinator_unknown() -> None:
+    engine = ShareEngine([("boot", 9000)], "g", ShareSettings(), jitter=lambda: 0.5, member_id="m")
+    engine.coordinator.node = node = engine.network.coordinator(1, "node1", 9001)
+    engine.network.send_request(node, METADATA.key, lambda _: MetadataRequest())
+    assert node.link
+    node.link.closed()
+    engine.network.tick()
+    assert engine.coordinator.node is None

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
+
 from kwire.messages.share_fetch import ShareFetchResponse
 from kwire.records import Record, build_batch
 from mockbroker.client.errors import CorruptRecord
+from mockbroker.client.share import deliveries
 from mockbroker.client.share.acknowledgements import AcknowledgeType
 from mockbroker.client.share.deliveries import MAX_ACQUIRED, Data, delivery_of
 
@@ -53,6 +56,20 @@ def test_number_of_acquired_records_is_limited() -> None:
     delivery, error = delivery_of(7, PARTITION, data, check_crcs=True)
     assert str(error) == "t-3: the response delivers more than 1000000 records at once"
     assert delivery.records == []
+
+
+@pytest.mark.parametrize(("ranges", "fits"), [([(0, 5)], True), ([(0, 6)], False), ([(100, 105)], True)])
+def test_limit_counts_the_acquired_records(monkeypatch, ranges: list[tuple[int, int]], fits: bool) -> None:
+    monkeypatch.setattr(deliveries, "MAX_ACQUIRED", 6)
+    _, error = delivery_of(7, PARTITION, response(b"", *((*each, 1) for each in ranges)), check_crcs=True)
+    assert (error is None) is fits
+
+
+def test_limit_is_for_all_ranges_of_a_response_together(monkeypatch) -> None:
+    monkeypatch.setattr(deliveries, "MAX_ACQUIRED", 6)
+    for last, fits in ((12, True), (13, False)):
+        _, error = delivery_of(7, PARTITION, response(b"", (0, 2, 1), (10, last, 1)), check_crcs=True)
+        assert (error is None) is fits
 
 
 def test_corrupt_batch_without_acquired_records_is_an_error() -> None:
