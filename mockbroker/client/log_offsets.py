@@ -60,7 +60,7 @@ class LogLookup(LeaderLookup):
         self.timestamps = dict(timestamps)
         self.result: dict[TopicPartition, OffsetAndTimestamp | None] = {}
 
-    def request(self, version: int, leaders: Leaders) -> ListOffsetsRequest:
+    def request(self, version: int, leaders: Leaders) -> ListOffsetsRequest:  # noqa: ARG002
         topics: dict[str, ListOffsetsRequest.Topic] = {}
         for (name, number), leader in leaders.items():
             topic = topics.setdefault(name, ListOffsetsRequest.Topic(name=name))
@@ -73,7 +73,7 @@ class LogLookup(LeaderLookup):
             )
         return ListOffsetsRequest(
             replica_id=CONSUMER_REPLICA,
-            isolation_level=self._isolation_level if version >= FIRST_ISOLATION_VERSION else 0,
+            isolation_level=self._isolation_level,
             topics=list(topics.values()),
             timeout_ms=self._timeout_ms,
         )

@@ -144,6 +144,18 @@ async def test_a_poll_may_wait_longer_than_max_poll_interval(autojump_clock, pro
         assert trio.current_time() >= 200
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_poll_of_buffered_records_restarts_max_poll_interval(autojump_clock, protocol: str) -> None:
+    options: dict[str, Any] = {"max_poll_interval": 20.0, "max_poll_records": 1, "group_protocol": protocol}
+    async with cluster_of() as cluster, consumer_of(cluster, **options) as consumer:
+        cluster.produce("t", ["x"] * 10, partition=0)
+        for _ in range(8):
+            while not await consumer.poll(0.1):
+                pass
+            await trio.sleep(8.0)
+        assert cluster.groups()["g"].state == "Stable"
+
+
 async def test_poll_without_a_response_may_exceed_max_poll_interval(autojump_clock) -> None:
     """No heartbeat, commit or Fetch response ends the wait, so that the poll runs the engine once."""
     async with cluster_of() as cluster:

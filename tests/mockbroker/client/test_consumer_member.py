@@ -258,6 +258,19 @@ def test_offsets_are_committed_before_partitions_are_revoked() -> None:
     assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
 
 
+def test_failed_commit_is_retried_before_partitions_are_revoked() -> None:
+    cluster = stable_member([T0, T1], enable_auto_commit=True)
+    cluster.wait_for(HEARTBEAT)
+    if cluster.pending("OffsetCommit"):
+        cluster.answer_commit()
+    cluster.answer_consumer_heartbeat(1, [T0])
+    cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS)
+    assert cluster.listener_calls[1:] == []
+    cluster.wait_for("OffsetCommit")
+    cluster.answer_commit()
+    assert cluster.listener_calls[1:] == [("revoked", ["t1"])]
+
+
 def test_target_that_shrinks_during_the_commit_holds_for_records() -> None:
     """No partition that is revoked is fetched while the listener runs."""
     cluster = stable_member([T0, T1, T2], enable_auto_commit=True)

@@ -274,6 +274,12 @@ def test_read_committed_needs_list_offsets_v2():
         cluster.poll_records()
 
 
+def test_read_committed_works_with_list_offsets_v2():
+    cluster = starting(held=(), group=None, isolation_level="read_committed", served={"ListOffsets": (0, 2)})
+    assert cluster.position(T0) == 2
+    assert [request.body.isolation_level for request in cluster.of("ListOffsets")] == [1]
+
+
 def test_offsets_for_times():
     """One request to each leader; None where no record is that young."""
     cluster = starting({T0: 0, T1: 1}, held=(), group=None)

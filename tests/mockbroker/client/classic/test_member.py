@@ -554,6 +554,18 @@ def test_former_leader_no_longer_watches_topics() -> None:
     assert cluster.count("JoinGroup") == 2
 
 
+def test_former_leader_no_longer_requests_topics_of_others() -> None:
+    cluster = subscribed(topics={"t": 1, "u": 1})
+    cluster.make_stable(members={"me": ["t"], "other": ["u"]})
+    assert [topic.name for topic in cluster.last("Metadata").topics] == ["t", "u"]
+    rebalance_in_progress(cluster)
+    cluster.answer_join(2)
+    cluster.answer_sync([("t", 0)])
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    assert [topic.name for topic in cluster.last("Metadata").topics] == ["t"]
+
+
 def test_new_replica_racks_make_the_leader_rejoin() -> None:
     cluster = subscribed()
     cluster.make_stable(members={"me": ["t"]})
@@ -836,19 +848,22 @@ def test_metadata_of_a_replaced_pattern_keeps_the_topics() -> None:
     assert subscription(cluster.request("JoinGroup").body).topics == ["u"]
 
 
-def test_pattern_after_leaving_joins_with_new_metadata() -> None:
+@pytest.mark.parametrize("joined", [True, False])
+def test_pattern_after_leaving_joins_with_new_metadata(joined: bool) -> None:
     cluster = subscribed(topics={"t": 1, "t2": 1})
-    cluster.make_stable()
+    cluster.poll()
+    if joined:
+        cluster.answer_join()
+        cluster.answer_sync([("t", 0)])
     cluster.engine.unsubscribe()
     cluster.settle()
-    cluster.answer_error("LeaveGroup", 0, polling=False)
     cluster.hold("Metadata")
     cluster.engine.subscribe(T)
     cluster.poll()
     assert cluster.count("JoinGroup") == 1
     request = cluster.request("Metadata")
     cluster.answer(request, cluster.metadata(request))
-    assert subscription(cluster.request("JoinGroup").body).topics == ["t", "t2"]
+    assert subscription(cluster.last("JoinGroup")).topics == ["t", "t2"]
 
 
 def test_pattern_does_not_match_internal_topics() -> None:
