@@ -439,6 +439,19 @@ async def test_listener_can_seek_in_on_assigned(autojump_clock) -> None:
         assert cluster.committed("g")["t", 3] == 1
 
 
+async def test_committed_offsets_are_requested_during_on_assigned(autojump_clock) -> None:
+    class Waiting(RebalanceListener):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            await trio.sleep(0.5)
+            requests.append(len(cluster.requests("OffsetFetch")))
+
+    requests: list[int] = []
+    async with cluster_of() as cluster, consumer_of(cluster, listener=Waiting()) as consumer:
+        while not consumer.assignment:
+            await consumer.poll(0.1)
+        assert requests == [1]
+
+
 async def test_listener_can_seek_during_an_iteration(autojump_clock) -> None:
     class SeekingListener(RebalanceListener):
         async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:

@@ -436,3 +436,15 @@ def test_rejoin_without_a_reason_sends_a_reason() -> None:
     cluster.member.rejoin("")
     cluster.poll()
     assert cluster.request("JoinGroup").body.reason == "a repeated rebalance"
+
+
+def test_fenced_static_member_that_unsubscribes_can_join_again() -> None:
+    cluster = FakeCluster(group_instance_id="one")
+    cluster.engine.subscribe(["t"])
+    cluster.poll()
+    with pytest.raises(FencedInstance):
+        cluster.answer_error("JoinGroup", E.FENCED_INSTANCE_ID)
+    cluster.engine.unsubscribe()
+    cluster.engine.subscribe(["t"])
+    cluster.poll()
+    assert cluster.request("JoinGroup").body.member_id == ""

@@ -1524,3 +1524,25 @@ def test_failure_of_a_fetch_keeps_an_earlier_error():
     cluster.fetcher.failure = earlier
     cluster.wait(40.0)
     assert cluster.fetcher.failure is earlier
+
+
+def test_end_of_the_assignment_drops_the_buffered_records():
+    cluster = fetching({T0: 0, T1: 0})
+    cluster.answer_rightly(only(cluster))
+    assert cluster.fetcher.buffered == {T0, T1}
+    cluster.engine.assign([T1])
+    assert cluster.fetcher.buffered == {T1}
+    cluster.engine.unsubscribe()
+    assert cluster.fetcher.buffered == set()
+
+
+def test_validation_is_sent_with_the_first_advance():
+    cluster = fetching()
+    read_all(cluster)
+    cluster.hold("OffsetForLeaderEpoch")
+    cluster.leader_epochs[T0] = cluster.logs[T0].epoch = 1
+    cluster.engine.metadata.update_leader(T0, 0, 1)
+    cluster.engine.resolver.request_run()
+    cluster.engine.advance(polling=False)
+    cluster._carry_bytes()
+    assert cluster.count("OffsetForLeaderEpoch") == 1

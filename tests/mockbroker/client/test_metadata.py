@@ -81,6 +81,15 @@ def test_metadata_v0_requests_all_topics_with_an_empty_list(everything: bool, ex
     assert request(cluster) == expected
 
 
+@pytest.mark.parametrize(("everything", "expected"), [(True, None), (False, [])])
+def test_metadata_v1_requests_all_topics_with_null(everything: bool, expected: list[str] | None) -> None:
+    cluster = FakeCluster(group=None, served={"Metadata": (1, 1)})
+    if everything:
+        cluster.engine.metadata.require_matching_topics(re.compile(".*"))
+    cluster.settle()
+    assert request(cluster) == expected
+
+
 @pytest.mark.parametrize("allowed", [True, False])
 def test_allow_auto_topic_creation_follows_the_setting(allowed: bool) -> None:
     assert requiring("t", allow_auto_create_topics=allowed).last("Metadata").allow_auto_topic_creation is allowed

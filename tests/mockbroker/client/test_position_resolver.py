@@ -891,3 +891,34 @@ def test_known_positions_are_not_resolved_again():
     assert cluster.positions.unresolved, "its leader epoch may have to be validated"
     cluster.settle()
     assert not cluster.positions.unresolved
+
+
+def test_next_deadline_is_that_of_the_first_lookup():
+    cluster = starting({T0: 0, T1: 1}, group=None, held=())
+    cluster.hold("ListOffsets")
+    for partition in (T0, T1):
+        cluster.positions.of(partition).reset_to(-1)
+        cluster.positions.unresolved = True
+        cluster.settle()
+    first, second = cluster.pending("ListOffsets")
+    assert cluster.engine.resolver.next_deadline() == float("inf")
+    cluster.answer(second, refusal(E.NOT_LEADER_OR_FOLLOWER, T1))
+    assert cluster.engine.resolver.next_deadline() == pytest.approx(0.1)
+    assert not first.done
+
+
+def test_list_offsets_is_sent_with_the_first_advance():
+    cluster = starting(group=None, held=())
+    before = cluster.count("ListOffsets")
+    cluster.positions.of(T0).reset_to(-1)
+    cluster.positions.unresolved = True
+    cluster.engine.advance(polling=False)
+    cluster._carry_bytes()
+    assert cluster.count("ListOffsets") == before + 1
+
+
+def test_failure_of_a_reset_keeps_an_earlier_error():
+    cluster = starting(group=None)
+    earlier = cluster.engine.resolver.failure = ConsumerError("earlier")
+    cluster.answer(only(cluster, "ListOffsets"), refusal(E.TOPIC_AUTHORIZATION_FAILED, T0), polling=False)
+    assert cluster.engine.resolver.failure is earlier

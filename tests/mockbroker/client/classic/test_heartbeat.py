@@ -267,3 +267,12 @@ def test_heartbeat_to_an_unreachable_coordinator_backs_off() -> None:
         cluster.member.maintain(polling=False)
         assert (heartbeat.in_flight, cluster.count("Heartbeat")) == (False, 0)
         assert heartbeat.next_heartbeat == pytest.approx(cluster.now + expected)
+
+
+def test_no_timer_runs_before_a_generation() -> None:
+    heartbeat = Heartbeat(ConsumerSettings(), Backoff(0.1, 1.0, lambda: 0.5))
+    timers = (heartbeat.session_deadline, heartbeat.poll_deadline, heartbeat.next_heartbeat)
+    assert (timers, heartbeat.in_flight) == ((float("inf"),) * 3, False)
+    assert heartbeat.next_deadline(STABLE, coordinator_known=True) == float("inf")
+    heartbeat.failed(5.0)
+    assert heartbeat.next_heartbeat == pytest.approx(5.1), "the first backoff"

@@ -395,6 +395,18 @@ def test_rejected_commit_does_not_delay_the_rebalance() -> None:
     assert (cluster.listener_calls[1:], cluster.count("JoinGroup")) == ([("revoked", ["t0"])], 2)
 
 
+def test_rebalance_does_not_wait_for_commits_of_old_generations() -> None:
+    cluster = subscribed(enable_auto_commit=True, **EAGER)
+    cluster.make_stable()
+    cluster.wait_for("Heartbeat")
+    cluster.member.rejoin("a test")
+    cluster.poll()
+    assert cluster.request("OffsetCommit")
+    cluster.answer_heartbeat(E.UNKNOWN_MEMBER_ID)
+    assert (cluster.listener_calls[1:], cluster.last("JoinGroup").member_id) == ([("lost", ["t0"])], "")
+    assert cluster.request("OffsetCommit"), "it has no response yet"
+
+
 def test_slow_commit_delays_a_rebalance_at_most_its_timeout() -> None:
     cluster = subscribed(enable_auto_commit=True, max_poll_interval=10.0, **EAGER)
     cluster.make_stable()
