@@ -6,7 +6,8 @@ that later events may still need, of a count the sums so far. A micro-batch adds
 - current rows, which later rows may change: they replace the current rows of the bucket, and
 - final rows, which are added.
 
-Some findings need all events of a group, or all calls of a client or producer. These findings are derived again when
+The state of a group also has the evidence of its removed events, from which findings are derived in each micro-batch.
+Some findings need all fetches of a group, or all calls of a client or producer. These findings are derived again when
 the bucket is rebuilt from all its rows. A bucket is rebuilt when it has grown by a quarter since it was last rebuilt,
 when a row arrives that is older than the final rows, when a cluster changes, in the cases of
 ``stream.buckets_to_rebuild``, and at the end of the stream. This module does not depend on Spark.
@@ -27,6 +28,7 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings import fold as findings
+from kwire.analysis.findings.evidence import Evidence
 from kwire.analysis.groups import history
 from kwire.analysis.groups.thinning import Pauses, settle
 from kwire.analysis.tables import LATENCY
@@ -39,20 +41,7 @@ from kwire.spark.bundles import COUNTED, Counts, Rows
 SETTLED_US = 360_000_000  # microseconds; longer than the rebalance timeout of clients (5 minutes)
 GROWTH = 1.25  # a bucket is rebuilt when it has so many times the rows that it had
 NEW = 100  # rows that a bucket may grow by without being rebuilt, so that small buckets are not rebuilt all the time
-WHOLE = frozenset(  # detectors that need events which the state does not keep
-    {
-        "aborted-commit",
-        "commit-gap",
-        "heartbeat-jitter",
-        "heartbeat-near-miss",
-        "hot-partition",
-        "lagging-partition",
-        "slow-poll",
-        "stale-commit",
-        "stuck-partition",
-        "unavailable-partition",
-    }
-)
+WHOLE = frozenset({"commit-gap", "slow-poll", "unavailable-partition"})  # need fetches that the state does not keep
 OF_WHOLE = ("tallies", "connected", "steps")  # kinds of rows from which findings are derived when a bucket is rebuilt
 Tables = Mapping[str, Iterable[Row]]
 
@@ -69,12 +58,14 @@ class GroupState:
         events: events that later events may need, as values of the fields.
         pauses: periods from which routine events of members were removed, by member id.
         until: time up to which events were removed, in microseconds since 1970; -1 if none was removed.
+        evidence: what detectors need of the events up to ``until``, by cluster.
         findings: findings of the detectors in WHOLE, when the bucket was last rebuilt.
     """
 
     events: list[tuple[Any, ...]] = field(default_factory=list)
     pauses: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     until: int = -1
+    evidence: dict[str | None, Evidence] = field(default_factory=dict)
     findings: list[Row] = field(default_factory=list)
 
 
@@ -103,12 +94,14 @@ class BucketState:
         count: number of rows of groups, clients and transactional ids so far.
         rebuilt: value of ``count`` when the bucket was last rebuilt.
         minute: start of the latest minute of which all latencies are final, in microseconds since 1970; -1 if none.
+        settings: changed thresholds of detectors when the bucket was last rebuilt.
     """
 
     keys: dict[str, KeyState] = field(default_factory=dict)
     count: int = 0
     rebuilt: int = 0
     minute: int = -1
+    settings: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_due(self) -> bool:
@@ -192,10 +185,13 @@ class Increments:
             fresh: rows that are new and do not change, by key and kind.
             pending: rows of open connections, which later micro-batches replace, by key and kind.
 
-        Raises: LateRowError if a row is older than the final rows of the bucket.
+        Raises: LateRowError if a row is older than the final rows of the bucket, if the thresholds have changed, or if
+            an earlier release of kwire has stored the state.
         """
         is_rebuilt = state is None
-        state = state or BucketState()
+        state = state or BucketState(settings=dict(self.settings))
+        if getattr(state, "settings", None) != self.settings:
+            raise LateRowError
         outcome = Outcome(state)
         minute = self._settled_minute(state, fresh)
         for about in sorted({*state.keys, *fresh, *pending}):
@@ -275,6 +271,8 @@ class Increments:
             known: end offsets, ends of transactions, and periods in which partitions were fetched.
             outcome: result of the bucket.
             is_rebuilt: True if all events are new.
+
+        Raises: LateRowError if an earlier commit in a transaction has become a successful one.
         """
         ends, ended, spans = known
 
@@ -283,21 +281,24 @@ class Increments:
                 return {name: [] for name in history.FILLED}
             return history.fold(self.capture_id, group_id, own, ends, self.clusters, ended, self.unread, pauses)
 
-        def found(made: Mapping[str, Sequence[Row]]) -> list[Row]:
-            known = ends, spans, self.names, self.clusters, self.settings
-            return findings.of_group(self.capture_id, group_id, made, *known)
-
         values = [*group.events, *added.get("new", ())]
         named = [events.name_topics(event, self.names) for event in bundles.events_of(values)]
         order = sorted(range(len(named)), key=lambda number: named[number].key)
         pending = [events.name_topics(event, self.names) for event in bundles.events_of(added.get("more", ()))]
         ordered = [named[number] for number in order]
-        until = max(ordered[-1].ts - self.settled_us, group.until) if ordered else group.until
+        until = group.until
+        if ordered:
+            settled = min(ordered[-1].ts - self.settled_us, *(event.ts - 1 for event in pending), 2**62)
+            until = max(settled, until)
         done = settle(fold, ordered, until, group.pauses, pending)
         group.pauses = {member: list(periods) for member, periods in done.pauses.items()}
         group.until = group.until if all(done.kept) else until
         group.events = [values[number] for number, needed in zip(order, done.kept, strict=True) if needed]
-        rows = found(done.whole if is_rebuilt else done.current)
+        views = findings.views_of(group_id, done.whole, ends, spans, self.names, self.clusters, group.evidence)
+        if not all(view.earlier.is_valid_for(view) for view in views.values()):
+            raise LateRowError
+        rows = findings.of_views(self.capture_id, views, self.settings)
+        group.evidence = {cluster: view.earlier.after(view, group.until) for cluster, view in views.items()}
         if is_rebuilt:
             group.findings = [row for row in rows if row["finding"] in WHOLE]
         own = [row for row in rows if row["finding"] not in WHOLE]

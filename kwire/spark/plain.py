@@ -25,6 +25,7 @@ MODULES = frozenset(  # modules whose classes may be encoded, besides message cl
     {
         "kwire.analysis.clusters",
         "kwire.analysis.events",
+        "kwire.analysis.findings.evidence",
         "kwire.analysis.findings.observations",
         "kwire.analysis.topics",
         "kwire.analysis.transactions",

@@ -12,9 +12,10 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.columns import Row, TupleRows
 from kwire.analysis.events import EventRows, GroupEvent, by_key
 from kwire.analysis.findings.catalogue import DETECTORS
+from kwire.analysis.findings.evidence import Evidence, Place
 from kwire.analysis.findings.model import CLIENT, GROUP, TRANSACTION, Detector, Finding, rows
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
-from kwire.analysis.findings.views import ClientView, GroupView, Place, TransactionView
+from kwire.analysis.findings.views import ClientView, GroupView, TransactionView
 from kwire.analysis.groups.history import Ends
 
 Settings = Mapping[str, float]  # changed thresholds, by ``detector.threshold``
@@ -69,6 +70,37 @@ def of_group(
         clusters: clusters of the brokers.
         settings: changed thresholds of detectors, by ``detector.threshold``.
     """
+    return of_views(capture_id, views_of(group_id, made, ends, spans, names, clusters), settings)
+
+
+def of_views(capture_id: str, views: Mapping[str | None, GroupView], settings: Settings) -> list[Row]:
+    """Return the rows of ``findings`` about groups. ``views``: the groups by cluster, from ``views_of``."""
+    found: list[Row] = []
+    for cluster, view in views.items():
+        found += rows(_found(GROUP, view, settings), capture_id, view.group_id, cluster)
+    return tables.FINDINGS.sorted(found)
+
+
+def views_of(
+    group_id: str,
+    made: Mapping[str, Sequence[Row]],
+    ends: Ends,
+    spans: Iterable[FetchSpan],
+    names: Mapping[str, str],
+    clusters: Clusters,
+    earlier: Mapping[str | None, Evidence] | None = None,
+) -> dict[str | None, GroupView]:
+    """Return the input of detectors for all groups with one group id, by cluster, in the order of the clusters.
+
+    Args:
+        group_id: the group id.
+        made: rows of these groups by table name, from ``history.fold``.
+        ends: end offsets of partitions.
+        spans: periods in which partitions were fetched. Partitions that these groups do not commit are ignored.
+        names: topic names; a key is the text ``id:`` followed by the topic id.
+        clusters: clusters of the brokers.
+        earlier: evidence of rows that a stream has removed, by cluster; None if all rows are given.
+    """
     apart: dict[str | None, dict[str, Sequence[Row]]] = defaultdict(lambda: {name: [] for name in OF_GROUPS})
     for name in OF_GROUPS:
         if name != "group_events":
@@ -79,7 +111,7 @@ def of_group(
     for span in spans:
         place = names.get(span.topic, span.topic), span.partition
         fetched[place].append((clusters.id_of(span.conn_id, span.broker, span.begin), span))
-    found: list[Row] = []
+    views: dict[str | None, GroupView] = {}
     for cluster in sorted({*apart, *happened}, key=lambda one: one or ""):
         own, events = apart[cluster], happened.get(cluster, [])
         about = {(one.topic, one.partition) for one in events}
@@ -90,7 +122,7 @@ def of_group(
             for where, span in fetched.get(place, ())
             if where in (cluster, None) or cluster is None
         ]
-        view = GroupView(
+        views[cluster] = GroupView(
             group_id,
             events,
             sorted(own["rebalances"], key=lambda row: row["started_ts"]),
@@ -100,9 +132,9 @@ def of_group(
             own["violations"],
             {place: marks for place in places if (marks := ends.all(cluster, *place))},
             sorted(read, key=lambda span: (span.begin, span.conn_id, span.topic, span.partition)),
+            (earlier or {}).get(cluster) or Evidence(),
         )
-        found += rows(_found(GROUP, view, settings), capture_id, group_id, cluster)
-    return tables.FINDINGS.sorted(found)
+    return views
 
 
 def by_cluster(rows: Sequence[Row]) -> Iterable[tuple[str | None, Sequence[Row]]]:

@@ -8,27 +8,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from operator import attrgetter
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from kwire.analysis.columns import Row, column_of, values_of
 from kwire.analysis.events import GroupEvent
+from kwire.analysis.findings.evidence import Committed, Evidence, Place
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
 from kwire.lazy_dataclass import dataclass
 
 SHORT = 8  # characters of a member id that tell it from others of its client
-Place = tuple[str, int]  # topic and partition
-_NO_SIGNS = {"planned", "leave", "txn_commit", "txn_commit_error"}  # kinds of events
+FOREVER = 2**62  # later than all times in captures
 T = TypeVar("T")
-
-
-class Committed(NamedTuple):
-    """A successful offset commit of one partition: the columns of ``offset_commits`` with the same names."""
-
-    ts: int
-    offset: int
-    lag: int | None
-    member_id: str | None
-    client_id: str | None
 
 
 @dataclass(frozen=True)
@@ -46,6 +36,7 @@ class GroupView:
         marks: high watermarks of the partitions in the events, by topic and partition, as pairs: time in microseconds
             since 1970, and high watermark.
         spans: periods in which the partitions in the events were fetched.
+        earlier: evidence of rows that may be missing here, because a stream has removed them.
     """
 
     group_id: str
@@ -57,6 +48,7 @@ class GroupView:
     violations: Sequence[Row]
     marks: Mapping[Place, Sequence[tuple[int, int]]] = field(default_factory=dict)
     spans: Sequence[FetchSpan] = ()
+    earlier: Evidence = field(default_factory=Evidence)
 
     @cached_property
     def end(self) -> int:
@@ -64,10 +56,10 @@ class GroupView:
 
         The time is in microseconds since 1970. It is 0 without any of these.
         """
-        times = [event.ts for event in self.events[-1:]]
+        times = [self.earlier.end, *(event.ts for event in self.events[-1:])]
         times += [marks[-1][0] for marks in self.marks.values() if marks]
         times += [span.end for span in self.spans]
-        return max(times, default=0)
+        return max(times)
 
     @cached_property
     def memberships(self) -> Mapping[tuple[int, str], Row]:
@@ -124,16 +116,9 @@ class GroupView:
         return [event for event in self.events if event.error_code]
 
     @cached_property
-    def signs(self) -> Mapping[str, Sequence[GroupEvent]]:
-        """The events that show that a member is alive, by member id, in order of time.
-
-        These are all captured events of the member, except leaving, assignments in the leader's SyncGroup request, and
-        commits in transactions.
-        """
-        return {
-            member: [event for event in events if not event.inferred and event.event not in _NO_SIGNS]
-            for member, events in self.of_member.items()
-        }
+    def evidence(self) -> Evidence:
+        """The evidence of all rows of the group, those that a stream has removed included."""
+        return self.earlier.after(self, FOREVER)
 
     def between(self, low: int, high: int) -> Sequence[GroupEvent]:
         """Return the events from the time ``low`` to ``high``, in microseconds since 1970."""
@@ -188,7 +173,7 @@ class GroupView:
         at = bisect_right(marks, since, key=lambda mark: mark[0])
         if at and marks[at - 1][1] > offset:
             return since
-        return next((ts for ts, mark in marks[at:] if mark > offset), None)
+        return next((marks[n][0] for n in range(at, len(marks)) if marks[n][1] > offset), None)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 A stream keeps the events of each group, because later events can change rows about them. Most events of a group are
 routine: heartbeats and offset commits with a response that changes nothing, and acquired and acknowledged records. In a
 period in which the group has routine events only, the history needs the first and the last routine event of each
-member, and the last commit of each partition. ``thin`` removes the routine events between them. The time between the
+member, and the last event of each partition. ``thin`` removes the routine events between them. The time between the
 first and the last event is a pause: the member was not silent in it, although the remaining events do not show this.
 """
 
@@ -59,7 +59,7 @@ def thin(
             period = event.member_id or "", bisect_left(turns, event.ts), event.protocol, event.generation
             first.setdefault(period, number)
             last[period] = number
-            if event.offset is not None:
+            if event.partition is not None:
                 of_partition[event.topic, event.partition] = number
     needed = {*first.values(), *last.values(), *of_member.values(), *of_partition.values()}
     kept = [event.ts > until or number in needed or not is_routine(event) for number, event in enumerate(events)]

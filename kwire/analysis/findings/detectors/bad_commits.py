@@ -3,12 +3,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from kwire.analysis.columns import Row, column_of, values_of
-from kwire.analysis.events import error_name
+from kwire.analysis.columns import Row, column_of
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
-    MOST_EVIDENCE,
     NOTICE,
     WARNING,
     Detector,
@@ -20,17 +18,6 @@ from kwire.analysis.findings.model import (
     reference,
 )
 from kwire.analysis.findings.views import GroupView
-from kwire.errorcodes import ErrorCode
-
-_PLACE = ("member_id", "ts", "topic", "partition")
-_KINDS = ("commit_fenced", "commit_old_generation", "commit_not_owner")
-_STALE = {
-    ErrorCode.ILLEGAL_GENERATION,
-    ErrorCode.UNKNOWN_MEMBER_ID,
-    ErrorCode.FENCED_INSTANCE_ID,
-    ErrorCode.STALE_MEMBER_EPOCH,
-    ErrorCode.FENCED_MEMBER_EPOCH,
-}
 
 
 def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
@@ -39,36 +26,25 @@ def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:
     A commit is invalid if the member is fenced or evicted, the generation is old, or the partition belongs to a
     different member. ``count`` is a threshold in ``limits``.
     """
-    by_member: dict[str, list[int]] = defaultdict(list)  # numbers of rows
-    kinds = column_of(group.violations, "kind")
-    seen = {place for kind, place in zip(kinds, values_of(group.violations, *_PLACE), strict=True) if kind in _KINDS}
-    codes = column_of(group.commits, "error_code")
-    for number, (code, place) in enumerate(zip(codes, values_of(group.commits, *_PLACE), strict=True)):
-        if code in _STALE or place in seen:
-            by_member[place[0] or ""].append(number)
-    for member, numbers in sorted(by_member.items()):
-        if len(numbers) < limits["count"]:
+    for member, stale in sorted(group.evidence.stale.items()):
+        if stale.count < limits["count"]:
             continue
-        errors = {error_name(codes[number]) or "" for number in numbers if codes[number]}
-        accepted = sum(not codes[number] for number in numbers)
-        result = f"{accepted} accepted" if accepted else f"rejected with {', '.join(sorted(errors))}"
-        rows = [group.commits[number] for number in numbers[:MOST_EVIDENCE]]
+        rejected = f"rejected with {', '.join(sorted(stale.errors))}"
         yield Finding(
-            severity=CRITICAL if accepted else WARNING,
-            begin=rows[0]["ts"],
-            end=group.commits[numbers[-1]]["ts"],
-            cost=len(numbers),
-            client_id=rows[0]["client_id"],
+            severity=CRITICAL if stale.accepted else WARNING,
+            begin=stale.begin,
+            end=stale.end,
+            cost=stale.count,
+            client_id=stale.client_id,
             member_id=member or None,
-            sentence=f"{group.name(member)} sent {counted(len(numbers), 'stale commit')} to {quoted(group.group_id)} "
-            f"(fenced, an old generation, or not its partition): {result}.",
+            sentence=f"{group.name(member)} sent {counted(stale.count, 'stale commit')} to {quoted(group.group_id)} "
+            "(fenced, an old generation, or not its partition): "
+            f"{f'{stale.accepted} accepted' if stale.accepted else rejected}.",
             evidence=[
-                reference(
-                    "offset_commits", member_id=member, ts=row["ts"], topic=row["topic"], partition=row["partition"]
-                )
-                for row in rows
+                reference("offset_commits", member_id=member, ts=ts, topic=topic, partition=partition)
+                for ts, topic, partition in stale.first
             ],
-            evidence_count=len(numbers),
+            evidence_count=stale.count,
         )
 
 

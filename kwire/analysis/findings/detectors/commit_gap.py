@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from kwire.analysis.columns import Row
+from kwire.analysis.findings.evidence import Place
 from kwire.analysis.findings.model import (
     GROUP,
     WARNING,
@@ -15,7 +16,7 @@ from kwire.analysis.findings.model import (
     reference,
     seconds,
 )
-from kwire.analysis.findings.views import GroupView, Place
+from kwire.analysis.findings.views import GroupView
 
 _ALIVE = {"heartbeat", "heartbeat_error"}
 

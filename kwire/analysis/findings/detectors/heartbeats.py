@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import pairwise
-from operator import sub
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
-from kwire.analysis.events import CLASSIC, CONSUMER, GroupEvent
+from kwire.analysis.events import CLASSIC, CONSUMER
 from kwire.analysis.findings.model import (
     GROUP,
     NOTICE,
@@ -19,9 +19,6 @@ from kwire.analysis.findings.model import (
 )
 from kwire.analysis.findings.views import GroupView
 
-_ASKED = {"join_sent", "sync_sent"}
-_COMMITS = {"commit", "commit_error"}
-
 
 def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each member that almost expired: it sent nothing for the fraction ``share`` of its session
@@ -32,30 +29,23 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """
     for (_, member), row in sorted(group.memberships.items()):
         timeout = row["session_timeout_ms"] or limits["session_timeout_ms"]
-        least = timeout * 1000 * limits["share"]
-        worst: tuple[int, GroupEvent, GroupEvent] | None = None
-        signs = group.signs.get(member, ())
-        times = [one.ts for one in signs]
-        if max(map(sub, times[1:], times), default=0) < least:
+        silence = group.evidence.silences.get(member)
+        if silence is None or silence.begin is None or silence.end is None:
             continue
-        for earlier, later in pairwise(signs):
-            silence = later.ts - earlier.ts
-            if silence >= least and earlier.event not in _ASKED and silence > (worst[0] if worst else 0):
-                worst = silence, earlier, later
-        if worst is None:
+        if silence.length < timeout * 1000 * limits["share"]:
             continue
-        silence, earlier, later = worst
         yield Finding(
             severity=WARNING,
-            begin=earlier.ts,
-            end=later.ts,
-            cost=silence / 1000,
+            begin=silence.begin[0],
+            end=silence.end[0],
+            cost=silence.length / 1000,
             client_id=row["client_id"],
             member_id=member,
             sentence=f"{group.name(member)} sent nothing to the coordinator of {quoted(group.group_id)} for "
-            f"{seconds(silence)}; its session timeout is {seconds(timeout * 1000)}.",
+            f"{seconds(silence.length)}; its session timeout is {seconds(timeout * 1000)}.",
             evidence=[
-                reference("group_events", member_id=member, event=one.event, ts=one.ts) for one in (earlier, later)
+                reference("group_events", member_id=member, event=kind, ts=ts)
+                for ts, kind in (silence.begin, silence.end)
             ],
         )
 
@@ -69,32 +59,34 @@ def detect_jitter(group: GroupView, limits: Limits) -> Iterator[Finding]:
     ``late_ms`` and ``count`` are thresholds in ``limits``.
     """
     for (_, member), row in sorted(group.memberships.items()):
-        signs = [one for one in group.signs.get(member, ()) if one.event not in _COMMITS]
-        beats = [
-            (earlier, later)
-            for earlier, later in pairwise(signs)
-            if earlier.event == later.event == "heartbeat" and later.ts > earlier.ts
-        ]
-        intervals = [later.ts - earlier.ts for earlier, later in beats]
-        if row["protocol"] not in (CLASSIC, CONSUMER) or not intervals or len(intervals) < limits["count"]:
+        beats = group.evidence.beats.get(member)
+        count = sum(beats.intervals.values()) if beats else 0
+        if row["protocol"] not in (CLASSIC, CONSUMER) or not beats or not count or count < limits["count"]:
             continue
-        asked = beats[-1][1].interval_ms  # the broker of a KIP-848 group asks for an interval
-        usual = asked * 1000 if asked else sorted(intervals)[len(intervals) // 4]  # up to half of them may be late
-        late = [one for one in intervals if one >= usual * limits["ratio"] and one - usual >= limits["late_ms"] * 1000]
-        if len(late) < max(limits["late"], 1):
+        usual = beats.asked or _quartile(beats.intervals)  # up to half of them may be late
+        late = [ms for ms in beats.intervals if ms >= usual * limits["ratio"] and ms - usual >= limits["late_ms"]]
+        number = sum(beats.intervals[ms] for ms in late)
+        if number < max(limits["late"], 1):
             continue
         events = group.of_member[member]
         yield Finding(
             severity=NOTICE,
             begin=events[0].ts,
             end=events[-1].ts,
-            cost=max(late) / 1000,
+            cost=max(late),
             client_id=row["client_id"],
             member_id=member,
-            sentence=f"Heartbeats of {group.name(member)} in {quoted(group.group_id)} are irregular: {len(late)} of "
-            f"{len(intervals)} were {seconds(min(late))} or more after the previous one; usual: {seconds(usual)}.",
+            sentence=f"Heartbeats of {group.name(member)} in {quoted(group.group_id)} are irregular: {number} of "
+            f"{count} were {seconds(min(late) * 1000)} or more after the previous one; usual: {seconds(usual * 1000)}.",
             evidence=[reference("group_events", member_id=member, event="heartbeat")],
         )
+
+
+def _quartile(counts: Mapping[int, int]) -> int:
+    """Return the lower quartile of values. ``counts``: how often each value occurs."""
+    place = sum(counts.values()) // 4
+    ordered = sorted(counts)
+    return ordered[bisect_right(list(accumulate(counts[value] for value in ordered)), place)]
 
 
 NEAR_MISS = Detector(
@@ -115,7 +107,8 @@ JITTER = Detector(
     GROUP,
     "A member sends heartbeats at irregular intervals, for example because its process lacks CPU time, collects "
     "garbage or is blocked. The usual interval is the lower quartile of the member's intervals; in KIP-848 groups it "
-    "is the interval in the heartbeat responses. A heartbeat is late if it exceeds both `ratio` and `late_ms`.",
+    "is the interval in the heartbeat responses. A heartbeat is late if it exceeds both `ratio` and `late_ms`. "
+    "Intervals are rounded down to three digits in ms.",
     detect_jitter,
     (
         Threshold("count", 10, "minimum number of captured intervals between heartbeats"),

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from kwire.analysis.columns import values_of
 from kwire.analysis.events import partition_name
+from kwire.analysis.findings.evidence import SAMPLES, Place, Standstill
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
@@ -18,60 +18,56 @@ from kwire.analysis.findings.model import (
     reference,
     seconds,
 )
-from kwire.analysis.findings.views import Committed, GroupView, Place, median
+from kwire.analysis.findings.views import GroupView, median
 
 
 def detect_stuck(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield a finding for each partition whose committed offset did not advance for at least ``stuck_ms``.
 
-    The time begins when the partition has a record after the committed offset. During this time the member must have
-    committed offsets of other partitions, or the same offset again. ``stuck_ms`` is a threshold in ``limits``.
+    The time begins when the partition has a record after the committed offset. If the offset does not advance until the
+    end, the member must have committed offsets of other partitions, or the same offset again, in the second half of
+    ``stuck_ms`` or later. ``stuck_ms`` is a threshold in ``limits``. Of several such times of a partition, the longest
+    one is the finding.
     """
-    if not group.marks:
-        return  # no later records are known
     wait = limits["stuck_ms"] * 1000
-    times: dict[str | None, list[int]] = defaultdict(list)
-    for outcome, member, ts in values_of(group.commits, "outcome", "member_id", "ts"):
-        if outcome == "committed":
-            times[member].append(ts)
-    for place, rows in sorted(group.of_partition.items()):
-        for begin, until, offset in _standstills(rows, group.end):
-            since = group.first_mark_above(place, offset, begin)
-            if since is None or until - since < wait:
-                continue
-            if not any(since + wait / 2 < ts <= until for ts in times[rows[-1].member_id]):
-                continue  # its member commits nothing at all: that is another finding
-            yield Finding(
-                severity=CRITICAL,
-                begin=since,
-                end=until,
-                cost=(until - since) / 1000,
-                client_id=rows[-1].client_id,
-                member_id=rows[-1].member_id,
-                topic=place[0],
-                partition=place[1],
-                sentence=f"{quoted(group.group_id)} is stuck at offset {offset} of `{partition_name(*place)}` for "
-                f"{seconds(until - since)}, although there are later records.",
-                evidence=[reference("offset_commits", topic=place[0], partition=place[1], offset=offset)],
-            )
-            break
+    for place, standstill in sorted(group.evidence.standstills.items()):
+        last = group.of_partition[place][-1]
+        found = _longest(standstill, group.end, group.evidence.commits.get(last.member_id, -1), wait)
+        if found is None:
+            continue
+        since, until, offset = found
+        yield Finding(
+            severity=CRITICAL,
+            begin=since,
+            end=until,
+            cost=(until - since) / 1000,
+            client_id=last.client_id,
+            member_id=last.member_id,
+            topic=place[0],
+            partition=place[1],
+            sentence=f"{quoted(group.group_id)} is stuck at offset {offset} of `{partition_name(*place)}` for "
+            f"{seconds(until - since)}, although there are later records.",
+            evidence=[reference("offset_commits", topic=place[0], partition=place[1], offset=offset)],
+        )
 
 
-def _standstills(rows: Sequence[Committed], end: int) -> Iterator[tuple[int, int, int]]:
-    """Yield each period in which the committed offset of a partition was the same: begin, end and offset.
+def _longest(standstill: Standstill, end: int, committed: int, wait: float) -> tuple[int, int, int] | None:
+    """Return begin, end and offset of the longest time in which a partition had records after its committed offset.
 
-    Times are microseconds since 1970.
+    Times are microseconds since 1970. The result is None if no such time is long enough.
 
     Args:
-        rows: commits of the partition, in order, at least one.
-        end: end of the last period, in microseconds since 1970.
+        standstill: standstill of the partition.
+        end: end of the current standstill.
+        committed: time of the last commit of the member that committed the partition last.
+        wait: shortest time in microseconds.
     """
-    begin, offset = rows[0].ts, rows[0].offset
-    for row in rows[1:]:
-        if row.offset != offset:
-            yield begin, row.ts, offset
-            begin, offset = row.ts, row.offset
-    yield begin, max(end, begin), offset
+    found = [standstill.longest] if standstill.longest is not None else []
+    since = standstill.since
+    if since is not None and committed > since + wait / 2:  # otherwise it commits nothing at all: another finding
+        found.append((since, end, standstill.offset))
+    found = [one for one in found if one[1] - one[0] >= wait]
+    return max(found, key=lambda one: one[1] - one[0], default=None)
 
 
 def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
@@ -82,25 +78,25 @@ def detect_lagging(group: GroupView, limits: Limits) -> Iterator[Finding]:
     must have at least ``commits`` commits with a known lag. ``records``, ``growth`` and ``commits`` are thresholds in
     ``limits``.
     """
-    for place, rows in sorted(group.of_partition.items()):
-        lags = [(row.ts, row.lag) for row in rows if row.lag is not None]
-        if len(lags) < limits["commits"]:
+    for place, lags in sorted(group.evidence.lags.items()):
+        if lags.count < limits["commits"]:
             continue
-        third = max(len(lags) // 3, 1)
-        first, last = (median([lag for _, lag in some]) for some in (lags[:third], lags[-third:]))
-        if last < limits["records"] or last < first * limits["growth"] or lags[-1][1] < limits["records"]:
+        third = max(len(lags.samples) // 3, 1)
+        first, last = median(lags.samples[:third]), median(lags.samples[-third:])
+        if last < limits["records"] or last < first * limits["growth"] or lags.last[1] < limits["records"]:
             continue
+        commit = group.of_partition[place][-1]
         yield Finding(
             severity=WARNING,
-            begin=lags[0][0],
-            end=lags[-1][0],
-            cost=lags[-1][1],
-            client_id=rows[-1].client_id,
-            member_id=rows[-1].member_id,
+            begin=lags.first[0],
+            end=lags.last[0],
+            cost=lags.last[1],
+            client_id=commit.client_id,
+            member_id=commit.member_id,
             topic=place[0],
             partition=place[1],
-            sentence=f"The lag of {quoted(group.group_id)} on `{partition_name(*place)}` grew from {lags[0][1]} to "
-            f"{lags[-1][1]} records in {seconds(lags[-1][0] - lags[0][0])}.",
+            sentence=f"The lag of {quoted(group.group_id)} on `{partition_name(*place)}` grew from {lags.first[1]} "
+            f"to {lags.last[1]} records in {seconds(lags.last[0] - lags.first[0])}.",
             evidence=[reference("offset_commits", topic=place[0], partition=place[1])],
         )
 
@@ -112,11 +108,8 @@ def detect_hot(group: GroupView, limits: Limits) -> Iterator[Finding]:
     partitions. The topic must have at least ``partitions`` partitions. All three are thresholds in ``limits``.
     """
     by_topic: dict[str, list[tuple[int, Place, int, int]]] = defaultdict(list)
-    for place in {*group.marks, *group.of_partition}:
-        marks, rows = group.marks.get(place, ()), group.of_partition.get(place, ())
-        offsets = [*(offset for _, offset in marks), *(row.offset for row in rows)]
-        times = [ts for ts, _ in (*marks[:1], *marks[-1:])] + [row.ts for row in (*rows[:1], *rows[-1:])]
-        by_topic[place[0]].append((max(offsets) - min(offsets), place, min(times), max(times)))
+    for place, growth in group.evidence.growths.items():
+        by_topic[place[0]].append((growth.high - growth.low, place, growth.begin, growth.end))
     for _, grown in sorted(by_topic.items()):
         if len(grown) < max(limits["partitions"], 2):
             continue
@@ -149,7 +142,8 @@ LAGGING = Detector(
     "lagging-partition",
     GROUP,
     "The lag of a partition at its commits is large and grows. The detector compares the median lag of the last third "
-    "of the commits with the median lag of the first third, so a group that catches up is not a finding.",
+    "of the commits with the median lag of the first third, so a group that catches up is not a finding. "
+    f"After {SAMPLES} commits it uses every second one, after {2 * SAMPLES} every fourth, and so on.",
     detect_lagging,
     (
         Threshold("records", 1_000, "lag at the last commit, in records"),

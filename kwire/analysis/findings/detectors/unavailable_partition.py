@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 from kwire.analysis.events import partition_name
+from kwire.analysis.findings.evidence import Place
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
@@ -18,7 +19,7 @@ from kwire.analysis.findings.model import (
     seconds,
 )
 from kwire.analysis.findings.observations import FetchSpan
-from kwire.analysis.findings.views import GroupView, Place
+from kwire.analysis.findings.views import GroupView
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:

@@ -1,0 +1,386 @@
+"""What detectors need of the heartbeats, offset commits and high watermarks of a group, in bounded space.
+
+A stream does not keep all rows of a group (``groups.thinning``). It keeps an ``Evidence`` of the rows up to a time,
+which has one small object for each member and partition. ``Evidence.after`` adds the rows after this time. A capture
+that is read at once uses the same function, with all rows after an empty ``Evidence``. So the detectors have the same
+input in both cases, however the rows are divided. An ``Evidence`` does not depend on thresholds, and its objects are
+never changed. All times are microseconds since 1970.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from itertools import pairwise
+from operator import attrgetter, sub
+from typing import NamedTuple, Protocol
+
+from kwire.analysis.columns import Row, column_of, values_of
+from kwire.analysis.events import GroupEvent, error_name
+from kwire.analysis.findings.model import MOST_EVIDENCE
+from kwire.errorcodes import ErrorCode
+from kwire.lazy_dataclass import dataclass
+
+SAMPLES = 128  # most lags of a partition that are kept
+_DIGITS = 3  # of an interval between heartbeats in ms: so there are at most 900 values for each power of ten
+_NO_SIGNS = {"planned", "leave", "txn_commit", "txn_commit_error"}  # kinds of events
+_ASKED = {"join_sent", "sync_sent"}
+_COMMITS = {"commit", "commit_error"}
+_STALE_KINDS = {"commit_fenced", "commit_old_generation", "commit_not_owner"}  # of violations
+_STALE_CODES = {
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_INSTANCE_ID,
+    ErrorCode.STALE_MEMBER_EPOCH,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+}
+Place = tuple[str, int]  # topic and partition
+
+
+class Committed(NamedTuple):
+    """A successful offset commit of one partition: the columns of ``offset_commits`` with the same names."""
+
+    ts: int
+    offset: int
+    lag: int | None
+    member_id: str | None
+    client_id: str | None
+
+
+class GroupRows(Protocol):
+    """The rows of one group in one cluster: a ``GroupView``."""
+
+    @property
+    def commits(self) -> Sequence[Row]: ...
+    @property
+    def violations(self) -> Sequence[Row]: ...
+    @property
+    def marks(self) -> Mapping[Place, Sequence[tuple[int, int]]]: ...
+    @property
+    def of_partition(self) -> Mapping[Place, Sequence[Committed]]: ...
+    @property
+    def end(self) -> int: ...
+    def between(self, low: int, high: int) -> Sequence[GroupEvent]: ...
+    def first_mark_above(self, place: Place, offset: int, since: int) -> int | None: ...
+
+
+@dataclass(slots=True)
+class Silence:
+    """The longest time in which a member sent nothing. Time in which it waits for a rebalance does not count.
+
+    Attributes:
+        last: time and kind of the last event that shows that the member is alive.
+        begin: time and kind of the last event before the silence; None if there is only one event.
+        end: time and kind of the first event after it.
+    """
+
+    last: tuple[int, str]
+    begin: tuple[int, str] | None = None
+    end: tuple[int, str] | None = None
+
+    @property
+    def length(self) -> int:
+        """Duration in microseconds; 0 without a silence."""
+        return self.end[0] - self.begin[0] if self.begin and self.end else 0
+
+
+@dataclass(slots=True)
+class Beats:
+    """The intervals between the heartbeats of a member.
+
+    Attributes:
+        last: time and kind of the last event that shows that the member is alive, without commits.
+        intervals: number of intervals by length: whole milliseconds, rounded down to three digits.
+        asked: interval in ms that the broker requested last (KIP-848 groups); None if it requested none.
+    """
+
+    last: tuple[int, str]
+    intervals: dict[int, int] = field(default_factory=dict)
+    asked: int | None = None
+
+
+@dataclass(slots=True)
+class Lags:
+    """The lag of a partition at its commits.
+
+    Attributes:
+        first: time and lag of the first commit with a known lag.
+        last: time and lag of the last one.
+        count: number of these commits.
+        step: each commit whose number is a multiple of this power of two is a sample. The first number is 0.
+        samples: lags of the samples, at most SAMPLES.
+    """
+
+    first: tuple[int, int]
+    last: tuple[int, int]
+    count: int
+    step: int
+    samples: list[int]
+
+
+@dataclass(slots=True)
+class Growth:
+    """The offsets of a partition in its commits and high watermarks.
+
+    Attributes:
+        low: lowest offset.
+        high: highest offset.
+        begin: time of the first one.
+        end: time of the last one.
+    """
+
+    low: int
+    high: int
+    begin: int
+    end: int
+
+
+@dataclass(slots=True)
+class Standstill:
+    """A period in which the committed offset of a partition was the same, and the longest such period before it.
+
+    Attributes:
+        begin: time of the first commit with this offset.
+        offset: the offset.
+        since: time from which the partition has a record after the offset; None if it has none.
+        longest: the longest earlier period with such a record: ``since``, the time of the next commit with another
+            offset, and the offset. None if there was none.
+    """
+
+    begin: int
+    offset: int
+    since: int | None = None
+    longest: tuple[int, int, int] | None = None
+
+
+@dataclass(slots=True)
+class StaleCommits:
+    """The invalid commits of a member, see the detector ``stale-commit``.
+
+    Attributes:
+        count: number of commits, counted by partition.
+        accepted: number of commits without an error.
+        errors: names of the errors of the other ones.
+        client_id: client id of the first commit.
+        begin: time of the first commit.
+        end: time of the last commit.
+        first: time, topic and partition of the first MOST_EVIDENCE commits.
+    """
+
+    count: int
+    accepted: int
+    errors: set[str]
+    client_id: str | None
+    begin: int
+    end: int
+    first: list[tuple[int, str | None, int | None]]
+
+
+@dataclass(slots=True)
+class Evidence:
+    """What detectors need of the rows of one group in one cluster, up to a time.
+
+    Attributes:
+        until: time up to which rows are included.
+        end: latest time in the data of the group when rows were added last, see ``GroupView.end``.
+        decided: number of included commits in transactions that were committed.
+        silences: by member id.
+        beats: by member id.
+        lags: by topic and partition.
+        growths: by topic and partition.
+        standstills: by topic and partition.
+        commits: time of the last successful commit, by member id.
+        stale: by member id; the key is empty for commits without a member id.
+    """
+
+    until: int = -1
+    end: int = 0
+    decided: int = 0
+    silences: dict[str, Silence] = field(default_factory=dict)
+    beats: dict[str, Beats] = field(default_factory=dict)
+    lags: dict[Place, Lags] = field(default_factory=dict)
+    growths: dict[Place, Growth] = field(default_factory=dict)
+    standstills: dict[Place, Standstill] = field(default_factory=dict)
+    commits: dict[str | None, int] = field(default_factory=dict)
+    stale: dict[str, StaleCommits] = field(default_factory=dict)
+
+    def is_valid_for(self, group: GroupRows) -> bool:
+        """Return whether no included row has changed: a commit in a transaction whose end became known later."""
+        return self.decided == _decided(group, self.until)
+
+    def after(self, group: GroupRows, until: int) -> Evidence:
+        """Return the evidence of the rows up to ``until``.
+
+        Args:
+            group: the group, with all rows after ``self.until``. It may have earlier rows, which are not added again.
+                Of the high watermarks of each partition up to ``self.until``, it must have the last one.
+            until: time up to which rows are added, at least ``self.until``.
+        """
+        signs: dict[str, list[GroupEvent]] = defaultdict(list)
+        for event in group.between(self.until + 1, until):
+            if event.member_id and not event.inferred and event.event not in _NO_SIGNS:
+                signs[event.member_id].append(event)
+        commits = {place: own for place, rows in group.of_partition.items() if (own := self._fresh(rows, until))}
+        marks = {place: some for place, every in group.marks.items() if (some := self._fresh_marks(every, until))}
+        return Evidence(
+            until=until,
+            end=group.end,
+            decided=_decided(group, until),
+            silences=self.silences | {one: _silence(self.silences.get(one), own) for one, own in signs.items()},
+            beats=self._beats(signs),
+            lags=self._lags(commits),
+            growths=self.growths
+            | {
+                place: _growth(self.growths.get(place), commits.get(place, ()), marks.get(place, ()))
+                for place in {*commits, *marks}
+            },
+            standstills={
+                place: standstill
+                for place in {*self.standstills, *commits}
+                if (standstill := self._standstill(place, commits.get(place, ()), group, until)) is not None
+            },
+            commits=self._last_commits(commits.values()),
+            stale=self._stale(group, until),
+        )
+
+    def _fresh(self, rows: Sequence[Committed], until: int) -> Sequence[Committed]:
+        """Return the commits after ``self.until``, up to ``until``."""
+        low = bisect_right(rows, self.until, key=attrgetter("ts"))
+        return rows[low : bisect_right(rows, until, key=attrgetter("ts"))]
+
+    def _fresh_marks(self, marks: Sequence[tuple[int, int]], until: int) -> Sequence[tuple[int, int]]:
+        """Return the high watermarks after ``self.until``, up to ``until``."""
+        low = bisect_right(marks, (self.until, 2**63))
+        return marks[low : bisect_right(marks, (until, 2**63))]
+
+    def _beats(self, signs: Mapping[str, Sequence[GroupEvent]]) -> dict[str, Beats]:
+        found = dict(self.beats)
+        for member, own in signs.items():
+            if kept := [sign for sign in own if sign.event not in _COMMITS]:
+                found[member] = _beats(found.get(member), kept)
+        return found
+
+    def _lags(self, commits: Mapping[Place, Sequence[Committed]]) -> dict[Place, Lags]:
+        found = dict(self.lags)
+        for place, rows in commits.items():
+            if known := [(row.ts, row.lag) for row in rows if row.lag is not None]:
+                found[place] = _lags(found.get(place), known)
+        return found
+
+    def _standstill(self, place: Place, rows: Sequence[Committed], group: GroupRows, until: int) -> Standstill | None:
+        """Return the standstill of a partition after its new commits.
+
+        Args:
+            place: topic and partition.
+            rows: commits after ``self.until``, in order.
+            group: the group, with the high watermarks.
+            until: time up to which high watermarks count.
+        """
+        known = self.standstills.get(place)
+        if known is None:
+            known = Standstill(rows[0].ts, rows[0].offset)
+        begin, offset, since, longest = known.begin, known.offset, known.since, known.longest
+        for row in rows:
+            if row.offset == offset:
+                continue
+            if since is None:
+                since = group.first_mark_above(place, offset, max(begin, self.until))
+            if since is not None and row.ts - since > (longest[1] - longest[0] if longest else 0):
+                longest = since, row.ts, offset
+            begin, offset, since = row.ts, row.offset, None
+        if since is None:
+            since = group.first_mark_above(place, offset, max(begin, self.until))
+            since = since if since is not None and since <= until else None
+        return Standstill(begin, offset, since, longest)
+
+    def _last_commits(self, commits: Iterable[Sequence[Committed]]) -> dict[str | None, int]:
+        last = dict(self.commits)
+        for rows in commits:
+            for row in rows:
+                if row.ts > last.get(row.member_id, -1):
+                    last[row.member_id] = row.ts
+        return last
+
+    def _stale(self, group: GroupRows, until: int) -> dict[str, StaleCommits]:
+        names = "member_id", "ts", "topic", "partition"
+        kinds = column_of(group.violations, "kind")
+        places = values_of(group.violations, *names)
+        seen = {place for kind, place in zip(kinds, places, strict=True) if kind in _STALE_KINDS}
+        found = dict(self.stale)
+        codes, clients = column_of(group.commits, "error_code"), column_of(group.commits, "client_id")
+        for code, client_id, place in zip(codes, clients, values_of(group.commits, *names), strict=True):
+            member, ts, topic, partition = place
+            if not self.until < ts <= until or (code not in _STALE_CODES and place not in seen):
+                continue
+            known = found.get(member or "") or StaleCommits(0, 0, set(), client_id, ts, ts, [])
+            found[member or ""] = StaleCommits(
+                known.count + 1,
+                known.accepted + (not code),
+                known.errors | ({error_name(code) or ""} if code else set()),
+                known.client_id,
+                known.begin,
+                ts,
+                [*known.first, (ts, topic, partition)] if known.count < MOST_EVIDENCE else known.first,
+            )
+        return found
+
+
+def _decided(group: GroupRows, until: int) -> int:
+    """Return the number of commits up to ``until`` in transactions that were committed."""
+    columns = values_of(group.commits, "ts", "outcome", "transactional")
+    return sum(ts <= until and outcome == "committed" for ts, outcome, transactional in columns if transactional)
+
+
+def _silence(known: Silence | None, signs: Sequence[GroupEvent]) -> Silence:
+    """Return the longest silence of a member. ``signs``: further events that show that the member is alive."""
+    every = [(sign.ts, sign.event) for sign in signs]
+    if known is not None:
+        every.insert(0, known.last)
+    found = replace(known, last=every[-1]) if known else Silence(every[-1])
+    longest = found.length
+    times = [ts for ts, _ in every]
+    if max(map(sub, times[1:], times), default=0) > longest:
+        for begin, end in pairwise(every):
+            if end[0] - begin[0] > longest and begin[1] not in _ASKED:
+                longest, found.begin, found.end = end[0] - begin[0], begin, end
+    return found
+
+
+def _beats(known: Beats | None, signs: Sequence[GroupEvent]) -> Beats:
+    """Return the intervals between the heartbeats of a member. ``signs``: further events, without commits."""
+    times, kinds = [sign.ts for sign in signs], [sign.event for sign in signs]
+    numbers = list(range(len(signs)))  # of the later event of each pair in ``signs``
+    if known is not None:
+        times.insert(0, known.last[0])
+        kinds.insert(0, known.last[1])
+    else:
+        numbers.pop(0)
+    pairs = zip(times, times[1:], kinds, kinds[1:], numbers, strict=False)
+    beats = [(end - begin, n) for begin, end, a, b, n in pairs if a == b == "heartbeat" and end > begin]
+    intervals = Counter(known.intervals if known else {})
+    for ms, count in Counter(us // 1000 for us, _ in beats).items():
+        unit = 10 ** max(len(str(ms)) - _DIGITS, 0)
+        intervals[ms // unit * unit] += count
+    asked = signs[beats[-1][1]].interval_ms if beats else known.asked if known else None
+    return Beats((times[-1], kinds[-1]), dict(intervals), asked)
+
+
+def _lags(known: Lags | None, lags: Sequence[tuple[int, int]]) -> Lags:
+    """Return the lags of a partition. ``lags``: time and lag of further commits, in order, at least one."""
+    count, step, samples = (known.count, known.step, known.samples) if known else (0, 1, [])
+    samples = [*samples, *(lag for _, lag in lags[-count % step :: step])]
+    while len(samples) > SAMPLES:
+        samples, step = samples[::2], step * 2
+    return Lags(known.first if known else lags[0], lags[-1], count + len(lags), step, samples)
+
+
+def _growth(known: Growth | None, commits: Sequence[Committed], marks: Sequence[tuple[int, int]]) -> Growth:
+    """Return the offsets of a partition, with further commits and high watermarks, each in order of time."""
+    offsets = [*(row.offset for row in commits), *(offset for _, offset in marks)]
+    times = [*(row.ts for row in (*commits[:1], *commits[-1:])), *(ts for ts, _ in (*marks[:1], *marks[-1:]))]
+    if known is not None:
+        offsets += known.low, known.high
+        times += known.begin, known.end
+    return Growth(min(offsets), max(offsets), min(times), max(times))

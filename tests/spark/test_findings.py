@@ -1,0 +1,43 @@
+"""Findings about groups after each micro-batch of a stream are those of the capture up to then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from effort import amount
+from spark import traces
+from tools.trouble import SCENARIOS, Scenario
+
+pytest.importorskip("pyspark")
+
+from spark.batches import Batches
+
+from kwire.analysis.findings.catalogue import DETECTORS
+from kwire.analysis.findings.model import GROUP
+from kwire.spark.increments import WHOLE
+
+UP_TO_DATE = {one.name for one in DETECTORS if one.of == GROUP} - WHOLE
+OF_GROUPS = [one for one in SCENARIOS if one.detector in UP_TO_DATE]
+SETTLED_US = 20_000_000  # longer than the rebalances of the stories
+
+
+def own(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The findings that are up to date after each batch."""
+    return sorted(repr(dict(row)) for row in rows if row["finding"] in UP_TO_DATE)
+
+
+@pytest.mark.parametrize("scenario", OF_GROUPS, ids=lambda one: one.detector)
+def test_findings_after_each_batch(scenario: Scenario, tmp_path: Path) -> None:
+    for number in range(amount(1, 4)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        paths = traces.cut(scenario.planted(number).capture(folder), folder, 8)
+        batches = Batches(SETTLED_US)
+        for place, path in enumerate(paths):
+            batches.add(path)
+            assert own(batches.rows("findings")) == own(traces.single(paths[: place + 1], "c")["findings"]), place
+        assert scenario.detector in {row["finding"] for row in batches.rows("findings")}
+        assert set() in batches.rebuilt[4:]
