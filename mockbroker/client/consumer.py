@@ -216,7 +216,7 @@ class Consumer:
         with self._acquired():
             self._discard_unreturned()
             self._driver.update_clock()
-            if self._engine.auto_commits and len(self._engine.positions):
+            if self._engine.auto_commits:
                 self._engine.committer.commit(self._engine.positions.to_commit(), self._api_timeout(), retried=False)
             self._engine.assign(partitions)
             self._driver.flush()

@@ -129,14 +129,14 @@ class ClassicMembership:
         if self._flow is None and polling and status.rejoin_reason is not None:
             self._flow = Flow(self._rebalance.run())
         if flow := self._flow:
-            self._resume(lambda: flow.advance(polling=polling), polling=polling)
+            self._resume(flow, lambda: flow.advance(polling=polling), polling=polling)
 
     def listener_returned(self, error: Exception | None) -> None:
         flow = self._flow
         assert flow
-        self._resume(lambda: flow.listener_returned(error), polling=True)
+        self._resume(flow, lambda: flow.listener_returned(error), polling=True)
 
-    def _resume(self, resume: Callable[[], None], *, polling: bool) -> None:
+    def _resume(self, flow: Flow, resume: Callable[[], None], *, polling: bool) -> None:
         try:
             resume()
         except Exception as error:  # also one of the user's assignor; only a poll can raise it
@@ -146,7 +146,7 @@ class ClassicMembership:
                 raise
             self.status.failure = error
         finally:
-            if self._flow and self._flow.done:
+            if flow.done:
                 self._flow = None
 
     def next_deadline(self) -> float:

@@ -312,6 +312,7 @@ async def test_topics_of_lookups_are_not_requested_for_ever(autojump_clock) -> N
         (OffsetAndMetadata(-7), ValueError),
         (OffsetAndMetadata(7, None), TypeError),
         ("7", TypeError),
+        (7.5, TypeError),
     ],
 )
 async def test_invalid_offsets_are_rejected_before_they_are_sent(autojump_clock, at, error) -> None:
@@ -879,6 +880,16 @@ async def test_commit_calls_the_callbacks_of_earlier_commits(autojump_clock) -> 
         consumer.commit_nowait({("t", 0): 1}, lambda offsets, error: stored.append((offsets, error)))
         await consumer.commit({("t", 0): 2})
         assert stored == [({("t", 0): OffsetAndMetadata(1)}, None)]
+
+
+@pytest.mark.parametrize("close", ["close", "unsubscribe"])
+async def test_last_commit_is_retried(autojump_clock, close: str) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        cluster.produce("t", ["a"], partition=0)
+        assert len(await consumer.poll(10)) == 1
+        cluster.faults.add(api="OffsetCommit", error="COORDINATOR_LOAD_IN_PROGRESS")
+        await getattr(consumer, close)()
+        assert cluster.committed("g")["t", 0] == 1
 
 
 async def test_poll_calls_the_callbacks_of_earlier_commits(autojump_clock) -> None:

@@ -335,6 +335,19 @@ def test_fenced_member_loses_all_and_rejoins_with_the_same_id(code: E) -> None:
     assert (cluster.assigned, cluster.listener_calls[2:]) == (["t0"], [("assigned", ["t0"])])
 
 
+def test_member_fenced_during_a_commit_loses_all_partitions() -> None:
+    cluster = stable_member([T0, T1], enable_auto_commit=True)
+    cluster.wait_for(HEARTBEAT)
+    if cluster.pending("OffsetCommit"):
+        cluster.answer_commit()
+    cluster.answer_consumer_heartbeat(1, [T0])
+    assert cluster.request("OffsetCommit"), "the reconciliation waits for it"
+    member = cluster.member
+    member.handle_commit_error(E.UNKNOWN_MEMBER_ID)
+    member.maintain(polling=True)
+    assert (member.listener_call.kind, member.listener_call.partitions) == ("lost", (T0, T1))
+
+
 def test_member_fenced_during_a_slow_listener() -> None:
     cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
@@ -776,3 +789,14 @@ def test_member_with_a_new_target_is_not_stable() -> None:
     cluster.engine.advance = observed  # type: ignore[method-assign]
     cluster.answer_consumer_heartbeat(1, [T1], polling=False)
     assert not any(stable)
+
+
+@pytest.mark.parametrize(("message", "detail"), [("no such assignor", ": no such assignor"), (None, "")])
+def test_heartbeat_error_has_the_message_of_the_coordinator(message: str | None, detail: str) -> None:
+    cluster = subscribed()
+    cluster.poll()
+    response = ConsumerGroupHeartbeatResponse(error_code=E.UNSUPPORTED_ASSIGNOR, error_message=message)
+    cluster.answer(HEARTBEAT, response, polling=False)
+    with pytest.raises(BrokerError) as raised:
+        cluster.poll()
+    assert str(raised.value).startswith(f"ConsumerGroupHeartbeat of group g failed{detail}: UNSUPPORTED_ASSIGNOR")

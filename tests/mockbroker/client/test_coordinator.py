@@ -277,3 +277,14 @@ def test_coordinator_is_looked_up_only_for_use(group: str | None) -> None:
     cluster.engine.assign([("t", 0)])
     cluster.wait(5.0)
     assert cluster.count("FindCoordinator") == (group is not None)
+
+
+def test_coordinator_in_reconnect_backoff_stays_unknown() -> None:
+    cluster = subscribed(reconnect_backoff=5.0, reconnect_backoff_max=5.0)
+    cluster.make_stable()
+    cluster.down = {cluster.engine.coordinator.node.port - 9000}
+    cluster.hang_up(1)
+    lookups = cluster.count("FindCoordinator")
+    cluster.wait(1.0)
+    assert cluster.engine.coordinator.node is None
+    assert cluster.count("FindCoordinator") > lookups

@@ -438,6 +438,16 @@ def test_rejoin_without_a_reason_sends_a_reason() -> None:
     assert cluster.request("JoinGroup").body.reason == "a repeated rebalance"
 
 
+def test_fenced_member_is_not_stable() -> None:
+    cluster = FakeCluster(group_instance_id="one")
+    cluster.engine.subscribe(["t"])
+    cluster.make_stable()
+    assert cluster.member.stable
+    cluster.wait_for("Heartbeat")
+    cluster.answer_heartbeat(E.FENCED_INSTANCE_ID, polling=False)
+    assert (cluster.member.stable, cluster.member.status.rejoin_reason) == (False, None)
+
+
 def test_fenced_static_member_that_unsubscribes_can_join_again() -> None:
     cluster = FakeCluster(group_instance_id="one")
     cluster.engine.subscribe(["t"])

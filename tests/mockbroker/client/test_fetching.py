@@ -1546,3 +1546,31 @@ def test_validation_is_sent_with_the_first_advance():
     cluster.engine.advance(polling=False)
     cluster._carry_bytes()
     assert cluster.count("OffsetForLeaderEpoch") == 1
+
+
+def test_closing_skips_brokers_that_are_not_connected():
+    cluster = fetching({T0: 0, T1: 1}, records=0)
+    cluster.answer_all()
+    cluster.hang_up(0)
+    calls = cluster.fetcher.close()
+    cluster.settle()
+    assert [(request.node, request.body.session_epoch) for request in cluster.fetches] == [(1, -1)]
+    assert len(calls) == 1
+
+
+def test_one_topic_without_an_id_makes_the_fetch_by_name():
+    cluster = FakeLogCluster({T0: 0, ("u", 0): 0})
+    cluster.topic_ids["u"] = UUID(int=0)
+    cluster.poll_records()
+    request = only(cluster)
+    assert (request.version, sorted(topic.topic for topic in request.body.topics)) == (12, ["t", "u"])
+
+
+def test_latency_is_the_time_since_the_request():
+    cluster = fetching()
+    cluster.wait(10.0)
+    cluster.answer_rightly(only(cluster))
+    cluster.poll_records()
+    cluster.wait(0.25)
+    cluster.answer_rightly(only(cluster))
+    assert cluster.fetcher.latency == pytest.approx(0.25)

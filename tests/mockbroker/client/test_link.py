@@ -283,3 +283,12 @@ def test_failure_without_a_reason_has_the_text_of_the_failure() -> None:
     calls[0].fail(Failure.TIMED_OUT)
     calls[1].fail(Failure.DISCONNECTED, "the broker is gone")
     assert [call.reason for call in calls] == [Failure.TIMED_OUT.value, "the broker is gone"]
+
+
+def test_first_timeout_of_queued_requests_is_the_deadline() -> None:
+    link = link_of()
+    link.deadline = 100.0
+    assert link.next_deadline() == 100.0
+    for deadline in (9.0, 5.0, 7.0):
+        link.send_request(OutgoingCall(HEARTBEAT.key, lambda _: HeartbeatRequest(), deadline), 0.0)
+    assert link.next_deadline() == 5.0

@@ -416,3 +416,14 @@ def test_topic_with_an_error_is_not_known_to_be_missing() -> None:
     missing = topic("u", error=E.UNKNOWN_TOPIC_OR_PARTITION)
     cluster.answer("Metadata", answer(refused, missing, topic("v", (1, 0))), polling=False)
     assert [cluster.engine.metadata.has_no_topic(name) for name in ("t", "u", "v")] == [False, True, False]
+
+
+def test_topics_of_an_ended_subscription_are_not_requested() -> None:
+    cluster = FakeCluster()
+    cluster.engine.subscribe(["t"])
+    cluster.settle()
+    assert request(cluster) == ["t"]
+    cluster.engine.unsubscribe()
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    assert request(cluster) == []

@@ -13,6 +13,7 @@ from tools.fake_logs import WALL_MS, FakeLogCluster
 from kwire.errorcodes import ErrorCode as E
 from kwire.messages.list_offsets import LIST_OFFSETS, ListOffsetsResponse
 from kwire.messages.offset_fetch import OFFSET_FETCH, OffsetFetchResponse
+from kwire.messages.offset_for_leader_epoch import OffsetForLeaderEpochResponse
 from mockbroker.client.call import Failure, OutgoingCall
 from mockbroker.client.errors import (
     AuthorizationFailed,
@@ -922,3 +923,64 @@ def test_failure_of_a_reset_keeps_an_earlier_error():
     earlier = cluster.engine.resolver.failure = ConsumerError("earlier")
     cluster.answer(only(cluster, "ListOffsets"), refusal(E.TOPIC_AUTHORIZATION_FAILED, T0), polling=False)
     assert cluster.engine.resolver.failure is earlier
+
+
+def test_positions_are_checked_once_for_each_metadata_version():
+    cluster = starting(held=(), committed={T0: 5})
+    resolver, checks = cluster.engine.resolver, []
+    resolver._check_topic_ids = lambda: checks.append(cluster.engine.metadata.version)
+    cluster.settle()
+    assert checks == []
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    cluster.settle()
+    assert checks == [cluster.engine.metadata.version]
+
+
+@pytest.mark.parametrize(("leader_epoch", "validations"), [(3, 0), (4, 1)])
+def test_committed_epoch_of_the_leader_needs_no_validation(leader_epoch, validations):
+    cluster = starting(held=("OffsetFetch",), assign=False, committed={T0: 7})
+    cluster.leader_epochs[T0] = cluster.logs[T0].epoch = leader_epoch
+    cluster.engine.assign([T0])
+    cluster.settle()
+    request = only(cluster, "OffsetFetch")
+    answer = cluster.offset_fetch(request)
+    answer.groups[0].topics[0].partitions[0].committed_leader_epoch = 3
+    cluster.answer(request, answer)
+    assert (cluster.position(T0), cluster.positions.of(T0).epoch) == (7, 3)
+    assert cluster.count("OffsetForLeaderEpoch") == validations
+
+
+def test_lookup_sends_nothing_before_the_end_of_its_backoff():
+    """Even if the leader is available again earlier."""
+    cluster = starting()
+    lookup, sent = cluster.engine.look_up_log({T0: -1}), []
+    available = [False, True, True]
+    lookup._network = SimpleNamespace(
+        broker=cluster.engine.network.broker,
+        can_send=lambda _: available.pop(0),
+        send_request=lambda *_, **__: sent.append(cluster.now),
+    )
+    lookup.send_if_due()
+    lookup.send_if_due()
+    assert (sent, len(available)) == ([], 2)
+    cluster.engine.clock.now += 0.1
+    lookup.send_if_due()
+    assert sent == [pytest.approx(0.1)]
+
+
+def test_validation_without_a_truncation_keeps_the_epoch():
+    cluster = starting(committed={T0: 7})
+    cluster.hold("OffsetForLeaderEpoch")
+    cluster.leader_epochs[T0] = 4
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    request = only(cluster, "OffsetFetch")
+    answer = cluster.offset_fetch(request)
+    answer.groups[0].topics[0].partitions[0].committed_leader_epoch = 3
+    cluster.answer(request, answer)
+    kind = OffsetForLeaderEpochResponse.Topic
+    line = kind.Partition(partition=0, leader_epoch=2, end_offset=7)
+    cluster.answer("OffsetForLeaderEpoch", OffsetForLeaderEpochResponse(topics=[kind(topic="t", partitions=[line])]))
+    position = cluster.positions.of(T0)
+    assert (position.offset, position.epoch, position.validating) == (7, 3, False)

@@ -255,6 +255,25 @@ async def test_records_that_an_iteration_left_are_read_again(autojump_clock):
             assert (consumer.position(T0), consumer.position(T1)) == (10, 10)
 
 
+async def test_subscription_inside_an_iteration_drops_its_records(autojump_clock):
+    async with cluster_with({T0: 3, ("u", 0): 3}) as cluster, reader(cluster, group="g") as consumer:
+        await consumer.subscribe(["t"])
+        assert (await anext(consumer)).topic == "t"
+        await consumer.subscribe(["u"])
+        record = await anext(consumer)
+        assert (record.topic, record.offset) == ("u", 0)
+
+
+@pytest.mark.parametrize("end", ["close", "unsubscribe"])
+async def test_end_of_an_iteration_commits_the_returned_records(autojump_clock, end):
+    options = {"group": "g", "enable_auto_commit": True}
+    async with cluster_with({T0: 5}) as cluster, reader(cluster, T0, **options) as consumer:
+        for _ in range(2):
+            await anext(consumer)
+        await getattr(consumer, end)()
+        assert cluster.committed("g") == {T0: 2}
+
+
 async def test_seek_inside_an_iteration(autojump_clock):
     """One partition is read again; the other is not affected."""
     async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:

@@ -299,4 +299,4 @@ def test_batches_without_records_for_the_user_set_the_epoch():
 
 def test_empty_response_has_no_records():
     one = reader()
-    assert (one.next_records(5), one.next_offset, one.corrupt) == ([], 0, False)
+    assert (one.next_records(5), one.next_offset, one.epoch, one.corrupt) == ([], 0, -1, False)

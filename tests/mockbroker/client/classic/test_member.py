@@ -360,6 +360,17 @@ def test_cooperative_keeps_partitions_and_rejoins_after_revoking() -> None:
     assert cluster.count("JoinGroup") == 3, "no rejoin without a revocation"
 
 
+def test_revoked_partitions_are_not_fetched_during_on_revoked() -> None:
+    cluster = subscribed(**COOPERATIVE)
+    cluster.make_stable([("t", 0), ("t", 1)])
+    rebalance_in_progress(cluster)
+    cluster.answer_join(2)
+    positions, revoking = cluster.engine.positions, []
+    cluster.on_listener_call = lambda kind: revoking.append((kind, [at.revoking for _, at in positions.items()]))
+    cluster.answer_sync([("t", 0)])
+    assert revoking == [("revoked", [False, True]), ("assigned", [False])]
+
+
 def test_cooperative_revokes_unsubscribed_topics_before_it_joins() -> None:
     cluster = subscribed(["t", "u"], topics={"t": 2, "u": 2}, **COOPERATIVE)
     cluster.make_stable([("t", 0), ("u", 1)])
