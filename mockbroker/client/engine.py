@@ -323,8 +323,8 @@ def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
     addresses_given = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
     hosts_and_ports = []
     for address in addresses_given:
-        host, colon, port = address.strip().rpartition(":")
-        if not colon or not host or not port.isdigit():
+        host, _, port = address.strip().rpartition(":")
+        if not host or not port.isdigit():
             raise ValueError(f"invalid bootstrap address {address.strip()!r}: use host:port")
         hosts_and_ports.append((host.strip("[]"), int(port)))
     return hosts_and_ports

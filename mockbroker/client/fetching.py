@@ -284,7 +284,7 @@ class Fetcher:
             self._metadata.refresh()
             self._back_off_node(node.id)
             return
-        if call.version >= FIRST_SESSION_VERSION and self._settings.fetch_sessions:
+        if self._settings.fetch_sessions:
             session.handle_response(response.session_id)
         self._failures.pop(node.id, None)
         for partition, data in partitions:

@@ -71,7 +71,7 @@ class Completing:
         """
         subscription = self._components.subscription
         unsubscribed = {topic for topic, _ in assignment.partitions} - subscription.topics
-        if unsubscribed and subscription.pattern:
+        if subscription.pattern:
             matching = {topic for topic in unsubscribed if subscription.pattern.fullmatch(topic)}
             unsubscribed -= matching
             if matching:

@@ -708,6 +708,18 @@ async def test_lost_partitions_are_revoked_by_default(autojump_clock) -> None:
             ]
 
 
+@pytest.mark.parametrize(("api", "protocol"), [("Heartbeat", "classic"), ("ConsumerGroupHeartbeat", "consumer")])
+async def test_close_of_a_fenced_member_loses_its_partitions(autojump_clock, api: str, protocol: str) -> None:
+    listener = RecordingListener()
+    async with cluster_of() as cluster:
+        async with consumer_of(cluster, listener=listener, group_protocol=protocol) as consumer:
+            while not consumer.assignment:
+                await consumer.poll(0.1)
+            cluster.faults.add(api=api, error="UNKNOWN_MEMBER_ID")
+            await trio.sleep(6.0)
+        assert listener.calls == [("assigned", [0, 1, 2, 3]), ("lost", [0, 1, 2, 3])]
+
+
 async def test_subscribe_replaces_the_listener(autojump_clock) -> None:
     async with cluster_of({"t": 1, "u": 1}) as cluster:
         first, second = RecordingListener(), RecordingListener()

@@ -194,6 +194,21 @@ def test_slow_listener_heartbeats_continue_then_acknowledgement() -> None:
     assert cluster.member.state is STABLE
 
 
+def test_new_target_before_the_acknowledgement() -> None:
+    """The member first acknowledges the assignment that it has."""
+    cluster = stable_member([T0])
+    cluster.wait_for(HEARTBEAT)
+    cluster.answer_consumer_heartbeat(1, [T0, T1], polling=False)
+    cluster.wait_for(HEARTBEAT, polling=False)
+    cluster.poll()
+    assert (cluster.member.state, cluster.assigned) == (ACKNOWLEDGING, ["t0", "t1"])
+    cluster.answer_consumer_heartbeat(1, [T0, T1, T2], polling=False)
+    assert cluster.member.state is ACKNOWLEDGING
+    assert sent_fields(cluster)["owned"] == target(0, 1)
+    cluster.answer_consumer_heartbeat(1)
+    assert (cluster.member.state, cluster.assigned) == (ACKNOWLEDGING, ["t0", "t1", "t2"])
+
+
 def test_new_target_during_a_slow_listener() -> None:
     cluster = stable_member([T0, T1])
     cluster.wait_for(HEARTBEAT)
@@ -800,3 +815,16 @@ def test_heartbeat_error_has_the_message_of_the_coordinator(message: str | None,
     with pytest.raises(BrokerError) as raised:
         cluster.poll()
     assert str(raised.value).startswith(f"ConsumerGroupHeartbeat of group g failed{detail}: UNSUPPORTED_ASSIGNOR")
+
+
+def test_pattern_replaces_topics_with_the_metadata_of_all_topics() -> None:
+    cluster = subscribed(["u"], topics={"t": 3, "u": 1})
+    cluster.poll()
+    cluster.answer_consumer_heartbeat(1, [])
+    cluster.hold("Metadata")
+    cluster.engine.subscribe(re.compile("t.*"))
+    cluster.poll()
+    assert cluster.engine.subscription.topics == {"u"}, "which topics match is not known yet"
+    request = cluster.request("Metadata")
+    cluster.answer(request, cluster.metadata(request))
+    assert cluster.engine.subscription.topics == {"t"}

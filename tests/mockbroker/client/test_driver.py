@@ -12,6 +12,7 @@ import trio.testing
 from tools.fake_cluster import FakeCluster
 from tools.in_process_streams import InProcessNetwork
 
+from kwire.messages.metadata import METADATA, MetadataRequest
 from mockbroker import open_cluster
 from mockbroker.client.driver import Driver
 from mockbroker.client.link import Link
@@ -322,6 +323,68 @@ async def test_close_leaves_at_the_time_after_the_listener(autojump_clock) -> No
             calls = checked_engine(consumer, "unsubscribe")
             await consumer.close()
             assert calls == ["unsubscribe"]
+
+
+async def test_rebalance_continues_at_the_time_after_the_listener(autojump_clock) -> None:
+    class SlowListener(RebalanceListener):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            await trio.sleep(0.0625)
+
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        how: dict[str, Any] = {"connect": InProcessNetwork(cluster).connect, "group": "g", "topics": ["t"]}
+        async with open_consumer(cluster.bootstrap_servers, listener=SlowListener(), **how) as consumer:
+            calls = checked_engine(consumer, "listener_returned")
+            await consumer.poll(1)
+            assert calls == ["listener_returned"]
+
+
+async def test_requests_of_a_lost_connection_fail_at_the_current_time(autojump_clock) -> None:
+    near, far = trio.testing.memory_stream_pair()
+
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        return near
+
+    async with trio.open_nursery() as nursery:
+        engine = FakeCluster(group=None).engine
+        driver = Driver(engine, nursery, connect)
+        driver.update_clock()
+        node, times = engine.network.least_loaded(), []
+        assert node
+        engine.network.send_request(
+            node, METADATA.key, lambda _: MetadataRequest(), lambda _: times.append(engine.clock.now)
+        )
+        driver.flush()
+        await trio.sleep(3.0)
+        await far.aclose()
+        closed_at = trio.current_time()
+        await trio.sleep(1.0)
+        assert times == [closed_at]
+        driver.stop()
+
+
+async def test_share_consumer_leaves_at_the_current_time(autojump_clock) -> None:
+    """Also if its last acknowledgements get no response."""
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        connect = InProcessNetwork(cluster).connect
+        async with open_share_consumer(cluster.bootstrap_servers, connect=connect, group="g", topics=["t"]) as consumer:
+            await consumer.poll(1)
+            calls = checked_engine(consumer, "member.leave")
+            cluster.faults.add(api="ShareAcknowledge", delay_ms=60_000, times="always")
+            await consumer.close()
+            assert calls == ["leave"]
+
+
+async def test_share_poll_without_a_wait_sends_its_fetch(autojump_clock) -> None:
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        connect = InProcessNetwork(cluster).connect
+        async with open_share_consumer(cluster.bootstrap_servers, connect=connect, group="g", topics=["t"]) as consumer:
+            while not consumer.assignment:
+                await consumer.poll(0.1)
+            await trio.sleep(5.0)
+            checked_engine(consumer, "advance")
+            await consumer.poll(0)
+            assert consumer._engine.fetcher.waiting
+            consumer.nothing_is_left()
 
 
 SHARE_CALLS: dict[str, Any] = {

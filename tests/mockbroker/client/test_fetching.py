@@ -1574,3 +1574,46 @@ def test_latency_is_the_time_since_the_request():
     cluster.wait(0.25)
     cluster.answer_rightly(only(cluster))
     assert cluster.fetcher.latency == pytest.approx(0.25)
+
+
+def test_empty_response_ends_the_backoff_of_a_partition():
+    cluster = fetching(records=0, sessions=False)
+    times = []
+    for _ in range(3):
+        request = cluster.fetches[0]
+        cluster.answer(request, failing(cluster, request, E.NOT_LEADER_OR_FOLLOWER))
+        cluster.poll_records()
+        times.append(round(cluster.fetcher.next_deadline() - cluster.now, 3))
+        cluster.wait(0.5)
+        cluster.poll_records()
+        cluster.answer_rightly(only(cluster))
+        cluster.poll_records()
+    assert times == [0.1] * 3
+
+
+def test_broker_that_is_older_after_a_restart_gets_a_full_fetch():
+    cluster = fetching({T0: 0, T1: 0}, records=0)
+    cluster.answer_rightly(only(cluster))
+    cluster.served["Fetch"] = (4, 6)
+    cluster.hang_up(0)
+    cluster.wait(1.0)
+    cluster.poll_records()
+    request = only(cluster)
+    assert (request.version, cluster.fetch_offsets(request)) == (6, {T0: 0, T1: 0})
+
+
+def test_closing_sends_nothing_without_a_session():
+    cluster = fetching(sessions=False)
+    cluster.answer_all()
+    assert cluster.fetcher.close() == []
+
+
+def test_closing_skips_brokers_that_have_left_the_cluster():
+    cluster = fetching({T0: 0, T1: 1}, records=0)
+    cluster.answer_all()
+    cluster.nodes = [1]
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    cluster.fetcher.close()
+    cluster.settle()
+    assert [(request.node, request.body.session_epoch) for request in cluster.fetches] == [(1, -1)]

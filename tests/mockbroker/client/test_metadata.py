@@ -427,3 +427,15 @@ def test_topics_of_an_ended_subscription_are_not_requested() -> None:
     cluster.engine.metadata.refresh()
     cluster.settle()
     assert request(cluster) == []
+
+
+def test_assigned_topics_are_required_after_a_subscription() -> None:
+    cluster = FakeCluster(topics={"t": 1, "u": 1})
+    cluster.engine.subscribe(["u"])
+    cluster.settle()
+    cluster.engine.unsubscribe()
+    cluster.engine.assign([("t", 0)])
+    cluster.settle()
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    assert request(cluster) == ["t"]

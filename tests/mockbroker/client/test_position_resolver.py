@@ -820,7 +820,9 @@ def test_offset_without_a_record_has_no_timestamp_and_no_epoch():
 
 
 @pytest.mark.parametrize(
-    ("timestamps", "version"), [((-1, -2), 0), ((5, 6), 1), ((-1, 5), 1), ((5, -1), 1)], ids=lambda each: str(each)
+    ("timestamps", "version"),
+    [((-1, -2), 0), ((5, 6), 1), ((0, -1), 1), ((-1, 5), 1), ((5, -1), 1)],
+    ids=lambda each: str(each),
 )
 def test_lookup_of_a_timestamp_needs_version_1(timestamps: tuple[int, int], version: int) -> None:
     lookup = LogLookup(dict(zip((T0, T1), timestamps, strict=True)), FakeLogCluster({T0: 0}).engine._components)
@@ -984,3 +986,35 @@ def test_validation_without_a_truncation_keeps_the_epoch():
     cluster.answer("OffsetForLeaderEpoch", OffsetForLeaderEpochResponse(topics=[kind(topic="t", partitions=[line])]))
     position = cluster.positions.of(T0)
     assert (position.offset, position.epoch, position.validating) == (7, 3, False)
+
+
+def test_each_recreated_topic_is_noticed():
+    cluster = FakeLogCluster({T0: 0, ("u", 0): 0, ("v", 0): 0})
+    for log in cluster.logs.values():
+        log.add(10)
+    cluster.settle()
+    for topic in ("t", "u", "v"):
+        cluster.seek((topic, 0), 9)
+    cluster.settle()
+    for topic in ("u", "v"):
+        cluster.topic_ids[topic] = UUID(int=len(cluster.topic_ids) + 50)
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    assert [cluster.position((topic, 0)) for topic in ("t", "u", "v")] == [9, 0, 0]
+
+
+def test_revoked_partition_ends_its_validation():
+    cluster = starting(held=("OffsetForLeaderEpoch",))
+    position = cluster.positions.of(T0)
+    position.set_offset(7, 0)
+    cluster.leader_epochs[T0] = 1
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    request = cluster.request("OffsetForLeaderEpoch")
+    cluster.engine.assign([])
+    cluster.settle()
+    kind = OffsetForLeaderEpochResponse.Topic
+    line = kind.Partition(partition=0, error_code=E.NOT_LEADER_OR_FOLLOWER)
+    cluster.answer(request, OffsetForLeaderEpochResponse(topics=[kind(topic="t", partitions=[line])]))
+    cluster.wait(5.0)
+    assert cluster.count("OffsetForLeaderEpoch") == 1

@@ -1080,3 +1080,13 @@ def test_assigned_topics_outside_the_pattern_are_refused() -> None:
     cluster.answer_sync([("t1", 0), ("u", 0)])
     assert (cluster.assigned, cluster.engine.subscription.topics) == ([], {"t1"})
     assert cluster.request("JoinGroup").body.reason == "the assignment has topics without a subscription: u"
+
+
+def test_repeated_join_with_a_pattern_requests_no_metadata() -> None:
+    cluster = subscribed(T, topics={"t1": 1})
+    cluster.poll()
+    before = cluster.count("Metadata")
+    cluster.hold("Metadata")
+    cluster.answer_error("JoinGroup", E.MEMBER_ID_REQUIRED, member_id="me")
+    assert cluster.request("JoinGroup").body.member_id == "me"
+    assert cluster.count("Metadata") == before

@@ -403,3 +403,16 @@ def test_lost_connection_makes_the_coordinator_unknown() -> None:
     node.link.closed()
     engine.network.tick()
     assert engine.coordinator.node is None
+
+
+async def test_close_ignores_an_earlier_wakeup(autojump_clock, cluster: Cluster) -> None:
+    async with joined(cluster) as consumer:
+        consumer.wakeup()
+    assert cluster.groups()["g"].state == "Empty"
+
+
+async def test_close_without_a_poll_is_quick(autojump_clock, cluster: Cluster) -> None:
+    async with share_consumer_of(cluster, topics=["orders"]):
+        await trio.sleep(1.0)
+        before = trio.current_time()
+    assert trio.current_time() - before < 1.0

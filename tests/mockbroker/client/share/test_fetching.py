@@ -405,3 +405,10 @@ def test_delivery_without_a_failure_keeps_an_earlier_error(harness: Harness) -> 
     harness.sent()
     harness.answer(0, delivered(0))
     assert harness.fetcher.failure is earlier
+
+
+def test_lost_request_keeps_an_earlier_error(harness: Harness) -> None:
+    earlier = harness.fetcher.failure = ConsumerError("earlier")
+    harness.sent()
+    harness.call(0).fail(Failure.DISCONNECTED, "lost")
+    assert harness.fetcher.failure is earlier

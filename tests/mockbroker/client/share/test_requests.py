@@ -45,9 +45,9 @@ def test_acknowledgements_are_batches_of_equal_types() -> None:
 
 
 def test_request_has_the_limits_of_the_settings() -> None:
-    settings = {"fetch_max_wait": 0.25, "fetch_min_bytes": 7, "fetch_max_bytes": 99, "max_poll_records": 5}
+    settings = {"fetch_max_wait": 0.75, "fetch_min_bytes": 7, "fetch_max_bytes": 99, "max_poll_records": 5}
     request = requests(**settings).fetch(ShareSession(), {(T, 0)}, {})
-    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (250, 7, 99)
+    assert (request.max_wait_ms, request.min_bytes, request.max_bytes) == (750, 7, 99)
     assert (request.max_records, request.batch_size, request.share_acquire_mode) == (5, 5, 0)
     limited = requests(share_acquire_mode="record_limit").fetch(ShareSession(), set(), {})
     assert limited.share_acquire_mode == 1
