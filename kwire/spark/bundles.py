@@ -293,9 +293,9 @@ class Bundler:
         if spans := by_kind.get("spans"):
             yield self._bundle("spans", "", spans)
         if marks := by_kind.get("marks"):
-            yield bundle_of_marks("", marks)
+            yield self._bundle("marks", "", list(map(_mark_values, marks)))
         if endings := by_kind.get("endings"):
-            yield bundle_of_endings("", endings)
+            yield self._bundle("endings", "", list(map(_ending_values, endings)))
         producers = [(event.group_id, event.transactional_id) for event in events if event.transactional_id]
         commits = [(event.group_id, event.topic, event.partition) for event in events if event.topic]
         for kind, rows in (

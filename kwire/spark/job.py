@@ -33,7 +33,8 @@ class Job:
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
         split_size: bytes of a file per task. None for one task for up to SMALL bytes of captures, and for 4 to 64 MiB
-            of larger captures, see ``tasks.task_size``.
+            of larger captures, see ``tasks.task_size``. If the one task finds that the captures are too large for it,
+            the job runs again as for larger captures.
         guess: files that several tasks may read, each of which guesses the position of the first packet record in its
             part of the file. None for all files. If a guess is wrong, the whole job runs again, and one task reads this
             file. So the rows do not depend on guesses.
@@ -60,6 +61,10 @@ class Job:
 
         The files of the same capture from an earlier run are replaced.
         """
+        if self.split_size is None and not is_topic(self.paths[0]) and is_small(self.paths):
+            report = self._in_one_task(spark)
+            if report is not None:
+                return report
         guess = set(self.paths if self.guess is None else self.guess)
         while True:
             with self.output.staging() as staging:
@@ -83,18 +88,12 @@ class Job:
             staging: temporary folder for incomplete tables.
             guess: files that several tasks may read, each from a guessed position. One task reads each remaining file.
         """
-        follow = ConnectionFollower if self.assignor is None else ReplayFollower
-        if self._is_small():
-            reader = source.CaptureReader(list(self.paths), SMALL, stages.unpacked_in(staging), (), packed=True)
-            about = self.capture_id, staging, follow, self.assignor, self.settings
-            report = stages.write_small(spark, reader, *about)
-            return report, report.written + stages.write_problems(report, self.capture_id, staging)
         folders = stages.unpacked_in(staging), stages.wrong_in(staging)
         ordered = ordered_references(spark, self.paths, self.split_size, *folders, guess)
         paths = PartitionNames(self.paths[0]) if is_topic(self.paths[0]) else list(self.paths)
         slice_calls = self.slice_calls if self.assignor is None else 0
         connections = stages.connection_bundles(
-            ordered, paths, self.capture_id, staging, follow, self.slice_size, slice_calls
+            ordered, paths, self.capture_id, staging, self._follow, self.slice_size, slice_calls
         ).persist()
         bundles, persisted = connections, [connections]
         try:
@@ -119,16 +118,39 @@ class Job:
             for one in persisted:
                 one.unpersist()
 
-    def _is_small(self) -> bool:
-        """Return whether one task converts the captures: without ``split_size``, up to SMALL bytes of files."""
-        if self.split_size is not None or is_topic(self.paths[0]):
+    def _in_one_task(self, spark: SparkSession) -> stages.CaptureSummary | None:
+        """Write the tables with one task, and return the summary.
+
+        The result is None, and the output is unchanged, if the captures are too large for one task: only the task knows
+        the size of the content of a gzip file, and the number of rows.
+        """
+        with self.output.staging() as staging:
+            reader = source.CaptureReader(list(self.paths), SMALL, stages.unpacked_in(staging), (), packed=True)
+            about = self.capture_id, staging, self._follow, self.assignor, self.settings
+            report = stages.write_small(spark, reader, *about)
+            if report is not None:
+                written = report.written + stages.write_problems(report, self.capture_id, staging)
+                self.output.put(spark, staging, self.capture_id, written)
+            return report
+
+    @property
+    def _follow(self) -> type[ConnectionFollower]:
+        return ConnectionFollower if self.assignor is None else ReplayFollower
+
+
+def is_small(paths: Sequence[str]) -> bool:
+    """Return whether one task may convert captures: they have up to SMALL bytes.
+
+    A gzip file counts as EXPANSION times its size. A smaller file than ``source.OPENING`` counts as that many bytes.
+
+    ``paths``: paths of the captures; no file is opened.
+    """
+    size = 0
+    for path in paths:
+        size += max(size_of(path) * (EXPANSION if path.endswith(".gz") else 1), source.OPENING)
+        if size > SMALL:
             return False
-        size = 0
-        for path in self.paths:
-            size += max(size_of(path) * (EXPANSION if path.endswith(".gz") else 1), source.OPENING)
-            if size > SMALL:
-                return False
-        return True
+    return True
 
 
 def ordered_references(

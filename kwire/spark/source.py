@@ -237,7 +237,7 @@ def scan(
 def _scan(
     reader: CaptureReader, inputs: Sequence[bytes], convert: Step | None, batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    numbers = (number for batch in batches for number in batch.column(0).to_pylist())
+    numbers = [number for batch in batches for number in batch.column(0).to_pylist()]  # Spark ends a worker with input
     rows = (one for number in numbers for one in reader.read(PICKLER.loads(inputs[number])))
     return convert(rows) if convert else rows
 

@@ -14,6 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -50,6 +51,7 @@ ENOUGH = 5_000  # rows per batch of bundles
 MOST_IN_RUN = 10_000  # segments of a connection that are processed at once
 A_SLICE = 1024 * 1024  # bytes of undecoded frames per task, for small captures
 A_TASK = 4 * 1024 * 1024  # bytes of bundles per task of the second stage
+MOST_HELD = 250_000  # rows that one task keeps for all stages: commits of many partitions are 1,000,000 rows in 20 MB
 
 
 # --- first stage: connections -----------------------------------------------------------------------------------------
@@ -530,7 +532,7 @@ def summary_of(extracted: DataFrame) -> CaptureSummary:
     Args:
         extracted: bundles of the first stage, as a DataFrame.
     """
-    return _summary(extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)))
+    return _summary(extracted.where(sql.col("kind").isin(*SUMMARY_KINDS)).collect())
 
 
 def write_tables(
@@ -596,27 +598,34 @@ def write_small(
     follow: type[ConnectionFollower] = ConnectionFollower,
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
-) -> CaptureSummary:
+    most_rows: int = MOST_HELD,
+) -> CaptureSummary | None:
     """Convert small captures to tables in ``staging`` with one task; return the summary with the written files.
 
     The task calls the functions of both stages. It encodes no bundles and sends no rows to other tasks, and the driver
-    collects nothing between the stages.
+    collects nothing between the stages. The task keeps its rows in memory, so it ends without a result if the captures
+    have more than ``reader.size`` bytes of content, or more than ``most_rows`` rows. Then this function returns None.
 
     Args:
         spark: session that runs the task.
-        reader: reader of the captures, which guesses no position.
+        reader: reader of the captures, which guesses no position. Its ``size`` is the maximum size of all captures.
         capture_id: name of the capture.
         staging: folder for the written files.
         follow: class that converts the segments of a connection; ReplayFollower if groups are replayed.
         assignor: name of the assignor with which groups are replayed; None for no replay.
         settings: changed thresholds of detectors, by ``detector.threshold``; None for all defaults.
+        most_rows: maximum number of rows between the stages, which the rows of ``frames`` are not.
     """
-    convert = partial(_small, reader.paths, capture_id, staging, follow, assignor, settings or {})
-    return _summary(scan(spark, reader, convert, bundles.SPARK))
+    about = capture_id, staging, follow, assignor, settings or {}
+    convert = partial(_small, reader.paths, reader.size, most_rows, *about)
+    found = scan(spark, reader, convert, bundles.SPARK).collect()
+    return _summary(found) if found else None
 
 
 def _small(
     paths: Sequence[str],
+    most: int,
+    most_rows: int,
     capture_id: str,
     staging: str,
     follow: type[ConnectionFollower],
@@ -625,12 +634,19 @@ def _small(
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     collect_garbage_rarely()
-    connections = _follow(Bundler(encodes=False), paths, capture_id, staging, follow, 0, _by_position(batches))
+    references = gathered(batches, most)
+    if references is None:
+        return
+    connections = _follow(Bundler(encodes=False), paths, capture_id, staging, follow, 0, _by_position(references))
     met: list[Bundle] = []
     others: list[Bundle] = []
     of_summary: list[Bundle] = []
+    held = 0
     for one in (one for complete in connections for one in complete):
         (met if one.kind in MET else of_summary if one.kind in SUMMARY_KINDS else others).append(one)
+        held += len(one.rows)
+        if held > most_rows:
+            return
     known = CaptureSummary.of(of_summary)
     others += _sent_to_groups(known.names, known.groups, known.replayed, known.by_producer, {}, met)
     others.sort(key=attrgetter("about", "kind"))
@@ -640,11 +656,26 @@ def _small(
     yield bundles.batch([bundle(one.kind, one.about, unbundle(one.rows)) for one in of_summary])
 
 
-def _by_position(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def gathered(batches: Iterator[pa.RecordBatch], most: int) -> pa.Table | None:
+    """Return the references of all batches; None if the files have more than ``most`` bytes of content in all.
+
+    The content of a file reaches to its last reference. ``batches``: each has references of one file.
+    """
+    gathered: list[pa.RecordBatch] = []
+    ends: Counter[int] = Counter()
+    for batch in batches:
+        file, end = batch.column("file")[0].as_py(), pc.max(batch.column("position")).as_py()
+        ends[file] = max(ends[file], end)
+        if ends.total() > most:
+            return None
+        gathered.append(batch.drop_columns(["path"]))
+    return pa.Table.from_batches(gathered, schema=PACKED.remove(PACKED.get_field_index("path")))
+
+
+def _by_position(references: pa.Table) -> Iterator[pa.RecordBatch]:
     """Order references as ``by_connection`` does, in a task that has all references."""
-    table = pa.Table.from_batches(batches, schema=PACKED).drop_columns(["path"])
     order = [(name, "ascending") for name in ("connection", *ORDER)]
-    yield from table.sort_by(order).to_batches(max_chunksize=MOST_IN_RUN)
+    yield from references.sort_by(order).to_batches(max_chunksize=MOST_IN_RUN)
 
 
 def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
@@ -659,11 +690,11 @@ def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
 
 
 def _written(parts: DataFrame) -> list[str]:
-    return _summary(parts).written
+    return _summary(parts.collect()).written
 
 
-def _summary(extracted: DataFrame) -> CaptureSummary:
-    return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in extracted.collect())
+def _summary(collected: Iterable[Any]) -> CaptureSummary:
+    return CaptureSummary.of(Bundle(row.kind, row.about, bytes(row.rows)) for row in collected)
 
 
 def write_problems(known: CaptureSummary, capture_id: str, staging: str, mark: str = "") -> list[str]:
