@@ -431,3 +431,11 @@ def test_subscription_needs_a_group() -> None:
     with pytest.raises(IllegalUse, match=r"subscribe\(\) needs a group"):
         cluster.engine.subscribe(["t"])
     assert not cluster.engine.subscription.subscribed
+
+
+def test_static_member_commits_with_offset_commit_v7() -> None:
+    cluster = stable(group_instance_id="one", served={"OffsetCommit": (0, 7)})
+    commit = cluster.commit({T0: 8})
+    assert cluster.request("OffsetCommit").body.group_instance_id == "one"
+    cluster.answer_commit()
+    assert (commit.done, commit.error) == (True, None)

@@ -338,6 +338,39 @@ async def test_rebalance_continues_at_the_time_after_the_listener(autojump_clock
             assert calls == ["listener_returned"]
 
 
+async def test_interrupted_poll_ends_at_the_current_time(autojump_clock) -> None:
+    async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
+        how: dict[str, Any] = {"connect": InProcessNetwork(cluster).connect, "group": "g", "topics": ["t"]}
+        async with open_consumer(cluster.bootstrap_servers, **how) as consumer:
+            await consumer.poll(1)
+            calls = checked_engine(consumer, "record_poll")
+            with trio.move_on_after(0.0625) as scope:
+                await consumer.poll()
+            assert scope.cancelled_caught
+            assert len(calls) >= 3, "it begins, waits and ends"
+
+
+async def test_requests_of_a_refused_connection_fail_at_its_time(autojump_clock) -> None:
+    async def connect(host: str, port: int) -> trio.abc.Stream:
+        await trio.sleep(3.0)
+        raise OSError("refused")
+
+    async with trio.open_nursery() as nursery:
+        engine = FakeCluster(group=None).engine
+        driver = Driver(engine, nursery, connect)
+        driver.update_clock()
+        began, times = engine.clock.now, []
+        node = engine.network.least_loaded()
+        assert node
+        engine.network.send_request(
+            node, METADATA.key, lambda _: MetadataRequest(), lambda _: times.append(engine.clock.now - began)
+        )
+        driver.flush()
+        await trio.sleep(4.0)
+        assert times == [3.0]
+        driver.stop()
+
+
 async def test_requests_of_a_lost_connection_fail_at_the_current_time(autojump_clock) -> None:
     near, far = trio.testing.memory_stream_pair()
 

@@ -1018,3 +1018,22 @@ def test_revoked_partition_ends_its_validation():
     cluster.answer(request, OffsetForLeaderEpochResponse(topics=[kind(topic="t", partitions=[line])]))
     cluster.wait(5.0)
     assert cluster.count("OffsetForLeaderEpoch") == 1
+
+
+def test_diverging_epoch_that_ends_at_the_position_loses_nothing():
+    cluster = starting(held=(), committed={T0: 5}, auto_offset_reset="none")
+    position = cluster.positions.of(T0)
+    cluster.engine.resolver.handle_truncation(T0, position, 0, 5)
+    assert (position.offset, position.epoch, cluster.engine.resolver.failure) == (5, 0, None)
+
+
+def test_partition_without_a_leader_delays_no_other_validation():
+    cluster = starting({T0: 0, T1: 0}, held=("OffsetForLeaderEpoch",))
+    for partition in (T0, T1):
+        cluster.positions.of(partition).set_offset(7, 0)
+    cluster.leaders[T0] = -1
+    cluster.leader_epochs |= {T0: 1, T1: 1}
+    cluster.engine.metadata.refresh()
+    cluster.settle()
+    (topic,) = cluster.request("OffsetForLeaderEpoch").body.topics
+    assert [line.partition for line in topic.partitions] == [1]

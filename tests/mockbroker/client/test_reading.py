@@ -264,6 +264,22 @@ async def test_subscription_inside_an_iteration_drops_its_records(autojump_clock
         assert (record.topic, record.offset) == ("u", 0)
 
 
+async def test_assignment_inside_an_iteration_drops_its_records(autojump_clock):
+    async with cluster_with({T0: 3, T1: 3}) as cluster, reader(cluster, T0) as consumer:
+        assert (await anext(consumer)).partition == 0
+        await consumer.assign([T1])
+        record = await anext(consumer)
+        assert (record.partition, record.offset) == (1, 0)
+
+
+async def test_close_of_a_consumer_with_a_fetch_session_is_quick(autojump_clock):
+    async with cluster_with({T0: 3}) as cluster, reader(cluster, T0) as consumer:
+        await read(consumer, 3)
+        before = trio.current_time()
+        await consumer.close()
+        assert trio.current_time() - before < 1.0
+
+
 @pytest.mark.parametrize("end", ["close", "unsubscribe"])
 async def test_end_of_an_iteration_commits_the_returned_records(autojump_clock, end):
     options = {"group": "g", "enable_auto_commit": True}

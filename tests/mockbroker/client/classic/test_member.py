@@ -580,6 +580,8 @@ def test_former_leader_no_longer_watches_topics() -> None:
 def test_former_leader_no_longer_requests_topics_of_others() -> None:
     cluster = subscribed(topics={"t": 1, "u": 1})
     cluster.make_stable(members={"me": ["t"], "other": ["u"]})
+    cluster.engine.metadata.refresh()
+    cluster.settle()
     assert [topic.name for topic in cluster.last("Metadata").topics] == ["t", "u"]
     rebalance_in_progress(cluster)
     cluster.answer_join(2)
@@ -1090,3 +1092,11 @@ def test_repeated_join_with_a_pattern_requests_no_metadata() -> None:
     cluster.answer_error("JoinGroup", E.MEMBER_ID_REQUIRED, member_id="me")
     assert cluster.request("JoinGroup").body.member_id == "me"
     assert cluster.count("Metadata") == before
+
+
+def test_member_without_a_generation_does_not_lead() -> None:
+    cluster = subscribed()
+    cluster.make_stable(members={"me": ["t"]})
+    assert cluster.member.leading
+    cluster.member.status.leave_generation(E.ILLEGAL_GENERATION, "a commit")
+    assert not cluster.member.leading

@@ -416,3 +416,9 @@ async def test_close_without_a_poll_is_quick(autojump_clock, cluster: Cluster) -
         await trio.sleep(1.0)
         before = trio.current_time()
     assert trio.current_time() - before < 1.0
+
+
+async def test_topics_of_a_share_consumer_are_a_list(autojump_clock, cluster: Cluster) -> None:
+    with pytest.raises(TypeError, match="topics must be a list of names"):
+        async with share_consumer_of(cluster, topics="orders"):
+            pass

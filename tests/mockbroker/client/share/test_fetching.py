@@ -15,7 +15,7 @@ from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kwire.records import Record, build_batch
 from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import Failure, OutgoingCall
-from mockbroker.client.errors import AuthorizationFailed, ConsumerError
+from mockbroker.client.errors import AuthorizationFailed, ConsumerError, CorruptRecord
 from mockbroker.client.share.acknowledgements import AcknowledgeType
 from mockbroker.client.share.fetching import Acknowledged, ShareFetcher, check_acknowledged
 from mockbroker.client.share.settings import ShareSettings
@@ -412,3 +412,14 @@ def test_lost_request_keeps_an_earlier_error(harness: Harness) -> None:
     harness.sent()
     harness.call(0).fail(Failure.DISCONNECTED, "lost")
     assert harness.fetcher.failure is earlier
+
+
+def test_corrupt_record_is_an_error_of_the_next_poll(harness: Harness) -> None:
+    harness.sent()
+    damaged = delivered(0)
+    assert damaged.records
+    damaged.records = damaged.records[:-1] + bytes([damaged.records[-1] ^ 1])
+    harness.answer(0, damaged)
+    assert isinstance(harness.fetcher.failure, CorruptRecord)
+    harness.answer(1, delivered(1))
+    assert isinstance(harness.fetcher.failure, CorruptRecord), "a later response keeps it"
