@@ -828,3 +828,26 @@ def test_pattern_replaces_topics_with_the_metadata_of_all_topics() -> None:
     request = cluster.request("Metadata")
     cluster.answer(request, cluster.metadata(request))
     assert cluster.engine.subscription.topics == {"t"}
+
+
+def test_member_whose_target_becomes_known_is_not_stable() -> None:
+    cluster = stable_member([T0], topics={"t": 3})
+    cluster.engine.subscribe(["t", "u"])
+    cluster.poll()
+    cluster.answer_consumer_heartbeat(1, [T0, ("u", 0)], polling=False)
+    assert cluster.member.stable, "the topic id is unknown"
+    cluster.topics["u"] = 1
+    cluster.wait(1.0)
+    assert (cluster.member.state, cluster.member.stable) == (RECONCILING, False)
+    cluster.poll()
+    assert cluster.assigned == ["t0", "u0"]
+
+
+def test_backoff_of_heartbeats_begins_again_after_a_success() -> None:
+    cluster = stable_member()
+    for _ in range(2):
+        cluster.wait_for(HEARTBEAT)
+        cluster.answer_consumer_heartbeat(0, error=E.COORDINATOR_LOAD_IN_PROGRESS)
+        failed_at = cluster.now
+        assert cluster.wait_for(HEARTBEAT).at - failed_at == pytest.approx(0.1)
+        cluster.answer_consumer_heartbeat(1)

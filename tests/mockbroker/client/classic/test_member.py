@@ -1100,3 +1100,14 @@ def test_member_without_a_generation_does_not_lead() -> None:
     assert cluster.member.leading
     cluster.member.status.leave_generation(E.ILLEGAL_GENERATION, "a commit")
     assert not cluster.member.leading
+
+
+def test_member_that_left_during_a_join_can_join_with_one_poll() -> None:
+    cluster = subscribed()
+    cluster.poll()
+    assert cluster.request("JoinGroup")
+    cluster.engine.unsubscribe()
+    cluster.engine.subscribe(["t"])
+    cluster.engine.advance(polling=True)
+    cluster._carry_bytes()
+    assert cluster.count("JoinGroup") == 2

@@ -422,3 +422,12 @@ async def test_topics_of_a_share_consumer_are_a_list(autojump_clock, cluster: Cl
     with pytest.raises(TypeError, match="topics must be a list of names"):
         async with share_consumer_of(cluster, topics="orders"):
             pass
+
+
+async def test_close_waits_for_the_last_acknowledgements(autojump_clock, cluster: Cluster) -> None:
+    results: list[Any] = []
+    async with joined(cluster, topic="one", on_acknowledged=lambda *result: results.append(result)) as consumer:
+        cluster.produce("one", ["a"])
+        assert len(await records(consumer, 1)) == 1
+        cluster.faults.add(api="ShareAcknowledge", delay_ms=1000)
+    assert results == [(("one", 0), (0,), None)]

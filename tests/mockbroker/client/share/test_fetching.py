@@ -423,3 +423,13 @@ def test_corrupt_record_is_an_error_of_the_next_poll(harness: Harness) -> None:
     assert isinstance(harness.fetcher.failure, CorruptRecord)
     harness.answer(1, delivered(1))
     assert isinstance(harness.fetcher.failure, CorruptRecord), "a later response keeps it"
+
+
+def test_busy_broker_does_not_delay_others(harness: Harness) -> None:
+    harness.sent()
+    harness.answer(1)
+    assert set(harness.sent()) == {1}, "broker 0 has not responded"
+    harness.answer(0)
+    harness.answer(1)
+    harness.network.busy = {0}
+    assert set(harness.sent()) == {1}, "broker 0 cannot be reached"
