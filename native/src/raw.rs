@@ -1,4 +1,4 @@
-//! Access to the slots of Python objects by offset. Apart from one call in `wide`, all unsafe code is in this module.
+//! All unsafe code: access to the slots of Python objects by offset, and the choice of vector instructions.
 //!
 //! A class with `__slots__` stores each slot as one pointer at a fixed offset of the object. Python's own descriptors
 //! write this pointer after a lookup by name; this takes longer than decoding the value. `Class::probe` finds the
@@ -10,7 +10,9 @@
 //!   object whose type is the probed class. `Class::view` compares the type; `Class::create` sets it.
 //! - CPython allows an assignment to `__class__` only if both classes have the same slots at the same offsets.
 //! - The search for reference cycles is only switched off and on again (`Pause`).
-//! - Every function holds the GIL (the argument `py`, or a `Bound`), so that no other thread accesses the object.
+//! - Every function that accesses objects holds the GIL (the argument `py`, or a `Bound`), so that no other thread
+//!   accesses them.
+//! - `vectorized` calls code that needs AVX2 only after it has found AVX2.
 
 #![allow(unsafe_code)]
 
@@ -209,4 +211,24 @@ fn wide(data: &[u8], out: &mut Vec<u32>) -> bool {
         out.push(letter);
         rest = after;
     }
+}
+
+/// Call a function with the widest vector instructions of the processor.
+///
+/// For x86-64, the function is compiled twice: with the instructions that every processor has (SSE2), and with AVX2.
+/// `work`: a function that is marked `#[inline(always)]`, as is everything in it that must be compiled twice.
+#[inline]
+pub fn vectorized<T>(work: impl FnOnce() -> T) -> T {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        // SAFETY: the processor has AVX2. This is all that the function needs; its body is safe Rust.
+        return unsafe { with_avx2(work) };
+    }
+    work()
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+unsafe fn with_avx2<T>(work: impl FnOnce() -> T) -> T {
+    work()
 }

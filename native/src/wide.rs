@@ -1,12 +1,8 @@
 //! Hex digits, written with the widest instructions of the processor.
-//!
-//! For x86-64, the code is compiled twice: with the instructions that every processor has (SSE2), and with AVX2, which
-//! takes 0.4 of the time. The call of the second function is the only unsafe code here. It is sound because the
-//! processor is known to have AVX2; the function itself is safe Rust.
-
-#![allow(unsafe_code)]
 
 use std::cell::Cell;
+
+use crate::raw;
 
 const BLOCK: usize = 32; // bytes that are converted at once
 const SMALL_BLOCK: usize = 8; // the same for data of less than BLOCK bytes
@@ -14,18 +10,10 @@ const SMALL_BLOCK: usize = 8; // the same for data of less than BLOCK bytes
 /// Write two digits for each byte. `place`: memory of exactly this size.
 #[inline]
 pub fn hex(data: &[u8], place: &[Cell<u8>]) {
-    #[cfg(target_arch = "x86_64")]
-    if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has AVX2.
-        return unsafe { with_avx2(data, place) };
-    }
-    convert(data, place);
-}
-
-#[cfg(target_arch = "x86_64")]
-#[target_feature(enable = "avx2")]
-unsafe fn with_avx2(data: &[u8], place: &[Cell<u8>]) {
-    convert(data, place);
+    raw::vectorized(
+        #[inline(always)]
+        || convert(data, place),
+    );
 }
 
 #[inline(always)]
