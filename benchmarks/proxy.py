@@ -5,6 +5,7 @@ Both pass the same requests on to the same responder, in turns, so that other lo
 
 from __future__ import annotations
 
+import os
 import resource
 import selectors
 import socket
@@ -23,15 +24,20 @@ from typing import Any
 import psutil
 import trio
 
-from kwire import encode_request, encode_response
+from kwire import decode_request, encode_request, encode_response
 from kwire.frames import pack
+from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.init_producer_id import InitProducerIdResponse
+from kwire.messages.metadata import MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from mockbroker.recording.chunks import CHUNK, new_memory
 from mockbroker.recording.files import AppendedFile
 
 ROUNDS = 15
-RECORDINGS = ("jsonl", "pcapng")
+FILES = ("jsonl", "pcapng")
+TOPIC = "topic"  # a recording in a topic
+RECORDINGS = (*FILES, TOPIC)
 WRITTEN = 0.3  # seconds after which a recording has the last frame
 WRITES = 16  # writes of a round, each of a full chunk of a recording
 CROWDS = (1_000, 10_000)  # connections; a relay has two sockets for each of them
@@ -45,7 +51,7 @@ BATCH = pack(
             acks=1,
             topic_data=[
                 ProduceRequest.Topic(
-                    name="t", partition_data=[ProduceRequest.Topic.Partition(index=0, records=bytes(1_000_000))]
+                    name="t", partition_data=[ProduceRequest.Topic.Partition(index=0, records=os.urandom(1_000_000))]
                 )
             ],
         ),
@@ -60,6 +66,56 @@ CASES: dict[str, tuple[bytes, bytes, int, int]] = {  # request, response, reques
     "heartbeats, 100 in flight": (HEARTBEAT, BEAT, 100, 100_000),  # a round is less than the queue of a recording holds
     "batches of 1 MB": (BATCH, STORED, 1, 25),
 }
+
+
+# Versions that the cluster of the topic supports, by API key: Produce, Metadata, ApiVersions, InitProducerId.
+STORED_VERSIONS = {0: (3, 7), 3: (0, 4), 18: (0, 3), 22: (0, 1)}
+
+
+def store(listener: socket.socket) -> None:
+    """Answer as a cluster of one broker with the topic of a recording. The records are not kept."""
+    while True:
+        connection, _ = listener.accept()
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        threading.Thread(target=_store, args=(connection,), daemon=True).start()
+
+
+def _store(connection: socket.socket) -> None:
+    held = memoryview(bytearray(1 << 24))
+    received = 0
+    while size := connection.recv_into(held[received:]):
+        received += size
+        while received >= 4 and received >= (end := 4 + struct.unpack_from(">i", held)[0]):
+            key, version, correlation_id = struct.unpack_from(">hhi", held, 4)
+            wants_response, body = _stored(key, held[4:end], connection.getsockname()[1])
+            held[: received - end] = held[end:received]
+            received -= end
+            if wants_response:
+                connection.sendall(pack(encode_response(body, version, correlation_id=correlation_id)))
+
+
+def _stored(key: int, frame: memoryview, port: int) -> tuple[bool, Any]:
+    """Return whether a request is answered, and the response."""
+    if key == 0:
+        request = decode_request(bytes(frame)).body
+        topic = request.topic_data[0]
+        answered = [ProduceResponse.Topic.Partition(index=each.index) for each in topic.partition_data]
+        return request.acks != 0, ProduceResponse(
+            responses=[ProduceResponse.Topic(name=topic.name, partition_responses=answered)]
+        )
+    if key == 3:
+        partition = MetadataResponse.Topic.Partition(leader_id=1, replica_nodes=[1], isr_nodes=[1])
+        return True, MetadataResponse(
+            brokers=[MetadataResponse.Broker(node_id=1, host="127.0.0.1", port=port)],
+            topics=[MetadataResponse.Topic(name="frames", partitions=[partition])],
+        )
+    if key == 22:
+        return True, InitProducerIdResponse(producer_id=1)
+    versions = [
+        ApiVersionsResponse.ApiVersion(api_key=each, min_version=low, max_version=high)
+        for each, (low, high) in STORED_VERSIONS.items()
+    ]
+    return True, ApiVersionsResponse(api_keys=versions)
 
 
 def respond(listener: socket.socket) -> None:
@@ -206,13 +262,17 @@ def main() -> None:
     listener = socket.create_server(("127.0.0.1", 0), backlog=1_000)
     threading.Thread(target=respond, args=(listener,), daemon=True).start()
     upstream = listener.getsockname()[1]
+    storage = socket.create_server(("127.0.0.1", 0))
+    threading.Thread(target=store, args=(storage,), daemon=True).start()
+    topic = f"kafka://127.0.0.1:{storage.getsockname()[1]}/frames"
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         proxy = [sys.executable, "-m", "mockbroker", "proxy", "--port", "0", "--to", f"127.0.0.1:{upstream}"]
         commands: dict[str, list[Any]] = {
             "relay": [sys.executable, __file__, str(upstream)],
             "proxy": proxy,
-            **{form: [*proxy, "--record", f"{folder}/out.{form}"] for form in RECORDINGS},
+            **{form: [*proxy, "--record", f"{folder}/out.{form}"] for form in FILES},
+            TOPIC: [*proxy, "--record", topic],
         }
         processes = {name: stack.enter_context(running(command)) for name, command in commands.items()}
         ports = {name: _port(process) for name, process in processes.items()}

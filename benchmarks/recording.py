@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from proxy import BATCH, BEAT, HEARTBEAT, RECORDINGS, STORED
+from proxy import BATCH, BEAT, FILES, HEARTBEAT, STORED
 
 from kwire.recording import WRITERS
 from mockbroker.proxy.addresses import Address
@@ -110,7 +110,7 @@ def main() -> None:
     """Print a table of CPU for each request with its response."""
     keep_freed_memory()
     write: Callable[[str], object] = sys.stdout.write
-    forms: Sequence[str] = ("", *RECORDINGS)
+    forms: Sequence[str] = ("", *FILES)
     write("| requests | protocol code of the proxy, µs | with jsonl, µs | with pcapng, µs |\n|---|---|---|---|\n")
     for label, case in CASES.items():
         found = [least(lambda case=case, form=form: spent(case, form)) for form in forms]  # type: ignore[misc]

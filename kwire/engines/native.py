@@ -21,7 +21,7 @@ from kwire.layout import Blob, Fixed, List, Maybe, Node, Record, Text, element_w
 from kwire.limits import MAX_WEIGHT
 from kwire.schema import Field, compares_by_fields, schema_of
 
-TABLES = 8  # form of the tables that this module makes, and of the functions that kwire calls
+TABLES = 9  # form of the tables that this module makes, and of the functions that kwire calls
 INVALID, TRUNCATED, TOO_HEAVY = range(3)  # first argument of NativeRefused
 
 # Functions in use, by message and version.

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 
 import click
 
-from kwire.extras import missing
 from kwire.recording import WRITERS, writer_of
 from mockbroker.recording.files import RecordingFiles
 from mockbroker.recording.memory import keep_freed_memory
@@ -61,21 +60,19 @@ def open_recording(to: str | None, size_mib: float | None, seconds: float | None
         size_mib: Maximum size of a file in MiB; None for no limit.
         seconds: Maximum time span of a file in seconds; None for no limit.
 
-    Raises:
-        click.UsageError: The format is unknown, an option needs a file, or the file cannot be created.
-        click.ClickException: The recording needs confluent-kafka, which is not installed.
+    Raises: click.UsageError if the format is unknown, an option needs a file, or the file cannot be created.
     """
     if (to is None or to.startswith(SCHEME)) and (size_mib is not None or seconds is not None):
         raise click.UsageError("--record-size and --record-time need --record FILE")
     if to is None:
         return None
+    keep_freed_memory()
     if to.startswith(SCHEME):
         return _recording_topic(to)
     path = Path(to)
     writer = writer_of(path)
     if writer is None:
         raise click.UsageError(f"--record {path}: unknown format {path.suffix!r}: use one of {', '.join(WRITERS)}")
-    keep_freed_memory()
     try:
         return RecordingFiles(path, writer, Limits(None if size_mib is None else int(size_mib * MIB), seconds))
     except OSError as error:
@@ -86,7 +83,4 @@ def _recording_topic(address: str) -> RecordingTopic:
     match = ADDRESS.fullmatch(address)
     if match is None:
         raise click.UsageError(f"--record {address}: expected kafka://HOST:PORT/TOPIC")
-    try:
-        return RecordingTopic(match["servers"], match["topic"], secrets.token_hex(4))
-    except ModuleNotFoundError as error:
-        raise click.ClickException(str(missing(error, "demo"))) from error
+    return RecordingTopic(match["servers"], match["topic"], secrets.token_hex(4))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
@@ -139,37 +138,6 @@ class Recorder(Observer, ABC):
         """
         self.dropped += 1
         self.closed(connection, at)
-
-
-class EventRecorder(Recorder):
-    """An observer that queues each frame as an event.
-
-    Args:
-        arrived: function that is called when an event is added to the empty queue.
-    """
-
-    def __init__(self, arrived: Callable[[], object]) -> None:
-        super().__init__()
-        self._arrived = arrived
-        self._events: list[Event] = []
-        self._waiting = 0
-
-    @property
-    def waiting(self) -> int:
-        return self._waiting
-
-    def add(self, event: Event) -> None:
-        if isinstance(event, Frame):
-            self._waiting += len(event.frame)
-        self._events.append(event)
-        if len(self._events) == 1:
-            self._arrived()
-
-    def taken(self) -> list[Event]:
-        """Return the queued events, and empty the queue."""
-        events, self._events = self._events, []
-        self._waiting = 0
-        return events
 
 
 def us(at: Moment) -> int:

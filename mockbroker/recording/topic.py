@@ -1,36 +1,40 @@
-"""The task that writes a recording to a topic of a Kafka cluster, with a record for each frame.
-
-The key of a record is the name of the connection, so that the frames of a connection are in one partition, in order.
-The value is the frame, without its length prefix, and the timestamp is the time of the frame. ``headers_of`` describes
-the headers. The module uses confluent-kafka (extra ``kwire[demo]``).
-"""
+"""The task and the thread that write a recording to a topic of a Kafka cluster, with a record for each frame."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
-from typing import Any
+from queue import SimpleQueue
+from threading import Event, Thread
 
 import trio
 
-from mockbroker.recording.recorder import Closed, Event, EventRecorder, Frame, Opened
+from kwire.errorcodes import ErrorCode
+from kwire.errors import WireError
+from mockbroker.proxy.addresses import Address, error_reason
+from mockbroker.proxy.repeated_warnings import RepeatedWarnings
+from mockbroker.recording.record_batches import RecordBatch, TopicBatches
+from mockbroker.recording.topic_producer import CONNECT_TIMEOUT, RefusedError, TopicProducer
+from mockbroker.recording.topic_recorder import Collected, TopicRecorder
 
 log = logging.getLogger("mockbroker")
 
 ADDRESS = re.compile(r"kafka://(?P<servers>[^/\s]+:[0-9]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
-INTERVAL = 0.1  # seconds between two hand-overs to the producer
+INTERVAL = 0.1  # seconds until frames are passed to the producer, if they are few
 FLUSH = 10.0  # seconds at the end until records that were not written are dropped
-FULL = 1.0  # seconds until a full queue of the producer is tried again
-Headers = list[tuple[str, str | bytes | None]]
+TIMEOUT = 300.0  # seconds of attempts to write a batch, as in other producers (delivery.timeout.ms)
+PAUSES = 0.1, 1.0  # seconds between two attempts: first, and at most
+TOO_LARGE = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class RecordingTopic:
-    """A recording in a topic. If the cluster does not accept records, they are lost, and their number is logged.
+    """A recording in a topic. Records that the cluster does not accept are lost, and their number is logged.
 
     Args:
-        servers: ``bootstrap.servers`` of the cluster with the topic.
+        servers: addresses of brokers of the cluster with the topic, ``host:port``, divided by commas.
         topic: name of the topic.
         run: text that distinguishes this recording from all other recordings in the topic. The key of each record
             contains it.
@@ -38,25 +42,20 @@ class RecordingTopic:
     Attributes:
         recorder: the observer to pass to the proxy.
 
-    Raises: ModuleNotFoundError if confluent-kafka is not installed.
+    Raises: ValueError if an address is not valid.
     """
 
     def __init__(self, servers: str, topic: str, run: str) -> None:
-        from confluent_kafka import Producer
-
-        self.recorder = EventRecorder(self._wake)
         self._arrived = trio.Event()
+        self._collected: SimpleQueue[Collected | None] = SimpleQueue()
+        self.recorder = TopicRecorder(lambda: self._arrived.set(), self._collected.put)
         self._topic = topic
         self._run = run
-        self._peers: dict[int, tuple[str, str]] = {}
-        self._failed = 0
-        options = {
-            "bootstrap.servers": servers,
-            "enable.idempotence": True,
-            "client.id": "mockbroker-recording",
-            "delivery.report.only.error": True,  # a call for each record costs CPU time
-        }
-        self._producer = Producer(options)
+        self._producer = TopicProducer(_addresses(servers), topic)
+        self._batches: TopicBatches | None = None  # None until the number of partitions is known
+        self._warnings = RepeatedWarnings()
+        self._has_given_up = Event()  # set when nothing is attempted again
+        self._lost = 0  # records
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -64,81 +63,91 @@ class RecordingTopic:
 
         If the recording is incomplete, the numbers of lost records and incomplete connections are logged.
         """
+        thread = Thread(target=self._write_collected, name="recording", daemon=True)
+        thread.start()
         try:
             async with trio.open_nursery() as nursery:
-                nursery.start_soon(self._run_until_cancelled)
+                nursery.start_soon(self._flush_at_intervals)
                 yield
                 nursery.cancel_scope.cancel()
         finally:
-            self._produce(self.recorder.taken())
-            self._failed += self._producer.flush(FLUSH)
-            if self._failed or self.recorder.dropped:
+            self.recorder.flush()
+            self._collected.put(None)
+            thread.join(FLUSH)
+            self._has_given_up.set()
+            self._producer.abort()
+            thread.join(CONNECT_TIMEOUT + 1)
+            if self._lost or self.recorder.dropped:
                 log.warning(
                     "the recording is incomplete: %d records were not written, %d connections are incomplete",
-                    self._failed,
+                    self._lost,
                     self.recorder.dropped,
                 )
 
-    async def _run_until_cancelled(self) -> None:
+    async def _flush_at_intervals(self) -> None:
         while True:
             await self._arrived.wait()
             await trio.sleep(INTERVAL)
             self._arrived = trio.Event()
-            with trio.CancelScope(shield=True):
-                await trio.to_thread.run_sync(self._produce, self.recorder.taken())
+            self.recorder.flush()
 
-    def _produce(self, events: list[Event]) -> None:
-        for event in events:
-            match event:
-                case Opened():
-                    self._peers[event.connection] = event.client, event.broker
-                case Closed():
-                    self._peers.pop(event.connection, None)
-                case Frame():
-                    self._produce_frame(event)
-        self._producer.poll(0)
+    def _write_collected(self) -> None:
+        """Write what the queue has until it has None; this is the work of the thread."""
+        while (collected := self._collected.get()) is not None:
+            if self._batches is None:
+                self._batches = self._new_batches()
+            for batch in self._batches.batches(collected.events):
+                self._write(batch)
+            self.recorder.release(collected)
+        self._producer.close()
 
-    def _produce_frame(self, event: Frame) -> None:
-        name = f"{self._run}-{event.connection}"
-        record: dict[str, Any] = {
-            "value": event.frame,
-            "key": name,
-            "timestamp": event.time_us // 1_000,
-            "headers": headers_of(event, name, *self._peers[event.connection]),
-            "on_delivery": self._delivered,
-        }
-        for attempt in range(2):
+    def _new_batches(self) -> TopicBatches:
+        """Wait for the number of partitions. If it is unknown at the end, all records are for the first partition, and
+        are lost.
+        """
+        for _ in self._attempts(float("inf")):
             try:
-                self._producer.produce(self._topic, **record)
-            except BufferError:  # its queue is full
-                self._failed += attempt
-                self._producer.poll(FULL)
-            else:
+                return TopicBatches(self._run, self._producer.partitions())
+            except (OSError, WireError, RefusedError) as error:
+                self._warn(error)
+        return TopicBatches(self._run, 1)
+
+    def _write(self, batch: RecordBatch) -> None:
+        """Write a batch, or count its records as lost."""
+        for _ in self._attempts(time.monotonic() + TIMEOUT):
+            try:
+                self._producer.write(batch)
                 return
+            except RefusedError as error:
+                if error.code in TOO_LARGE and batch.count > 1:
+                    for half in batch.halves():
+                        self._write(half)
+                    return
+                self._warn(error)
+                if not error.is_retriable:
+                    self._lost += batch.count
+                    return
+            except (OSError, WireError) as error:
+                self._warn(error)
+        self._producer.restart()
+        self._lost += batch.count
 
-    def _delivered(self, error: object, _: object) -> None:
-        self._failed += error is not None
+    def _attempts(self, deadline: float) -> Iterator[None]:
+        """Yield for each attempt, with pauses in between, until the deadline or the end of the recording."""
+        pause, most = PAUSES
+        while time.monotonic() < deadline and not self._has_given_up.is_set():
+            yield
+            self._has_given_up.wait(pause)
+            pause = min(2 * pause, most)
 
-    def _wake(self) -> None:
-        self._arrived.set()
+    def _warn(self, error: Exception) -> None:
+        reason = error_reason(error) if isinstance(error, OSError) else error
+        self._warnings.warn(f"the recording in topic {self._topic} was not written: {reason}", time.monotonic())
 
 
-def headers_of(frame: Frame, connection: str, client: str, broker: str) -> Headers:
-    """Return the headers of the record of a frame: the fields of a frame log line, the API key and the version, as
-    pairs of name and text.
-
-    Args:
-        frame: the frame.
-        connection: name of the connection.
-        client: ``host:port`` of the client.
-        broker: ``host:port`` of the broker.
-    """
-    return [
-        ("time_us", str(frame.time_us)),
-        ("connection", connection),
-        ("client", client),
-        ("broker", broker),
-        ("direction", "request" if frame.to_broker else "response"),
-        ("api_key", str(frame.api_key)),
-        ("api_version", str(frame.version)),
-    ]
+def _addresses(servers: str) -> list[Address]:
+    """Return the addresses in a text. Raises: ValueError if one is not valid."""
+    found = [Address.parse(each) for each in servers.split(",")]
+    if None in found:
+        raise ValueError(f"{servers} is not host:port")
+    return [each for each in found if each is not None]

@@ -51,19 +51,20 @@ pub fn frame_lines(
 }
 
 /// The bytes of several buffers, from the first to the last.
-struct Stream<'a> {
+pub struct Stream<'a> {
     piece: &'a [u8],
     following: std::slice::Iter<'a, &'a [u8]>,
 }
 
 impl<'a> Stream<'a> {
-    fn new(pieces: &'a [&'a [u8]]) -> Self {
+    /// `pieces`: the buffers.
+    pub fn new(pieces: &'a [&'a [u8]]) -> Self {
         Stream { piece: &[], following: pieces.iter() }
     }
 
     /// Return the size of the next frame without its length prefix; `None` at the end.
     #[inline]
-    fn size(&mut self) -> PyResult<Option<usize>> {
+    pub fn size(&mut self) -> PyResult<Option<usize>> {
         while self.piece.is_empty() {
             match self.following.next() {
                 Some(piece) => self.piece = piece,
@@ -81,7 +82,7 @@ impl<'a> Stream<'a> {
 
     /// Call a function with the next bytes, in one or more parts.
     #[inline]
-    fn each(&mut self, mut size: usize, mut call: impl FnMut(&[u8])) -> PyResult<()> {
+    pub fn each(&mut self, mut size: usize, mut call: impl FnMut(&[u8])) -> PyResult<()> {
         while size > 0 {
             if self.piece.is_empty() {
                 self.piece =

@@ -9,6 +9,7 @@ pub mod cursor;
 mod errors;
 mod forms;
 mod frame_log;
+mod frame_records;
 mod json;
 mod maker;
 mod raw;
@@ -141,6 +142,8 @@ pub mod kwire_native {
     #[pymodule_export]
     use super::frame_log::frame_lines;
     #[pymodule_export]
+    use super::frame_records::FrameRecords;
+    #[pymodule_export]
     use super::json::{Body, Form, Lines};
     #[pymodule_export]
     use super::maker::Maker;
@@ -151,7 +154,7 @@ pub mod kwire_native {
 
     /// The form of the tables; kwire uses the engine only if it makes tables of this form.
     #[pymodule_export]
-    const TABLES: u32 = 8;
+    const TABLES: u32 = 9;
 
     #[pymodule_export]
     const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -15,13 +15,15 @@ pytest.importorskip("pyspark")
 
 from kwire.analysis import parquet
 from kwire.analysis.columns import Row
+from kwire.frames import pack
+from kwire.recording.frame_records import ConnectionRecords
+from kwire.records import Record
+from kwire.records.record import read_records
 from kwire.spark.command import command
 from kwire.spark.job import Job
 from kwire.spark.output import Output
 from kwire.spark.stream import Stream
 from mockbroker import ThreadCluster, run_cluster
-from mockbroker.recording.recorder import Frame
-from mockbroker.recording.topic import headers_of
 
 LOG = traces.ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
 PLACES = ("file", "position", "response_file", "response_position")  # not the same in a file and in a topic
@@ -43,13 +45,11 @@ def write(cluster: ThreadCluster, logged: Sequence[Mapping[str, Any]]) -> None:
     """The records of the frames, as RecordingTopic produces them."""
     for one in logged:
         to_broker, data = one["direction"] == "request", bytes.fromhex(one["hex"])
-        frame = Frame(int(one["connection"]), to_broker, data, one["time_us"], 0, 0)
-        headers = [
-            (name, str(value).encode())
-            for name, value in headers_of(frame, one["connection"], one["client"], one["broker"])
-        ]
+        writer = ConnectionRecords(one["connection"], one["client"], one["broker"])
+        encoded, _ = writer.records(to_broker, [pack(data)], one["time_us"], 0, 0)
+        ((record,),) = read_records(b"".join(encoded), 0, 1, 0, one["time_us"] // 1_000, None, Record)
         partition = int(one["connection"]) % PARTITIONS
-        cluster.produce("frames", [data], key=one["connection"].encode(), partition=partition, headers=headers)
+        cluster.produce("frames", [record.value], key=record.key, partition=partition, headers=record.headers)
 
 
 def without_places(tables: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:

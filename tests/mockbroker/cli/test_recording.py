@@ -46,6 +46,28 @@ def test_a_recording_is_read_after_kill_9(suffix: str, tmp_path: Path) -> None:
     assert [commit["topic"] for commit in group["commits"]] == ["orders"]
 
 
+def test_a_topic_is_read_after_kill_9() -> None:
+    with run_cluster(topics={"orders": 1, "frames": 2}) as cluster:
+        servers = cluster.bootstrap_servers
+        arguments = ["--to", servers, "--record", f"kafka://{servers}/frames"]
+        process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            producer = Producer({"bootstrap.servers": process.stdout.readline().partition("=")[2].strip()})
+            producer.produce("orders", b"value")
+            assert producer.flush(PATIENCE) == 0
+            until = time.monotonic() + PATIENCE
+            while sum(b"value" in (record.value or b"") for record in cluster.records("frames")) < 1:
+                assert time.monotonic() < until, "Produce is not in the topic"
+                time.sleep(0.05)
+        finally:
+            process.send_signal(signal.SIGKILL)
+            process.communicate()
+        apis = [dict(record.headers)["api_key"] for record in cluster.records("frames")]
+    assert {b"0", b"3", b"18"} <= set(apis)
+    assert b"-1" not in apis
+
+
 def wait_for(path: Path, api: str) -> None:
     """Wait until a request of this API is in the file."""
     until = time.monotonic() + PATIENCE

@@ -1,21 +1,31 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 import trio
-from confluent_kafka import Consumer
 
 from kwire import encode_request, encode_response
+from kwire.frames import pack
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from mockbroker import run_cluster
+from mockbroker import ThreadCluster, run_cluster
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment
-from mockbroker.recording.recorder import Frame
-from mockbroker.recording.topic import ADDRESS, RecordingTopic, headers_of
+from mockbroker.recording import recorder as recorder_module
+from mockbroker.recording import topic as module
+from mockbroker.recording.topic import ADDRESS, RecordingTopic
 
 AT = Moment(1.0, 1_700_000_000.5)
 REQUEST = encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1)
 RESPONSE = encode_response(HeartbeatResponse(), 4, correlation_id=1)
 PATIENCE = 20.0
+CONNECTION = Connection(1, Address("127.0.0.1", 1), 0, Address("real", 9), Address("127.0.0.1", 7))
+
+
+@pytest.fixture
+def cluster() -> Iterator[ThreadCluster]:
+    with run_cluster(topics={"frames": 3}) as cluster:
+        yield cluster
 
 
 def record_heartbeats(recording: RecordingTopic) -> None:
@@ -29,44 +39,111 @@ def record_heartbeats(recording: RecordingTopic) -> None:
         recording.recorder.closed(connection, AT)
 
 
-def test_each_frame_is_a_record_with_headers() -> None:
-    with run_cluster(topics={"frames": 3}) as cluster:
-        recording = RecordingTopic(cluster.bootstrap_servers, "frames", "run")
+def test_each_frame_is_a_record_with_headers(cluster: ThreadCluster) -> None:
+    recording = RecordingTopic(cluster.bootstrap_servers, "frames", "run")
 
-        async def record() -> None:
-            async with recording.running():
-                record_heartbeats(recording)
+    async def record() -> None:
+        async with recording.running():
+            record_heartbeats(recording)
 
-        trio.run(record)
-        consumer = Consumer(
-            {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
-        )
-        consumer.subscribe(["frames"])
-        records = consumer.consume(4, PATIENCE)
-        consumer.close()
-    found = sorted((record.key(), record.offset(), record.value(), record.timestamp()[1]) for record in records)
+    trio.run(record)
+    records = [record for number in range(3) for record in cluster.records("frames", number)]
     time_ms = 1_700_000_000_500
-    assert [(key, value, time) for key, _, value, time in found] == [
-        (b"run-1", REQUEST, time_ms),
-        (b"run-1", RESPONSE, time_ms),
-        (b"run-2", REQUEST, time_ms),
-        (b"run-2", RESPONSE, time_ms),
+    assert sorted((record.key or b"", record.offset, record.value, record.timestamp) for record in records) == [
+        (b"run-1", 0, REQUEST, time_ms),
+        (b"run-1", 1, RESPONSE, time_ms),
+        (b"run-2", 0, REQUEST, time_ms),
+        (b"run-2", 1, RESPONSE, time_ms),
     ]
-    headers = dict(next(record for record in records if record.value() == RESPONSE).headers() or ())
+    headers = dict(next(record for record in records if record.value == RESPONSE).headers)
     assert (headers["direction"], headers["api_key"], headers["api_version"]) == (b"response", b"12", b"4")
 
 
-def test_headers_are_the_fields_of_a_frame_log() -> None:
-    frame = Frame(1, True, REQUEST, 1_700_000_000_500_000, 12, 4)
-    assert headers_of(frame, "run-1", "127.0.0.1:1", "127.0.0.1:7") == [
-        ("time_us", "1700000000500000"),
-        ("connection", "run-1"),
-        ("client", "127.0.0.1:1"),
-        ("broker", "127.0.0.1:7"),
-        ("direction", "request"),
-        ("api_key", "12"),
-        ("api_version", "4"),
+def pass_requests(recording: RecordingTopic, *sizes: int) -> list[bytes]:
+    """Requests of these sizes on one connection; return the frames."""
+    frames = [REQUEST + bytes(size) for size in sizes]
+    recording.recorder.opened(CONNECTION, AT)
+    for frame in frames:
+        recording.recorder.passed(CONNECTION, True, pack(frame), AT, ends_frame=True)
+    return frames
+
+
+def values(cluster: ThreadCluster) -> list[bytes | None]:
+    return [record.value for number in range(3) for record in cluster.records("frames", number)]
+
+
+async def wait_written(recording: RecordingTopic) -> None:
+    with trio.fail_after(PATIENCE):
+        while recording.recorder.waiting:
+            await trio.sleep(0.01)
+
+
+async def test_frames_that_are_too_large_are_lost(cluster: ThreadCluster, caplog: pytest.LogCaptureFixture) -> None:
+    """The other frames of their batch are written."""
+    recording = RecordingTopic(cluster.bootstrap_servers, "frames", "run")
+    async with recording.running():
+        small, _, last = pass_requests(recording, 10, 1_100_000, 20)
+        await wait_written(recording)
+        assert await trio.to_thread.run_sync(values, cluster) == [small, last]
+    assert caplog.messages == [
+        "the recording in topic frames was not written: MESSAGE_TOO_LARGE",
+        "the recording is incomplete: 1 records were not written, 0 connections are incomplete",
     ]
+
+
+async def test_a_smaller_limit_of_the_topic_divides_batches(caplog: pytest.LogCaptureFixture) -> None:
+    with run_cluster(topics={"frames": 3}, config={"message.max.bytes": 40_000}) as cluster:
+        recording = RecordingTopic(cluster.bootstrap_servers, "frames", "run")
+        async with recording.running():
+            frames = pass_requests(recording, *[9_000] * 30)
+            await wait_written(recording)
+            assert await trio.to_thread.run_sync(values, cluster) == frames
+    assert caplog.messages == []
+
+
+async def test_a_cluster_may_be_missing_for_a_time(cluster: ThreadCluster, caplog: pytest.LogCaptureFixture) -> None:
+    recording = RecordingTopic(cluster.bootstrap_servers, "frames", "run")
+    await trio.to_thread.run_sync(cluster.kill_broker, 0)
+    async with recording.running():
+        frames = pass_requests(recording, 10, 20)
+        with trio.fail_after(PATIENCE):
+            while not caplog.messages:
+                await trio.sleep(0.01)
+        await trio.to_thread.run_sync(cluster.start_broker, 0)
+        await wait_written(recording)
+        assert await trio.to_thread.run_sync(values, cluster) == frames
+    assert caplog.messages == ["the recording in topic frames was not written: Connection refused"]
+
+
+async def test_what_a_missing_cluster_loses_is_counted(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "FLUSH", 0.1)
+    recording = RecordingTopic("127.0.0.1:1", "frames", "run")
+    async with recording.running():
+        pass_requests(recording, 10, 20, 30)
+    assert caplog.messages[-1] == (
+        "the recording is incomplete: 3 records were not written, 0 connections are incomplete"
+    )
+
+
+async def test_a_slow_cluster_does_not_take_memory(
+    cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Above the limit, connections are not recorded any more. What waits is written when the cluster answers."""
+    monkeypatch.setattr(recorder_module, "MAX_WAITING", 100_000)
+    recording = RecordingTopic(cluster.bootstrap_servers, "frames", "run")
+    hold = await trio.to_thread.run_sync(lambda: cluster.faults.add(api="Produce", hold=True, times="always"))
+    async with recording.running():
+        frames = pass_requests(recording, *[9_000] * 30)
+        await trio.to_thread.run_sync(hold.wait_holding, PATIENCE)
+        assert 80_000 < recording.recorder.waiting <= 110_000
+        await trio.to_thread.run_sync(hold.remove)
+        await wait_written(recording)
+        written = await trio.to_thread.run_sync(values, cluster)
+    assert written == frames[: len(written)]
+    assert len(written) == 10
+    assert caplog.messages == ["the recording is incomplete: 0 records were not written, 1 connections are incomplete"]
 
 
 @pytest.mark.parametrize(
@@ -81,3 +158,8 @@ def test_headers_are_the_fields_of_a_frame_log() -> None:
 def test_an_address_has_host_port_and_topic(text: str, parts: tuple[str, str] | None) -> None:
     match = ADDRESS.fullmatch(text)
     assert (match and (match["servers"], match["topic"])) == parts
+
+
+def test_an_address_without_a_port_is_refused() -> None:
+    with pytest.raises(ValueError, match="a,b:1 is not host:port"):
+        RecordingTopic("a,b:1", "frames", "run")

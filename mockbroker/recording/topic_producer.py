@@ -1,0 +1,233 @@
+"""The idempotent producer of a recording in a topic: blocking sockets, and one request at a time.
+
+The requests have the lowest versions with what they need. Kafka supports them from release 0.11 on.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from kwire import decode_response, encode_request
+from kwire.apikeys import ApiKey
+from kwire.errorcodes import ErrorCode
+from kwire.errors import RemoteProtocolError
+from kwire.frames import PREFIX
+from kwire.limits import MAX_FRAME
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.metadata import MetadataRequest
+from kwire.messages.produce import ProduceRequest
+from mockbroker.proxy.addresses import Address
+from mockbroker.recording.record_batches import RecordBatch
+
+PRODUCE_VERSION, METADATA_VERSION, PRODUCER_ID_VERSION = 3, 4, 0
+CLIENT_ID = "mockbroker-recording"
+CONNECT_TIMEOUT = 5.0  # seconds
+REQUEST_TIMEOUT = 10.0  # seconds until a connection without progress is closed
+ALL_REPLICAS = -1  # acks
+MAX_BUFFERS = 512  # buffers of one call of sendmsg; Linux permits 1,024
+SIZE = struct.Struct(">i")  # of the records in a Produce request
+RESTARTED = frozenset(  # errors after which a producer needs another producer id
+    {
+        ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.UNKNOWN_PRODUCER_ID,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+
+
+class RefusedError(Exception):
+    """The error code with which a broker has refused a request.
+
+    Attributes:
+        code: the error code.
+    """
+
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code.name)
+        self.code = code
+
+    @property
+    def is_retriable(self) -> bool:
+        """Whether the same request may succeed later."""
+        return self.code.retriable or self.code in RESTARTED
+
+
+class TopicProducer:
+    """A producer for one topic. A batch that is sent again after an error is not stored twice.
+
+    Each method raises OSError or WireError if a broker cannot be reached or does not answer properly, and RefusedError
+    if it answers with an error. The call can then be repeated.
+
+    Args:
+        servers: addresses of brokers, of which the first that can be reached is asked for the leaders.
+        topic: name of the topic. If it does not exist, the cluster may create it.
+    """
+
+    def __init__(self, servers: Sequence[Address], topic: str) -> None:
+        self._servers = servers
+        self._topic = topic
+        self._leaders: dict[int, Address] = {}  # by partition
+        self._sockets: dict[Address, socket.socket] = {}
+        self._producer: tuple[int, int] | None = None  # producer id and epoch
+        self._sequences: dict[int, int] = {}  # of the next record, by partition
+        self._correlation_id = 0
+
+    def partitions(self) -> int:
+        """Return the number of partitions of the topic."""
+        (topic,) = self._update_leaders().topics
+        return len(topic.partitions)
+
+    def write(self, batch: RecordBatch) -> None:
+        """Send a batch to the leader of its partition, and wait until all in-sync replicas have stored it.
+
+        ``batch``: the batch.
+        """
+        if batch.partition not in self._leaders:
+            self._update_leaders()
+            if batch.partition not in self._leaders:
+                raise RefusedError(ErrorCode.LEADER_NOT_AVAILABLE)
+        if self._producer is None:
+            response = self._call(
+                self._servers,
+                ApiKey.INIT_PRODUCER_ID,
+                PRODUCER_ID_VERSION,
+                InitProducerIdRequest(transactional_id=None),
+            )
+            _check(response.error_code)
+            self._producer = response.producer_id, response.producer_epoch
+            self._sequences = {}
+        sequence = self._sequences.get(batch.partition, 0)
+        records = batch.encoded(*self._producer, sequence)
+        partition = ProduceRequest.Topic.Partition(index=batch.partition, records=b"")
+        request = ProduceRequest(
+            acks=ALL_REPLICAS,
+            timeout_ms=int(REQUEST_TIMEOUT * 1_000),
+            topic_data=[ProduceRequest.Topic(name=self._topic, partition_data=[partition])],
+        )
+        try:
+            response = self._call([self._leaders[batch.partition]], ApiKey.PRODUCE, PRODUCE_VERSION, request, records)
+            code = ErrorCode(response.responses[0].partition_responses[0].error_code)
+            if code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # an earlier attempt was stored
+                _check(code)
+        except RefusedError as error:
+            if error.code in RESTARTED:
+                self.restart()
+            self._leaders.clear()
+            raise
+        except OSError:
+            self._leaders.clear()
+            raise
+        self._sequences[batch.partition] = (sequence + batch.count) & 0x7FFF_FFFF
+
+    def restart(self) -> None:
+        """Use another producer id from now on. It is unknown whether the previous batch was stored."""
+        self._producer = None
+
+    def abort(self) -> None:
+        """End a call in another thread with an error, unless it waits for a new connection."""
+        for each in tuple(self._sockets.values()):
+            with suppress(OSError):  # it is not connected any more
+                each.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Close all connections."""
+        while self._sockets:
+            self._sockets.popitem()[1].close()
+
+    def _update_leaders(self) -> Any:
+        """Return the metadata of the topic, after the leaders of its partitions are stored."""
+        topic = MetadataRequest.Topic(name=self._topic)
+        response = self._call(self._servers, ApiKey.METADATA, METADATA_VERSION, MetadataRequest(topics=[topic]))
+        brokers = {each.node_id: Address(each.host, each.port) for each in response.brokers}
+        (found,) = response.topics
+        _check(found.error_code)
+        self._leaders = {
+            each.partition_index: brokers[each.leader_id] for each in found.partitions if each.leader_id in brokers
+        }
+        return response
+
+    def _call(
+        self, addresses: Sequence[Address], key: ApiKey, version: int, request: Any, records: Sequence[bytes] = ()
+    ) -> Any:
+        """Send a request to the first broker that can be reached, and return the body of its response.
+
+        Args:
+            addresses: addresses of brokers, in the order in which they are tried.
+            key: API key.
+            version: API version.
+            request: the body of the request.
+            records: buffers with the record batch at the end of the request, which has none yet.
+        """
+        self._correlation_id += 1
+        frame = encode_request(request, version, correlation_id=self._correlation_id, client_id=CLIENT_ID)
+        size = sum(map(len, records))
+        if records:
+            frame = frame[: -SIZE.size] + SIZE.pack(size)
+        buffers = [PREFIX.pack(len(frame) + size) + frame, *records]
+        return decode_response(self._exchanged(addresses, buffers), key, version).body
+
+    def _exchanged(self, addresses: Sequence[Address], buffers: Sequence[bytes]) -> bytes:
+        for number, address in enumerate(addresses):
+            known = self._sockets.pop(address, None)
+            try:
+                if known is not None:
+                    try:
+                        return self._answer(address, known, buffers)
+                    except OSError:  # brokers close idle connections
+                        known.close()
+                connected = socket.create_connection(address, CONNECT_TIMEOUT)
+                connected.settimeout(REQUEST_TIMEOUT)
+                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return self._answer(address, connected, buffers)
+            except OSError:
+                if number == len(addresses) - 1:
+                    raise
+        raise AssertionError("there is at least one address")
+
+    def _answer(self, address: Address, sock: socket.socket, buffers: Sequence[bytes]) -> bytes:
+        """Send a request, and return the response. Afterwards, the connection can be used again."""
+        self._sockets[address] = sock
+        try:
+            _send(sock, buffers)
+            (size,) = PREFIX.unpack(_received(sock, PREFIX.size))
+            if not 0 <= size <= MAX_FRAME:
+                raise RemoteProtocolError(f"the broker sent a frame of {size} bytes")
+            return _received(sock, size)
+        except BaseException:
+            del self._sockets[address]
+            sock.close()
+            raise
+
+
+def _check(code: int) -> None:
+    """Raise RefusedError if a response has an error code."""
+    if code != ErrorCode.NONE:
+        raise RefusedError(ErrorCode(code))
+
+
+def _send(sock: socket.socket, buffers: Sequence[bytes]) -> None:
+    if not hasattr(sock, "sendmsg"):  # on Windows
+        sock.sendall(b"".join(buffers))
+        return
+    rest = [memoryview(each) for each in buffers]
+    while rest:
+        sent = sock.sendmsg(rest[:MAX_BUFFERS])
+        while rest and sent >= len(rest[0]):
+            sent -= len(rest.pop(0))
+        if sent:
+            rest[0] = rest[0][sent:]
+
+
+def _received(sock: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size:
+        more = sock.recv(size - len(data))
+        if not more:
+            raise ConnectionResetError("the broker has closed the connection")
+        data += more
+    return data

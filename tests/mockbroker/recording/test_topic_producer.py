@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+
+import pytest
+
+from kwire.errorcodes import ErrorCode
+from kwire.records import Record, build_batch
+from kwire.records.batch import HEADER
+from mockbroker import ThreadCluster, run_cluster
+from mockbroker.proxy.addresses import Address
+from mockbroker.recording.record_batches import RecordBatch
+from mockbroker.recording.topic_producer import RefusedError, TopicProducer
+
+
+@pytest.fixture
+def cluster() -> Iterator[ThreadCluster]:
+    with run_cluster(brokers=2, topics={"frames": 2}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def producer(cluster: ThreadCluster) -> Iterator[TopicProducer]:
+    made = TopicProducer(addresses(cluster), "frames")
+    yield made
+    made.close()
+
+
+def addresses(cluster: ThreadCluster) -> list[Address]:
+    found = [Address.parse(each) for each in cluster.bootstrap_servers.split(",")]
+    return [each for each in found if each is not None]
+
+
+def batch(*values: bytes, partition: int = 0) -> RecordBatch:
+    body = build_batch([Record(value=value, timestamp=5) for value in values])[HEADER.size :]
+    return RecordBatch(partition, 5, 5, len(values), len(body), [body])
+
+
+def values(cluster: ThreadCluster, partition: int = 0) -> list[bytes | None]:
+    return [record.value for record in cluster.records("frames", partition)]
+
+
+def test_batches_are_appended_to_their_partition(cluster: ThreadCluster, producer: TopicProducer) -> None:
+    assert producer.partitions() == 2
+    for each in (batch(b"1", b"2"), batch(b"3", partition=1), batch(b"4")):
+        producer.write(each)
+    assert (values(cluster), values(cluster, 1)) == ([b"1", b"2", b"4"], [b"3"])
+
+
+def test_a_batch_is_not_stored_twice(cluster: ThreadCluster, producer: TopicProducer) -> None:
+    """The response of the first attempt is lost."""
+    producer.write(batch(b"1"))
+    cluster.faults.add(api="Produce", disconnect="after", times=2)
+    with pytest.raises(OSError, match="closed"):
+        producer.write(batch(b"2"))
+    producer.write(batch(b"2"))
+    producer.write(batch(b"3"))
+    assert values(cluster) == [b"1", b"2", b"3"]
+
+
+def test_the_producer_follows_the_leader() -> None:
+    with run_cluster(brokers=2, topics={"frames": 1}, config={"default.replication.factor": 2}) as cluster:
+        producer = TopicProducer(addresses(cluster), "frames")
+        producer.write(batch(b"1"))
+        for node in (0, 1):
+            cluster.move_leader("frames", 0, node)
+            with suppress(RefusedError):  # by the previous leader, if it was another one
+                producer.write(batch(b"2"))
+        producer.write(batch(b"3"))
+        producer.close()
+        assert values(cluster)[0] == b"1"
+        assert values(cluster)[-1] == b"3"
+
+
+def test_a_refusal_by_a_former_leader_is_retriable() -> None:
+    assert RefusedError(ErrorCode.NOT_LEADER_OR_FOLLOWER).is_retriable
+    assert not RefusedError(ErrorCode.TOPIC_AUTHORIZATION_FAILED).is_retriable
+
+
+def test_a_closed_connection_is_replaced(cluster: ThreadCluster, producer: TopicProducer) -> None:
+    producer.write(batch(b"1"))
+    cluster.faults.add(api="Produce", disconnect="before", times=1)
+    producer.write(batch(b"2"))
+    assert values(cluster) == [b"1", b"2"]
+
+
+def test_the_next_server_is_used_if_one_is_missing(cluster: ThreadCluster) -> None:
+    producer = TopicProducer([Address("127.0.0.1", 1), *addresses(cluster)], "frames")
+    producer.write(batch(b"1"))
+    producer.close()
+    assert values(cluster) == [b"1"]
+
+
+def test_a_lost_producer_id_is_replaced(cluster: ThreadCluster, producer: TopicProducer) -> None:
+    producer.write(batch(b"1"))
+    cluster.faults.add(api="Produce", error="UNKNOWN_PRODUCER_ID", times=1)
+    with pytest.raises(RefusedError, match="UNKNOWN_PRODUCER_ID") as refused:
+        producer.write(batch(b"2"))
+    assert refused.value.is_retriable
+    producer.write(batch(b"2"))
+    assert values(cluster) == [b"1", b"2"]
+
+
+def test_a_batch_that_is_too_large_is_refused(cluster: ThreadCluster, producer: TopicProducer) -> None:
+    with pytest.raises(RefusedError) as refused:
+        producer.write(batch(bytes(1_100_000)))
+    assert (refused.value.code, refused.value.is_retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
+    producer.write(batch(b"1"))
+    assert values(cluster) == [b"1"]
