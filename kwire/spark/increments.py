@@ -7,10 +7,10 @@ that later events may still need, of a count the sums so far. A micro-batch adds
 - final rows, which are added.
 
 The state of a group also has the evidence of its removed events, from which findings are derived in each micro-batch.
-Some findings need all fetches of a group, or all calls of a client or producer. These findings are derived again when
-the bucket is rebuilt from all its rows. A bucket is rebuilt when it has grown by a quarter since it was last rebuilt,
-when a row arrives that is older than the final rows, when a cluster changes, in the cases of
-``stream.buckets_to_rebuild``, and at the end of the stream. This module does not depend on Spark.
+The findings about a client or producer need all its calls. They are derived again when the bucket is rebuilt from all
+its rows. A bucket is rebuilt when its calls have grown by a quarter since it was last rebuilt, when a row arrives that
+is older than the final rows, when a cluster changes, in the cases of ``stream.buckets_to_rebuild``, and at the end of
+the stream. This module does not depend on Spark.
 """
 
 from __future__ import annotations
@@ -41,8 +41,7 @@ from kwire.spark.bundles import COUNTED, Counts, Rows
 SETTLED_US = 360_000_000  # microseconds; longer than the rebalance timeout of clients (5 minutes)
 GROWTH = 1.25  # a bucket is rebuilt when it has so many times the rows that it had
 NEW = 100  # rows that a bucket may grow by without being rebuilt, so that small buckets are not rebuilt all the time
-WHOLE = frozenset({"commit-gap", "slow-poll", "unavailable-partition"})  # need fetches that the state does not keep
-OF_WHOLE = ("tallies", "connected", "steps")  # kinds of rows from which findings are derived when a bucket is rebuilt
+WHOLE = ("tallies", "connected", "steps")  # kinds of rows from which findings are derived when a bucket is rebuilt
 Tables = Mapping[str, Iterable[Row]]
 
 
@@ -59,14 +58,12 @@ class GroupState:
         pauses: periods from which routine events of members were removed, by member id.
         until: time up to which events were removed, in microseconds since 1970; -1 if none was removed.
         evidence: what detectors need of the events up to ``until``, by cluster.
-        findings: findings of the detectors in WHOLE, when the bucket was last rebuilt.
     """
 
     events: list[tuple[Any, ...]] = field(default_factory=list)
     pauses: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     until: int = -1
     evidence: dict[str | None, Evidence] = field(default_factory=dict)
-    findings: list[Row] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -74,8 +71,8 @@ class KeyState:
     """The state of one key of a bucket.
 
     Attributes:
-        rows: rows by kind: high watermarks and ends of transactions of a group, latencies of a minute, sums of counts
-            and errors.
+        rows: rows by kind: high watermarks, fetches and ends of transactions of a group, latencies of a minute, sums of
+            counts and errors.
         groups: states of the groups with this key, by group id.
         findings: findings of a client or transactional id, when the bucket was last rebuilt.
     """
@@ -91,7 +88,7 @@ class BucketState:
 
     Attributes:
         keys: states by key.
-        count: number of rows of groups, clients and transactional ids so far.
+        count: number of rows of clients and transactional ids so far.
         rebuilt: value of ``count`` when the bucket was last rebuilt.
         minute: start of the latest minute of which all latencies are final, in microseconds since 1970; -1 if none.
         settings: changed thresholds of detectors when the bucket was last rebuilt.
@@ -196,9 +193,9 @@ class Increments:
         minute = self._settled_minute(state, fresh)
         for about in sorted({*state.keys, *fresh, *pending}):
             own, new, more = state.keys.get(about) or KeyState(), fresh.get(about, {}), pending.get(about, {})
-            state.count += sum(len(new.get(kind, ())) for kind in ("events", "spans", *bundles.MET[:1], *OF_WHOLE))
+            state.count += sum(len(new.get(kind, ())) for kind in WHOLE)
             if about.startswith("group "):
-                self._group(own, new, more, outcome, is_rebuilt=is_rebuilt)
+                self._group(own, new, more, outcome)
             elif about.startswith("minute "):
                 if not self._latency(own, new, more, outcome, minute):
                     state.keys.pop(about, None)
@@ -215,7 +212,7 @@ class Increments:
 
     # --- groups ---
 
-    def _group(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome, *, is_rebuilt: bool) -> None:
+    def _group(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome) -> None:
         """Add the rows of all groups with one key to ``outcome``, and update their state.
 
         Args:
@@ -223,7 +220,6 @@ class Increments:
             new: new rows by kind.
             more: rows of open connections by kind.
             outcome: result of the bucket.
-            is_rebuilt: True if ``new`` has all rows so far.
 
         Raises: LateRowError if a new row is older than the final rows of its group.
         """
@@ -234,21 +230,22 @@ class Increments:
         oldest = max((one.until for one in own.groups.values()), default=-1)
         if any(row[0] <= oldest for kind in ("marks", "endings") for row in new.get(kind, ())):
             raise LateRowError
-        known = {kind: [*own.rows.get(kind, ()), *new.get(kind, ())] for kind in ("marks", "endings")}
+        known = {kind: [*own.rows.get(kind, ()), *new.get(kind, ())] for kind in ("marks", "spans", "endings")}
         ends = history.Ends(bundles.marks_of([*known["marks"], *more.get("marks", ())]), self.names, self.clusters)
         ended = Transactions(bundles.endings_of([*known["endings"], *more.get("endings", ())]), self.clusters)
-        spans = [*new.get("spans", ()), *more.get("spans", ())]
+        spans = [*known["spans"], *more.get("spans", ())]
         for group_id in sorted({*own.groups, *met}):
             group = own.groups.setdefault(group_id, GroupState())
             added = met.get(group_id, {})
             if any(values[0] <= group.until for values in added.get("new", ())):
                 raise LateRowError
-            self._history(group_id, group, added, (ends, ended, spans), outcome, is_rebuilt=is_rebuilt)
-            if not group.events and not group.findings:
+            self._history(group_id, group, added, (ends, ended, spans), outcome)
+            if not group.events:
                 del own.groups[group_id]
         until = min((one.until for one in own.groups.values()), default=-1)
         own.rows = {
             "marks": self._needed_marks(known["marks"], until, own.groups.values()),
+            "spans": [span for span in known["spans"] if span.end > until],
             "endings": known["endings"],
         }
 
@@ -259,8 +256,6 @@ class Increments:
         added: Mapping[str, list[Any]],
         known: tuple[history.Ends, Transactions, Sequence[Any]],
         outcome: Outcome,
-        *,
-        is_rebuilt: bool,
     ) -> None:
         """Add the rows of one group id to ``outcome``, and update its state.
 
@@ -270,7 +265,6 @@ class Increments:
             added: values of the new events, and of the events of open connections.
             known: end offsets, ends of transactions, and periods in which partitions were fetched.
             outcome: result of the bucket.
-            is_rebuilt: True if all events are new.
 
         Raises: LateRowError if an earlier commit in a transaction has become a successful one.
         """
@@ -299,11 +293,8 @@ class Increments:
             raise LateRowError
         rows = findings.of_views(self.capture_id, views, self.settings)
         group.evidence = {cluster: view.earlier.after(view, group.until) for cluster, view in views.items()}
-        if is_rebuilt:
-            group.findings = [row for row in rows if row["finding"] in WHOLE]
-        own = [row for row in rows if row["finding"] not in WHOLE]
         outcome.final += done.final.items()
-        outcome.current += [*done.current.items(), ("findings", [*own, *group.findings])]
+        outcome.current += [*done.current.items(), ("findings", rows)]
 
     def _needed_marks(
         self, marks: Iterable[tuple[Any, ...]], until: int, groups: Iterable[GroupState]
@@ -369,7 +360,7 @@ class Increments:
     def _whole(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome, *, is_rebuilt: bool) -> None:
         """Add the findings of a client or transactional id to ``outcome``; derive them only if all rows are given."""
         if is_rebuilt:
-            met = {kind: [*new.get(kind, ()), *more.get(kind, ())] for kind in OF_WHOLE}
+            met = {kind: [*new.get(kind, ()), *more.get(kind, ())] for kind in WHOLE}
             if met["steps"]:
                 own.findings = findings.of_transactions(self.capture_id, met["steps"], self.clusters, self.settings)
             else:

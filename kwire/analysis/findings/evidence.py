@@ -1,4 +1,4 @@
-"""What detectors need of the heartbeats, offset commits and high watermarks of a group, in bounded space.
+"""What detectors need of the heartbeats, offset commits, high watermarks and fetches of a group, in bounded space.
 
 A stream does not keep all rows of a group (``groups.thinning``). It keeps an ``Evidence`` of the rows up to a time,
 which has one small object for each member and partition. ``Evidence.after`` adds the rows after this time. A capture
@@ -9,17 +9,18 @@ never changed. All times are microseconds since 1970.
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import pairwise
+from itertools import accumulate, compress, pairwise
 from operator import attrgetter, sub
 from typing import NamedTuple, Protocol
 
 from kwire.analysis.columns import Row, column_of, values_of
 from kwire.analysis.events import GroupEvent, error_name
 from kwire.analysis.findings.model import MOST_EVIDENCE
+from kwire.analysis.findings.observations import FetchSpan
 from kwire.errorcodes import ErrorCode
 from kwire.lazy_dataclass import dataclass
 
@@ -28,6 +29,7 @@ _DIGITS = 3  # of an interval between heartbeats in ms: so there are at most 900
 _NO_SIGNS = {"planned", "leave", "txn_commit", "txn_commit_error"}  # kinds of events
 _ASKED = {"join_sent", "sync_sent"}
 _COMMITS = {"commit", "commit_error"}
+ALIVE = {"heartbeat", "heartbeat_error"}
 _STALE_KINDS = {"commit_fenced", "commit_old_generation", "commit_not_owner"}  # of violations
 _STALE_CODES = {
     ErrorCode.ILLEGAL_GENERATION,
@@ -53,11 +55,21 @@ class GroupRows(Protocol):
     """The rows of one group in one cluster: a ``GroupView``."""
 
     @property
+    def rebalances(self) -> Sequence[Row]: ...
+    @property
+    def members(self) -> Sequence[Row]: ...
+    @property
     def commits(self) -> Sequence[Row]: ...
     @property
     def violations(self) -> Sequence[Row]: ...
     @property
     def marks(self) -> Mapping[Place, Sequence[tuple[int, int]]]: ...
+    @property
+    def spans(self) -> Sequence[FetchSpan]: ...
+    @property
+    def memberships(self) -> Mapping[tuple[int, str], Row]: ...
+    @property
+    def of_member(self) -> Mapping[str, Sequence[GroupEvent]]: ...
     @property
     def of_partition(self) -> Mapping[Place, Sequence[Committed]]: ...
     @property
@@ -144,6 +156,7 @@ class Standstill:
     Attributes:
         begin: time of the first commit with this offset.
         offset: the offset.
+        member_id: member of the last commit.
         since: time from which the partition has a record after the offset; None if it has none.
         longest: the longest earlier period with such a record: ``since``, the time of the next commit with another
             offset, and the offset. None if there was none.
@@ -151,8 +164,64 @@ class Standstill:
 
     begin: int
     offset: int
+    member_id: str | None
     since: int | None = None
     longest: tuple[int, int, int] | None = None
+
+
+@dataclass(slots=True)
+class CommitGap:
+    """The longest time in which a member committed nothing, although its partitions had new records.
+
+    The partitions of a member are those whose last commit is from it.
+
+    Attributes:
+        client_id: client id of the first commit.
+        last: time of the last commit.
+        begin: time of the first new record, at the earliest of the commit before.
+        end: time of the commit after it; 0 if there is no such time.
+        after: time of the commit before it.
+        alive: time of the last heartbeat up to ``end``; -1 without one.
+        fetched: latest end of a fetch that began up to ``end``; -1 without one.
+    """
+
+    client_id: str | None
+    last: int
+    begin: int = 0
+    end: int = 0
+    after: int = 0
+    alive: int = -1
+    fetched: int = -1
+
+
+@dataclass(slots=True)
+class Polls:
+    """The longest pause between the fetches of a member.
+
+    Attributes:
+        reached: end of the fetches so far.
+        begin: begin of the pause.
+        end: end of the pause; 0 if there was none.
+        is_alive: whether the member sent a heartbeat in the pause.
+    """
+
+    reached: int
+    begin: int = 0
+    end: int = 0
+    is_alive: bool = False
+
+
+@dataclass(slots=True)
+class Reads:
+    """The times in which no member fetched a partition.
+
+    Attributes:
+        reached: end of the fetches so far.
+        pauses: begin and end of the pauses that overlap with a rebalance.
+    """
+
+    reached: int
+    pauses: list[tuple[int, int]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
@@ -193,6 +262,11 @@ class Evidence:
         standstills: by topic and partition.
         commits: time of the last successful commit, by member id.
         stale: by member id; the key is empty for commits without a member id.
+        heartbeats: time of the last successful heartbeat, by member id.
+        fetched: latest end of a fetch that began up to ``until``; -1 without one.
+        gaps: by member id.
+        polls: by life and member id.
+        reads: by topic and partition.
     """
 
     until: int = -1
@@ -205,6 +279,11 @@ class Evidence:
     standstills: dict[Place, Standstill] = field(default_factory=dict)
     commits: dict[str | None, int] = field(default_factory=dict)
     stale: dict[str, StaleCommits] = field(default_factory=dict)
+    heartbeats: dict[str, int] = field(default_factory=dict)
+    fetched: int = -1
+    gaps: dict[str, CommitGap] = field(default_factory=dict)
+    polls: dict[tuple[int, str], Polls] = field(default_factory=dict)
+    reads: dict[Place, Reads] = field(default_factory=dict)
 
     def is_valid_for(self, group: GroupRows) -> bool:
         """Return whether no included row has changed: a commit in a transaction whose end became known later."""
@@ -214,8 +293,9 @@ class Evidence:
         """Return the evidence of the rows up to ``until``.
 
         Args:
-            group: the group, with all rows after ``self.until``. It may have earlier rows, which are not added again.
-                Of the high watermarks of each partition up to ``self.until``, it must have the last one.
+            group: the group, with all rows after ``self.until``, and all fetches that end after it. It may have earlier
+                rows, which are not added again. Of the high watermarks of each partition up to ``self.until``, it must
+                have the last one.
             until: time up to which rows are added, at least ``self.until``.
         """
         signs: dict[str, list[GroupEvent]] = defaultdict(list)
@@ -224,6 +304,10 @@ class Evidence:
                 signs[event.member_id].append(event)
         commits = {place: own for place, rows in group.of_partition.items() if (own := self._fresh(rows, until))}
         marks = {place: some for place, every in group.marks.items() if (some := self._fresh_marks(every, until))}
+        times: dict[str | None, dict[int, Committed]] = defaultdict(dict)  # a commit of each time, by member id
+        for own in commits.values():
+            for row in own:
+                times[row.member_id].setdefault(row.ts, row)
         return Evidence(
             until=until,
             end=group.end,
@@ -241,9 +325,151 @@ class Evidence:
                 for place in {*self.standstills, *commits}
                 if (standstill := self._standstill(place, commits.get(place, ()), group, until)) is not None
             },
-            commits=self._last_commits(commits.values()),
+            commits=self.commits | {member: max(own) for member, own in times.items()},
             stale=self._stale(group, until),
+            heartbeats=self.heartbeats | {member: self.last_heartbeat(group, member, until) for member in signs},
+            fetched=self.last_fetch(group, until),
+            gaps=self._gaps(times, commits, group),
+            polls=self._polls(group, until),
+            reads=self._reads(group, until),
         )
+
+    def last_heartbeat(self, group: GroupRows, member: str, until: int, kinds: Collection[str] = ("heartbeat",)) -> int:
+        """Return the time of the last heartbeat of a member up to ``until``; -1 without one.
+
+        Args:
+            group: the group.
+            member: member id.
+            until: time in microseconds since 1970.
+            kinds: kinds of events that count.
+        """
+        events = group.of_member.get(member, ())
+        place = bisect_right(events, until, key=attrgetter("ts"))
+        last = next((events[n].ts for n in range(place - 1, -1, -1) if events[n].event in kinds), -1)
+        known = self.heartbeats.get(member, -1)
+        return max(last, known if known <= until else -1)
+
+    def last_fetch(self, group: GroupRows, until: int) -> int:
+        """Return the latest end of a fetch of the group that began up to ``until``; -1 without one."""
+        number = bisect_right(group.spans, until, key=attrgetter("begin"))
+        return max([self.fetched, *(span.end for span in group.spans[:number])])
+
+    def first_new(self, member: str) -> int | None:
+        """Return the time of the first record of a member's partitions after their committed offsets; None without one.
+
+        The result is at least the time of the last commit of the member.
+        """
+        own = [one.since for one in self.standstills.values() if one.member_id == member and one.since is not None]
+        return max(min(own), self.gaps[member].last) if own else None
+
+    def _gaps(
+        self,
+        times: Mapping[str | None, Mapping[int, Committed]],
+        commits: Mapping[Place, Sequence[Committed]],
+        group: GroupRows,
+    ) -> dict[str, CommitGap]:
+        """Return the gaps of all members after their new commits.
+
+        Args:
+            times: a commit of each time, by member id and time.
+            commits: commits after ``self.until``, by topic and partition.
+            group: the group, with the high watermarks and fetches.
+        """
+        places: dict[str | None, set[Place]] = defaultdict(set)  # that a member has committed
+        for place, standstill in self.standstills.items():
+            places[standstill.member_id].add(place)
+        for place, rows in commits.items():
+            for member in {row.member_id for row in rows}:
+                places[member].add(place)
+        found = dict(self.gaps)
+        for member, own in times.items():
+            if not member:
+                continue
+            known = {place: commits.get(place, ()) for place in places[member] if place in group.marks}
+            ordered = sorted(own)
+            gap = replace(found[member]) if member in found else CommitGap(own[ordered[0]].client_id, ordered[0])
+            for ts in ordered:
+                if ts - gap.last > gap.end - gap.begin:
+                    begin = self._first_new(member, gap.last, ts, known, group)
+                    if ts - begin > gap.end - gap.begin:
+                        gap.begin, gap.end, gap.after = begin, ts, gap.last
+                        gap.alive = self.last_heartbeat(group, member, ts, ALIVE)
+                        gap.fetched = self.last_fetch(group, ts)
+                gap.last = ts
+            found[member] = gap
+        return found
+
+    def _first_new(
+        self, member: str, since: int, until: int, commits: Mapping[Place, Sequence[Committed]], group: GroupRows
+    ) -> int:
+        """Return the time of the first record of a member's partitions after their committed offsets.
+
+        The result is ``until`` if there is none before.
+
+        Args:
+            member: member id.
+            since: time of the last commit of the member, which is the earliest result.
+            until: time of its next commit. Partitions that another member has committed until then do not count.
+            commits: commits after ``self.until`` of the partitions that the member has committed, by partition.
+            group: the group, with the high watermarks.
+        """
+        first = until
+        for place, rows in commits.items():
+            known = self.standstills.get(place)
+            number = bisect_left(rows, until, key=attrgetter("ts"))
+            last = rows[number - 1] if number else known
+            if last is None or last.member_id != member:
+                continue
+            above = known.since if known is not None and last is known else None
+            if above is None:
+                above = group.first_mark_above(place, last.offset, max(since, self.until))
+            if above is not None:
+                first = min(first, max(above, since))
+        return first
+
+    def _polls(self, group: GroupRows, until: int) -> dict[tuple[int, str], Polls]:
+        """Return the longest pauses of all members between fetches that begin up to ``until``."""
+        by_client: dict[tuple[str | None, str | None], list[FetchSpan]] = defaultdict(list)
+        for span in group.spans:
+            by_client[span.client_id, span.host].append(span)
+        found = dict(self.polls)
+        for about, row in group.memberships.items():
+            joined, left = row["joined_ts"], row["left_ts"] or until
+            if joined is None:
+                continue
+            known = found.get(about)
+            polls = replace(known) if known is not None else None
+            for span in by_client.get((row["client_id"], row["host"]), ()):
+                if span.begin > min(left, until):
+                    break
+                if span.end < joined:
+                    continue
+                if polls is None:
+                    polls = Polls(span.end)
+                if span.begin - polls.reached > polls.end - polls.begin:
+                    polls.begin, polls.end = polls.reached, span.begin
+                    polls.is_alive = self.last_heartbeat(group, about[1], polls.end - 1) > polls.begin
+                polls.reached = max(polls.reached, span.end)
+            if polls is not None:
+                found[about] = polls
+        return found
+
+    def _reads(self, group: GroupRows, until: int) -> dict[Place, Reads]:
+        """Return the pauses of all partitions between fetches that begin up to ``until``."""
+        clients = {(row["client_id"], row["host"]) for row in group.members}
+        starts = [row["started_ts"] for row in group.rebalances]
+        latest = list(accumulate(map(ended_ts, group.rebalances), max))  # up to each rebalance
+        found: dict[Place, Reads] = {place: Reads(one.reached, [*one.pauses]) for place, one in self.reads.items()}
+        for span in group.spans[: bisect_right(group.spans, until, key=attrgetter("begin"))]:
+            if (span.client_id, span.host) not in clients:
+                continue
+            reads = found.setdefault((span.topic, span.partition), Reads(span.end))
+            begin, end = reads.reached, span.begin
+            number = bisect_right(starts, end)
+            if end > begin and number and latest[number - 1] >= begin:
+                reads.pauses.append((begin, end))
+            reads.reached = max(begin, span.end)
+        return found
 
     def _fresh(self, rows: Sequence[Committed], until: int) -> Sequence[Committed]:
         """Return the commits after ``self.until``, up to ``until``."""
@@ -280,7 +506,7 @@ class Evidence:
         """
         known = self.standstills.get(place)
         if known is None:
-            known = Standstill(rows[0].ts, rows[0].offset)
+            known = Standstill(rows[0].ts, rows[0].offset, rows[0].member_id)
         begin, offset, since, longest = known.begin, known.offset, known.since, known.longest
         for row in rows:
             if row.offset == offset:
@@ -293,15 +519,7 @@ class Evidence:
         if since is None:
             since = group.first_mark_above(place, offset, max(begin, self.until))
             since = since if since is not None and since <= until else None
-        return Standstill(begin, offset, since, longest)
-
-    def _last_commits(self, commits: Iterable[Sequence[Committed]]) -> dict[str | None, int]:
-        last = dict(self.commits)
-        for rows in commits:
-            for row in rows:
-                if row.ts > last.get(row.member_id, -1):
-                    last[row.member_id] = row.ts
-        return last
+        return Standstill(begin, offset, rows[-1].member_id if rows else known.member_id, since, longest)
 
     def _stale(self, group: GroupRows, until: int) -> dict[str, StaleCommits]:
         names = "member_id", "ts", "topic", "partition"
@@ -310,6 +528,8 @@ class Evidence:
         seen = {place for kind, place in zip(kinds, places, strict=True) if kind in _STALE_KINDS}
         found = dict(self.stale)
         codes, clients = column_of(group.commits, "error_code"), column_of(group.commits, "client_id")
+        if not seen and _STALE_CODES.isdisjoint(codes):
+            return found
         for code, client_id, place in zip(codes, clients, values_of(group.commits, *names), strict=True):
             member, ts, topic, partition = place
             if not self.until < ts <= until or (code not in _STALE_CODES and place not in seen):
@@ -327,10 +547,19 @@ class Evidence:
         return found
 
 
+def ended_ts(rebalance: Row) -> int:
+    """Return the latest known time of a rebalance. ``rebalance``: row of ``rebalances``."""
+    ended: int = rebalance["ended_ts"] or rebalance["joined_ts"] or rebalance["started_ts"]
+    return ended
+
+
 def _decided(group: GroupRows, until: int) -> int:
     """Return the number of commits up to ``until`` in transactions that were committed."""
-    columns = values_of(group.commits, "ts", "outcome", "transactional")
-    return sum(ts <= until and outcome == "committed" for ts, outcome, transactional in columns if transactional)
+    transactional = column_of(group.commits, "transactional")
+    if not any(transactional):
+        return 0
+    columns = values_of(group.commits, "ts", "outcome")
+    return sum(ts <= until and outcome == "committed" for ts, outcome in compress(columns, transactional))
 
 
 def _silence(known: Silence | None, signs: Sequence[GroupEvent]) -> Silence:

@@ -50,12 +50,15 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             continue
         if not limit or row["joined_ts"] is None:
             continue
-        gap = _longest_pause(group, row["client_id"], row["host"], row["joined_ts"], row["left_ts"] or group.end)
-        if gap is None or gap[1] - gap[0] < limit * 1000 * limits["share"]:
+        polls = group.evidence.polls.get((life, member))
+        if polls is None:
             continue
-        begin, end = gap
-        events = group.of_member.get(member, ())
-        if any(one.event == "heartbeat" and begin < one.ts < end for one in events):
+        begin, end, is_alive = polls.begin, polls.end, polls.is_alive
+        until = row["left_ts"] or group.end
+        if until - polls.reached > end - begin:  # the last pause is the longest one
+            begin, end = polls.reached, until
+            is_alive = group.earlier.last_heartbeat(group, member, end - 1) > begin
+        if is_alive and end - begin >= limit * 1000 * limits["share"]:
             yield Finding(
                 severity=WARNING,
                 begin=begin,
@@ -67,36 +70,6 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
                 f"{quoted(group.group_id)}{interval}.",
                 evidence=[reference("members", member_id=member, generation=row["generation"], life=life)],
             )
-
-
-def _longest_pause(
-    group: GroupView, client_id: str | None, host: str | None, begin: int, end: int
-) -> tuple[int, int] | None:
-    """Return the begin and end of the longest pause between Fetch requests of a client within a period.
-
-    The time from the last Fetch to the end of the period also counts as a pause. The result is in microseconds since
-    1970; None if there is no pause, or the client sent no Fetch in the period.
-
-    Args:
-        group: the group.
-        client_id: client id; None if unknown.
-        host: address of the client; None if unknown.
-        begin: start of the period, in microseconds since 1970.
-        end: end of the period, in microseconds since 1970.
-    """
-    spans = [span for span in group.spans if (span.client_id, span.host) == (client_id, host)]
-    spans = sorted((span for span in spans if span.end >= begin and span.begin <= end), key=lambda span: span.begin)
-    if not spans:
-        return None
-    pauses = []
-    reached = spans[0].end
-    for span in spans[1:]:
-        if span.begin > reached:
-            pauses.append((reached, span.begin))
-        reached = max(reached, span.end)
-    if reached < end:
-        pauses.append((reached, end))
-    return max(pauses, key=lambda pause: pause[1] - pause[0], default=None)
 
 
 DETECTOR = Detector(

@@ -1,10 +1,9 @@
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from kwire.analysis.events import partition_name
-from kwire.analysis.findings.evidence import Place
+from kwire.analysis.findings.evidence import Place, ended_ts
 from kwire.analysis.findings.model import (
     CRITICAL,
     GROUP,
@@ -18,7 +17,6 @@ from kwire.analysis.findings.model import (
     reference,
     seconds,
 )
-from kwire.analysis.findings.observations import FetchSpan
 from kwire.analysis.findings.views import GroupView
 
 
@@ -28,15 +26,14 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
     The time without a fetch may begin before the rebalance and end after it. ``unread_ms`` is a threshold in
     ``limits``.
     """
-    clients = {(row["client_id"], row["host"]) for row in group.members}
-    spans: dict[Place, list[FetchSpan]] = defaultdict(list)
-    for span in group.spans:
-        if (span.client_id, span.host) in clients:
-            spans[span.topic, span.partition].append(span)
-    pauses = {place: _pauses(own, limits["unread_ms"] * 1000) for place, own in spans.items()}
+    least = limits["unread_ms"] * 1000
+    pauses = {
+        place: [(begin, end) for begin, end in reads.pauses if end - begin >= least]
+        for place, reads in group.evidence.reads.items()
+    }
     seen: set[tuple[int, Place]] = set()
     for row in group.rebalances:
-        until = row["ended_ts"] or row["joined_ts"] or row["started_ts"]
+        until = ended_ts(row)
         places = [place for own in group.shares(row["life"], row["to_generation"]).values() for place in own]
         gaps = [
             (begin, end, place)
@@ -65,22 +62,6 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
                 for _, _, (topic, partition) in sorted(gaps, key=lambda gap: gap[2])
             ],
         )
-
-
-def _pauses(spans: Sequence[FetchSpan], least: float) -> list[tuple[int, int]]:
-    """Return the periods in which no connection fetched a partition: begin and end in microseconds since 1970.
-
-    Args:
-        spans: periods in which a connection fetched the partition, sorted by begin.
-        least: minimum length of a returned period, in microseconds.
-    """
-    pauses = []
-    reached: int | None = None
-    for span in sorted(spans, key=lambda span: span.begin):
-        if reached is not None and span.begin - reached >= least:
-            pauses.append((reached, span.begin))
-        reached = span.end if reached is None else max(reached, span.end)
-    return pauses
 
 
 DETECTOR = Detector(

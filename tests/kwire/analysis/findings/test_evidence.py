@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 from typing import Any
 
 import pytest
-from group_histories import History, histories
+from group_histories import TOPICS, History, histories
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings import fold
 from kwire.analysis.findings.detectors import partitions
 from kwire.analysis.findings.evidence import SAMPLES, Evidence
+from kwire.analysis.findings.observations import FetchSpan
 from kwire.analysis.findings.views import FOREVER, GroupView
 from kwire.analysis.groups import history
 from kwire.analysis.groups.history import Ends
@@ -22,18 +24,28 @@ from kwire.analysis.topics import Watermark
 from kwire.analysis.transactions import Ending, Transactions
 
 
-def view(told: History) -> GroupView:
+def span(client_id: str, topic: str, partition: int, times: tuple[int, int]) -> FetchSpan:
+    """``times``: begin and end in half seconds, in any order."""
+    begin, end = sorted(times)
+    return FetchSpan("c1", "b:1", client_id, "10.0.0.1", topic, partition, begin * 500_000, end * 500_000)
+
+
+TIMES = st.tuples(st.integers(0, 40), st.integers(0, 40))
+SPANS = st.builds(span, st.sampled_from("ab"), st.sampled_from(TOPICS), st.integers(0, 3), TIMES)
+
+
+def view(told: History, spans: Sequence[FetchSpan] = ()) -> GroupView:
     events, marks, ended = told
     ends = Ends(marks)
     made = history.fold("x", "g", events, ends, None, Transactions(ended))
-    (found,) = fold.views_of("g", made, ends, [], {}, Clusters()).values()
+    (found,) = fold.views_of("g", made, ends, spans, {}, Clusters()).values()
     return found
 
 
 @settings(deadline=None, max_examples=200, derandomize=True)
-@given(histories(), st.lists(st.integers(0, 20_000_000), max_size=4))
-def test_evidence_does_not_depend_on_the_cuts(told: History, cuts: list[int]) -> None:
-    group = view(told)
+@given(histories(), st.lists(SPANS, max_size=6), st.lists(st.integers(0, 20_000_000), max_size=4))
+def test_evidence_does_not_depend_on_the_cuts(told: History, spans: list[FetchSpan], cuts: list[int]) -> None:
+    group = view(told, spans)
     divided = Evidence()
     for until in [*sorted(cuts), FOREVER]:
         divided = divided.after(group, until)
