@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
+from threading import Thread
 
+import psutil
 import pytest
 from commands import kwire
 from confluent_kafka import Consumer, Producer
 
-from mockbroker import run_cluster
+from kwire import encode_request
+from kwire.capture import Call, read
+from kwire.frames import pack
+from kwire.messages.produce import ProduceRequest
+from mockbroker import ThreadCluster, run_cluster
+from mockbroker.recording.recorder import MAX_WAITING
 
 COMMAND = [sys.executable, "-m", "mockbroker", "proxy", "--port", "0"]
 PATIENCE = 30.0
+LARGE = 1_000_000  # bytes of a request
+SENT = 100  # such requests, more than may wait for the disk
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "pcapng"])
@@ -66,6 +78,57 @@ def test_a_topic_is_read_after_kill_9() -> None:
         apis = [dict(record.headers)["api_key"] for record in cluster.records("frames")]
     assert {b"0", b"3", b"18"} <= set(apis)
     assert b"-1" not in apis
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("suffix", ["jsonl", "pcapng"])
+def test_a_disk_that_stops_does_not_hold_up_clients(suffix: str, tmp_path: Path) -> None:
+    """A pipe without a reader takes the place of the disk: the write of the recording waits in the kernel."""
+    path, copy = tmp_path / f"out.{suffix}", tmp_path / f"copy.{suffix}"
+    os.mkfifo(path, 0o600)
+    disk = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    with run_cluster(topics={"orders": 1}) as cluster, proxy_of(cluster, path) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline().rpartition(":")[2])
+        with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
+            answered = exchange(client, 1, LARGE)  # the memory of a connection
+            before = psutil.Process(process.pid).memory_info().rss
+            for number in range(2, SENT + 1):
+                answered += exchange(client, number, LARGE)
+            grown = psutil.Process(process.pid).memory_info().rss - before
+        assert answered == SENT
+        assert grown < 1.5 * MAX_WAITING
+        os.set_blocking(disk, True)
+        drained = Thread(target=drain, args=(disk, copy))
+        drained.start()
+        process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate(timeout=PATIENCE)
+        drained.join(PATIENCE)
+    assert "1 connections were not recorded completely" in errors
+    requests = [call for call in read(copy) if isinstance(call, Call) and call.request_size is not None]
+    assert [call.correlation_id for call in requests] == list(range(1, len(requests) + 1))
+    assert MAX_WAITING // 3 < len(requests) * LARGE < MAX_WAITING + SENT
+
+
+def proxy_of(cluster: ThreadCluster, path: Path) -> subprocess.Popen[str]:
+    command = [*COMMAND, "--to", cluster.bootstrap_servers, "--record", str(path)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def exchange(client: socket.socket, number: int, size: int) -> int:
+    """Send a Produce request with invalid records of this size, and return the number of answers."""
+    partition = ProduceRequest.Topic.Partition(index=0, records=bytes(size))
+    request = ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="orders", partition_data=[partition])])
+    client.sendall(pack(encode_request(request, 9, correlation_id=number, client_id="c")))
+    header = client.recv(4, socket.MSG_WAITALL)
+    answer = client.recv(int.from_bytes(header, "big"), socket.MSG_WAITALL)
+    return int.from_bytes(answer[:4], "big") == number
+
+
+def drain(disk: int, copy: Path) -> None:
+    """Read what is written to a pipe until its end."""
+    with open(disk, "rb") as source, copy.open("wb") as target:
+        shutil.copyfileobj(source, target)
 
 
 def wait_for(path: Path, api: str) -> None:
