@@ -377,7 +377,7 @@ class ConsumerMembership:
             self._target = frozenset((topic.topic_id, number) for topic in assigned for number in topic.partitions)
             self._target_topics = frozenset(topic.topic_id for topic in assigned)
             self._next_request_of_target = now + UNRESOLVED
-        if self.state is ConsumerState.JOINING or (acknowledged and self.state is ConsumerState.ACKNOWLEDGING):
+        if acknowledged or self.state is ConsumerState.JOINING:
             self.state = ConsumerState.STABLE
         if self.state is ConsumerState.STABLE and self._target_differs():
             self.state = ConsumerState.RECONCILING

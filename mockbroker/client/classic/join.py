@@ -73,7 +73,7 @@ class Joining:
         call = yield from call_coordinator(
             components,
             JOIN_GROUP.key,
-            lambda version: self._request(reason, version),
+            lambda _: self._request(reason),
             first_static_version=FIRST_STATIC_VERSION,
             timeout=max(
                 components.settings.request_timeout, components.settings.max_poll_interval + LONGER_THAN_REBALANCE
@@ -98,14 +98,14 @@ class Joining:
         self._heartbeat.enable(components.clock.now)
         return response
 
-    def _request(self, reason: str, version: int) -> JoinGroupRequest:
+    def _request(self, reason: str) -> JoinGroupRequest:
         components, settings, status = self._components, self._components.settings, self._status
         owned = tuple(components.positions) if self._protocol == COOPERATIVE else ()
         topics, rack = sorted(components.subscription.topics), settings.client_rack
         return JoinGroupRequest(
             group_id=components.group_id,
             session_timeout_ms=round(settings.session_timeout * 1000),
-            rebalance_timeout_ms=round(settings.max_poll_interval * 1000) if version else -1,
+            rebalance_timeout_ms=round(settings.max_poll_interval * 1000),
             member_id=status.member_id,
             group_instance_id=settings.group_instance_id,
             protocol_type=PROTOCOL_TYPE,

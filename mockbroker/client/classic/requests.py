@@ -39,7 +39,7 @@ def call_coordinator(
         timeout: seconds until the request times out; None for ``request_timeout``.
 
     Returns: the call, with the response in its attribute ``response``; None if the connection was lost or the request
-        timed out. The coordinator is then marked as unknown.
+        timed out. The coordinator is then unknown, because its connection has ended.
 
     Raises: UnsupportedVersion if the broker supports none of the versions that can be used.
     """
@@ -50,7 +50,4 @@ def call_coordinator(
         yield WAIT
     if unsupported := call.unsupported:
         raise unsupported
-    if call.failure is not None:
-        components.coordinator.mark_unknown()
-        return None
-    return call
+    return None if call.failure is not None else call

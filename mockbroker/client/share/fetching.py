@@ -213,7 +213,7 @@ class ShareFetcher:
             session: the share session.
         """
         acks = self._pending.pop(node_id, {})
-        if acks and not session.established:
+        if not session.established:
             self._fail_acks(acks, broker_error(ErrorCode.SHARE_SESSION_NOT_FOUND, "ShareAcknowledge"))
             return {}
         return acks

@@ -371,6 +371,29 @@ async def test_requests_of_a_refused_connection_fail_at_its_time(autojump_clock)
         driver.stop()
 
 
+async def test_response_is_processed_at_the_current_time(autojump_clock) -> None:
+    async with (
+        open_cluster(topics={"t": 2}, config=QUICK) as cluster,
+        open_consumer(cluster.bootstrap_servers, connect=InProcessNetwork(cluster).connect) as consumer,
+    ):
+        assert await consumer.partitions_for("t") == 2
+        driver, engine = consumer._driver, consumer._engine
+        cluster.faults.add(api="Metadata", delay_ms=3000)
+        node, times = engine.network.least_loaded(), []
+        assert node
+        driver.update_clock()
+        engine.network.send_request(
+            node,
+            METADATA.key,
+            lambda _: MetadataRequest(),
+            lambda _: times.append((engine.clock.now, trio.current_time())),
+        )
+        driver.flush()
+        await trio.sleep(5.0)
+        ((at, now),) = times
+        assert at == now
+
+
 async def test_requests_of_a_lost_connection_fail_at_the_current_time(autojump_clock) -> None:
     near, far = trio.testing.memory_stream_pair()
 

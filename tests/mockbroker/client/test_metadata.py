@@ -439,3 +439,20 @@ def test_assigned_topics_are_required_after_a_subscription() -> None:
     cluster.engine.metadata.refresh()
     cluster.settle()
     assert request(cluster) == ["t"]
+
+
+def test_metadata_of_all_topics_covers_each_topic() -> None:
+    cluster = FakeCluster(group=None)
+    metadata = cluster.engine.metadata
+    metadata.require_matching_topics(re.compile("t.*"))
+    cluster.settle()
+    assert (metadata.covers(["t", "absent"]), metadata.has_no_topic("absent"), metadata.has_no_topic("t")) == (
+        True,
+        True,
+        False,
+    )
+
+
+def test_no_topic_matches_without_a_pattern() -> None:
+    metadata = requiring("t").engine.metadata
+    assert (set(metadata.topics), metadata.matching()) == ({"t"}, set())

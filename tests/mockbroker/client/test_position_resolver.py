@@ -1037,3 +1037,20 @@ def test_partition_without_a_leader_delays_no_other_validation():
     cluster.settle()
     (topic,) = cluster.request("OffsetForLeaderEpoch").body.topics
     assert [line.partition for line in topic.partitions] == [1]
+
+
+def test_consumer_without_partitions_resolves_nothing():
+    resolver = FakeLogCluster({T0: 0}, assign=False).engine.resolver
+    assert (resolver.next_deadline(), resolver.failure) == (float("inf"), None)
+
+
+def test_failed_reset_is_repeated_with_the_same_timestamp():
+    cluster = starting(group=None)
+    cluster.answer(only(cluster, "ListOffsets"), refusal(E.TOPIC_AUTHORIZATION_FAILED, T0))
+    with pytest.raises(AuthorizationFailed):
+        cluster.poll_records()
+    cluster.poll_records()
+    request = only(cluster, "ListOffsets")
+    assert [line.timestamp for line in request.body.topics[0].partitions] == [-2]
+    cluster.answer_rightly(request)
+    assert cluster.position(T0) == 2

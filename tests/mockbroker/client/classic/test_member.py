@@ -388,6 +388,7 @@ def test_offsets_are_committed_before_partitions_are_revoked() -> None:
     sent = cluster.request("OffsetCommit").body
     assert (sent.generation_id_or_member_epoch, sent.topics[0].partitions[0].committed_offset) == (5, 7)
     assert (cluster.listener_calls[1:], cluster.count("JoinGroup")) == ([], 1)
+    assert [position.revoking for _, position in cluster.engine.positions.items()] == [True], "no further records"
     cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS)
     cluster.wait_for("OffsetCommit")
     assert (cluster.listener_calls[1:], cluster.count("JoinGroup")) == ([], 1), (

@@ -431,3 +431,12 @@ async def test_close_waits_for_the_last_acknowledgements(autojump_clock, cluster
         assert len(await records(consumer, 1)) == 1
         cluster.faults.add(api="ShareAcknowledge", delay_ms=1000)
     assert results == [(("one", 0), (0,), None)]
+
+
+async def test_close_accepts_the_records_of_the_latest_poll(autojump_clock, cluster: Cluster) -> None:
+    async with joined(cluster, topic="one") as consumer:
+        cluster.produce("one", ["a"])
+        assert len(await records(consumer, 1)) == 1
+        await consumer.close()
+    async with share_consumer_of(cluster, topics=["one"]) as consumer:
+        assert await consumer.poll(1.0) == []

@@ -433,3 +433,12 @@ def test_busy_broker_does_not_delay_others(harness: Harness) -> None:
     harness.answer(1)
     harness.network.busy = {0}
     assert set(harness.sent()) == {1}, "broker 0 cannot be reached"
+
+
+def test_released_records_are_not_delivered(harness: Harness) -> None:
+    harness.sent()
+    harness.answer(0, delivered(0, 2))
+    harness.fetcher.release_all()
+    assert harness.fetcher.take_deliveries() == []
+    harness.answer(1)
+    assert acks(harness.sent()[0]) == {0: [(0, 1)]}
