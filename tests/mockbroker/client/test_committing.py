@@ -15,6 +15,7 @@ from mockbroker.client.engine import addresses
 from mockbroker.client.errors import (
     AuthorizationFailed,
     BrokerError,
+    CommitFailed,
     IllegalUse,
     RebalanceInProgress,
     TimedOut,
@@ -439,3 +440,16 @@ def test_static_member_commits_with_offset_commit_v7() -> None:
     assert cluster.request("OffsetCommit").body.group_instance_id == "one"
     cluster.answer_commit()
     assert (commit.done, commit.error) == (True, None)
+
+
+def test_waiting_commits_of_a_member_that_left_fail_together() -> None:
+    cluster = stable()
+    committer, node = cluster.engine.committer, cluster.engine.coordinator.node
+    cluster.engine.coordinator.mark_unknown()
+    at = {T0: OffsetAndMetadata(8)}
+    commits = [committer.commit(at, 60.0, retried=retried) for retried in (True, False, True)]
+    cluster.member.status.reset_generation()
+    cluster.engine.coordinator.node = node
+    cluster.engine.clock.now += 1.0
+    committer.send_due()
+    assert [type(commit.error) for commit in commits] == [CommitFailed] * 3

@@ -371,6 +371,14 @@ async def test_requests_of_a_refused_connection_fail_at_its_time(autojump_clock)
         driver.stop()
 
 
+async def test_task_that_starts_after_the_stop_ends_at_once(autojump_clock) -> None:
+    with trio.fail_after(1):
+        async with trio.open_nursery() as nursery:
+            driver = Driver(FakeCluster(group=None).engine, nursery, lambda *_: trio.sleep_forever())  # type: ignore[arg-type]
+            driver.stop()
+            driver.start()
+
+
 async def test_response_is_processed_at_the_current_time(autojump_clock) -> None:
     async with (
         open_cluster(topics={"t": 2}, config=QUICK) as cluster,

@@ -442,3 +442,11 @@ def test_released_records_are_not_delivered(harness: Harness) -> None:
     assert harness.fetcher.take_deliveries() == []
     harness.answer(1)
     assert acks(harness.sent()[0]) == {0: [(0, 1)]}
+
+
+def test_session_begins_again_after_a_lost_connection(established: Harness) -> None:
+    assert {node: request.share_session_epoch for node, request in established.sent().items()} == {0: 1, 1: 1}
+    established.call(0).fail(Failure.DISCONNECTED, "lost")
+    established.answer(1)
+    established.clock.now += 0.1
+    assert {node: request.share_session_epoch for node, request in established.sent().items()} == {0: 0, 1: 2}
