@@ -41,12 +41,14 @@ class OthersUntouched(Watcher):
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         if call.ticket.api_key not in OF_TRANSACTIONS:
-            mine = _group_of(call.request)
-            current = self._prints if self._are_current else {}
-            self._prints = {
-                name: current.get(name) or _fingerprint(group) for name, group in broker.groups.items() if name != mine
-            }
-            self._are_current = False
+            mine, groups = _group_of(call.request), broker.groups
+            prints = self._prints if self._are_current else {}
+            prints.pop(mine, None)
+            if mine in groups or prints.keys() != groups.keys():
+                prints = {
+                    name: prints.get(name) or _fingerprint(group) for name, group in groups.items() if name != mine
+                }
+            self._prints, self._are_current = prints, False
 
     def resumed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self.before(broker, call, now)
@@ -81,10 +83,14 @@ def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
     """Return a fingerprint of a group: a tuple of values. Almost every change of the group changes at least one of
     them.
     """
+    return _OF_TYPE.get(type(group), _of_group)(group)
+
+
+def _of_group(group: CoordinatedGroup) -> tuple[object, ...]:
     offsets = group.offsets
     return (
         group.generation,
-        _OF_TYPE.get(type(group), _state_of)(group),
+        group.state_name,
         len(group.members),
         len(group.timers),
         len(offsets.committed),
@@ -93,26 +99,39 @@ def _fingerprint(group: CoordinatedGroup) -> tuple[object, ...]:
     )
 
 
-def _state_of(group: CoordinatedGroup) -> tuple[object, ...]:
-    return (group.state_name,)
-
-
 def _of_consumer_group(group: ConsumerGroup) -> tuple[object, ...]:
     # A changed member is a new object. The group state is not compared, because its calculation would read all members.
-    return group.assignment_epoch, len(group.partition_epochs), *group.members.values()
+    offsets = group.offsets
+    return (
+        group.epoch,
+        group.assignment_epoch,
+        len(group.partition_epochs),
+        len(group.timers),
+        len(offsets.committed),
+        len(offsets.pending_transactional),
+        offsets._last_sequence,
+        *group.members.values(),
+    )
 
 
 def _of_streams_group(group: StreamsGroup) -> tuple[object, ...]:
-    return group.state_name, group.assignment_epoch, len(group.owners.active)
+    return *_of_group(group), group.assignment_epoch, len(group.owners.active)
 
 
 def _of_classic_group(group: ClassicGroup) -> tuple[object, ...]:
+    offsets = group.offsets
     return (
+        group.generation,
         group.state,
         group.leader,
         group.pending_join_count,
         len(group.pending_sync_members),
         len(group.pending_members),
+        len(group.members),
+        len(group.timers),
+        len(offsets.committed),
+        len(offsets.pending_transactional),
+        offsets._last_sequence,
     )
 
 

@@ -9,14 +9,14 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.classic.state import ClassicGroup
+from mockbroker.groups.classic.state import ClassicGroup, State
 from mockbroker.groups.consumer.state import (
     ConsumerGroup,
 )
 from mockbroker.groups.coordinated import as_type
 from mockbroker.lab.simulation.watching import Watcher
 
-E, P, C, S = "Empty", "PreparingRebalance", "CompletingRebalance", "Stable"
+E, P, C, S = State.EMPTY, State.PREPARING, State.COMPLETING, State.STABLE
 # Allowed transitions in one request or tick, which may pass through several states. Source: Kafka's ClassicGroupState.
 STEPS = {
     (None, E), (None, P),
@@ -35,7 +35,7 @@ class Transitions(Watcher):
     name = "I12"
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[str | None, int]] = {}  # group id -> state and generation
+        self._known: dict[str, tuple[State | None, int]] = {}  # group id -> state and generation
 
     def journaled(self, broker: Broker, event: Event) -> None:
         if event.event == EventKind.UNLOAD:
@@ -68,27 +68,29 @@ class Transitions(Watcher):
                         f"its group epoch {consumers.epoch}"
                     )
                 continue
-            state, generation = group.state.value, group.generation
+            state, generation = group.state, group.generation
             before, had = known.get(group_id, (None, generation))
-            if state != before:
+            if state is not before:
                 self._changed(group, before, state, generation > had, api_key)
             elif generation != had and state not in (C, P):
                 raise self.broken(
-                    f"group {group_id} went from generation {had} to {generation}, but stayed in state {state}"
+                    f"group {group_id} went from generation {had} to {generation}, but stayed in state {state.value}"
                 )
-            if state != before or generation != had:
+            if state is not before or generation != had:
                 known[group_id] = state, generation
-            if (state == E and group.members) or (state in (C, S) and not group.members):
-                raise self.broken(f"group {group_id} is in state {state}, but has {len(group.members)} members")
+            if state is not P and bool(group.members) == (state is E):
+                raise self.broken(f"group {group_id} is in state {state.value}, but has {len(group.members)} members")
 
-    def _changed(self, group: ClassicGroup, before: str | None, state: str, grown: bool, api_key: int) -> None:
+    def _changed(self, group: ClassicGroup, before: State | None, state: State, grown: bool, api_key: int) -> None:
         if before is not None and (before, state) not in STEPS:
-            raise self.broken(f"group {group.group_id} went from state {before} to {state}, which Kafka does not allow")
+            raise self.broken(
+                f"group {group.group_id} went from state {before.value} to {state.value}, which Kafka does not allow"
+            )
         if before is None:
             return
         if state == C and not grown:
             raise self.broken(
-                f"group {group.group_id} went to state {state}, but stayed in generation {group.generation}"
+                f"group {group.group_id} went to state {state.value}, but stayed in generation {group.generation}"
             )
         if state == S and (grown or api_key != ApiKey.SYNC_GROUP):
-            raise self.broken(f"group {group.group_id} went to state {state} without a SyncGroup")
+            raise self.broken(f"group {group.group_id} went to state {state.value} without a SyncGroup")
