@@ -80,8 +80,8 @@ class Wire:
     client: Client
     open: bool = True
     cut: bool = False
-    waiting: deque[tuple[Call[Any], Callable[..., None], float]] = field(default_factory=deque)
-    deadlines: deque[tuple[float, int]] = field(default_factory=deque)
+    waiting: list[tuple[Call[Any], Callable[..., None], float]] = field(default_factory=list)
+    deadlines: list[tuple[float, int]] = field(default_factory=list)
     correlation: int = 0
     there: float = 0.0
     here: float = 0.0
@@ -99,10 +99,14 @@ class Network:
         self._queue = queue
         self._server = server
         self._numbers = 0
+        self._clients: dict[tuple[int, str], Client] = {}  # by broker id and client id
 
     def connect(self, peer: Peer, link: Link, node: int, client_id: str) -> Wire:
         self._numbers += 1
-        return Wire(self._numbers, peer, link, node, Client(node, client_id, "/127.0.0.1"))
+        client = self._clients.get((node, client_id))
+        if client is None:
+            client = self._clients[node, client_id] = Client(node, client_id, "/127.0.0.1")
+        return Wire(self._numbers, peer, link, node, client)
 
     def ask(self, to: Wire, api_key: int, version: int, request: object, then: Callable[..., None] | None) -> None:
         """Send a request on a connection.
@@ -120,8 +124,10 @@ class Network:
         call = Call(Ticket(to.number, correlation, api_key, version), to.client, request)
         if then is not None:
             to.waiting.append((call, then, queue.now))
-        to.there = at = max(to.there, queue.now + to.peer.delay())
-        queue.at(at, self._arrive, to, call)
+        at = queue.now + to.peer.delay()
+        if at > to.there:
+            to.there = at
+        queue.at(to.there, self._arrive, to, call)
 
     def answer(self, to: Wire, call: Call[Any], response: object) -> None:
         """Send a response to the client. If the link loses the next response (``Link.lose``), break the connection.
@@ -134,8 +140,10 @@ class Network:
         if to.link.lose == "answer":
             to.link.lose = ""
             self.break_off(to)
-        to.here = at = max(to.here, self._queue.now + to.peer.delay())
-        self._queue.at(at, self._deliver, to, call, response)
+        at = self._queue.now + to.peer.delay()
+        if at > to.here:
+            to.here = at
+        self._queue.at(to.here, self._deliver, to, call, response)
 
     def close(self, connection: Wire) -> None:
         """Close a connection on the client's side.

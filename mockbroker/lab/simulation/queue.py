@@ -7,6 +7,8 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any
 
+from mockbroker.lab.simulation.trace import Trace
+
 
 class Queue:
     """The event queue of a run: function calls at times of a virtual clock.
@@ -37,6 +39,23 @@ class Queue:
             self.now, _, what, with_ = heappop(heap)
             what(*with_)
         self.now = until
+
+    def run_events(self, trace: Trace, events: int, until: float) -> None:
+        """Run the next call, and further calls until the trace has ``events`` events.
+
+        No further call runs after the virtual time ``until``, in seconds.
+
+        Args:
+            trace: trace of the run.
+            events: number of events.
+            until: virtual time, seconds.
+        """
+        heap = self._heap
+        while True:
+            self.now, _, what, with_ = heappop(heap)
+            what(*with_)
+            if trace.events >= events or not heap or heap[0][0] > until:
+                return
 
     @property
     def next(self) -> float:

@@ -386,9 +386,11 @@ class Shell:
 
     def disconnected(self, connection: network.Wire) -> None:
         served = self.pump.connections.get(connection.number)
+        if served is None:
+            return
         if isinstance(served, ServedConnection):
             served.simulated.break_off()  # the broker notices it when it reads or sends
-        elif served is not None:
+        else:
             self.pump.close(served)
 
     @property

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from math import nextafter
 
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import NO_LIMIT, Settings
@@ -102,6 +103,7 @@ KINDS: Mapping[str, type[Client]] = {
 UPKEEP = (Keeper, ExpiryProber, Throttled, QuotaSetter)
 SHARE = "share"  # name of the group type without offsets: its groups do not expire
 LONGEST_RUN = 900.0  # maximum duration of the phase with faults, virtual seconds
+LAST_TIME = nextafter(LONGEST_RUN, 0.0)  # the last time before its end
 CHECKED_EVERY = 16  # events between two liveness checks during recovery
 MOST_EVENTS = 20  # maximum number of events during recovery, as a multiple of the events with faults
 MOST_PARTITIONS = 12  # maximum number of partitions of a topic
@@ -223,7 +225,7 @@ class World:
         while trace.events < events and queue.next < LONGEST_RUN:
             while faults and faults[-1].at <= trace.events:
                 self._do(faults.pop())
-            queue.step()
+            queue.run_events(trace, min(events, faults[-1].at) if faults else events, LAST_TIME)
 
     def _do(self, fault: Fault) -> None:
         self.trace.add(self.queue.now, f"fault {fault}")
@@ -473,9 +475,7 @@ class World:
         most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
         why = liveness.why_not(self.shell.broker, self.clients)
         while why and self.queue.next <= until and self.trace.events < most:
-            events = self.trace.events
-            while self.trace.events < events + CHECKED_EVERY and self.queue.next <= until:
-                self.queue.step()
+            self.queue.run_events(self.trace, self.trace.events + CHECKED_EVERY, until)
             why = liveness.why_not(self.shell.broker, self.clients)
         if why:
             raise Broken(liveness.NAME, f"no progress {self.recovery_time:g} s after the last fault ended: {why}")

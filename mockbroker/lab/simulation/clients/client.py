@@ -250,7 +250,7 @@ class Client:
         """
         deadlines, waiting = to.deadlines, to.waiting
         while deadlines and (not waiting or waiting[0][0].ticket.correlation_id > deadlines[0][1]):
-            deadlines.popleft()  # there is a response
+            del deadlines[0]  # there is a response
         if not deadlines:
             return
         deadline, correlation = deadlines[0]
@@ -297,7 +297,7 @@ class Client:
                 self._take(connection, call, response)
 
     def _take(self, connection: Wire, call: Any, response: Any) -> None:
-        asked, then, _ = connection.waiting.popleft()
+        asked, then, _ = connection.waiting.pop(0)
         assert asked is call, f"{self.name}: got the response to {call.ticket}, expected the response to {asked.ticket}"
         then(response)
 

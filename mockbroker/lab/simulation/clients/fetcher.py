@@ -106,19 +106,21 @@ class Fetcher:
 
         If a partition has no known leader, request metadata.
         """
-        positions, nodes = self._positions(), self._leaders.nodes
-        wanted: dict[int, dict[Place, int]] = {}
-        for place in sorted(positions):
-            if place in nodes:
-                wanted.setdefault(nodes[place], {})[place] = positions[place]
-            else:
+        positions, nodes, sessions = self._positions(), self._leaders.nodes, self.sessions
+        wanted: dict[int, dict[Place, int]] = {
+            node: {} for node, session in sessions.items() if session.sent and not session.busy
+        }
+        for place in positions:
+            node = nodes.get(place)
+            if node is None:
                 self._leaders.refresh_later()
-        for node in sorted({*wanted, *(node for node, session in self.sessions.items() if session.sent)}):
-            session = self.sessions.get(node)
+            elif node not in sessions or not sessions[node].busy:
+                wanted.setdefault(node, {})[place] = positions[place]
+        for node in sorted(wanted):
+            session = sessions.get(node)
             if session is None:
-                session = self.sessions[node] = NodeSession(self._leaders.wire(node))
-            if not session.busy:
-                self._fetch(session, wanted.get(node, {}))
+                session = sessions[node] = NodeSession(self._leaders.wire(node))
+            self._fetch(session, wanted[node])
 
     def _fetch(self, session: NodeSession, wanted: dict[Place, int]) -> None:
         if not wanted and not session.epoch:
@@ -127,7 +129,9 @@ class Fetcher:
         gone = [place for place in session.sent if place not in wanted] if session.epoch else []
         kind, topics = FetchRequest.Topic, dict[str, FetchRequest.Topic]()
         for (name, index), at in sorted(new.items()):
-            topic = topics.setdefault(name, kind(topic=name, topic_id=self._leaders.ids[name]))
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = kind(topic=name, topic_id=self._leaders.ids[name])
             topic.partitions.append(
                 kind.Partition(
                     partition=index,

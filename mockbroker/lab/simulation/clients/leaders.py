@@ -40,6 +40,8 @@ class Leaders:
         self._any: Wire | None = None  # connection for Metadata and FindCoordinator
         self._asked = False
         self._due = False
+        self._request = MetadataRequest(allow_auto_topic_creation=False)
+        self._requested: tuple[str, ...] | None = None  # topics of ``_request``
 
     def start(self) -> None:
         """Request metadata now, and again at random intervals of up to 1.5 times MAX_AGE."""
@@ -57,9 +59,12 @@ class Leaders:
         if self._asked or (wire := self.any_broker()) is None:
             return
         self._asked = True
-        topics = [MetadataRequest.Topic(name=name) for name in self._client.topics]
-        request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
-        self._client.send(wire, ApiKey.METADATA, METADATA_VERSION, request, self._refreshed)
+        topics = self._client.topics
+        if topics != self._requested:
+            self._requested = topics
+            requested = [MetadataRequest.Topic(name=name) for name in topics]
+            self._request = MetadataRequest(topics=requested, allow_auto_topic_creation=False)
+        self._client.send(wire, ApiKey.METADATA, METADATA_VERSION, self._request, self._refreshed)
 
     def any_broker(self) -> Wire | None:
         """Return a connection to any broker, or None if no broker is running."""

@@ -186,9 +186,12 @@ class Sender:
         """
         for at, batch in enumerate(batches):
             if batch.wire is None:
-                pipelined = batch.attempts == 0 and batch.write.place in self._known
-                in_order = (at == 0 or pipelined) and all(later.wire is None for later in islice(batches, at, None))
-                return batch if in_order else None
+                if at and (batch.attempts or batch.write.place not in self._known):
+                    return None
+                for later in islice(batches, at + 1, None):
+                    if later.wire is not None:
+                        return None
+                return batch
             if batch.wire is not wire or batch.attempts > 1:
                 return None
         return None
@@ -197,7 +200,9 @@ class Sender:
         kind, topics = ProduceRequest.Topic, dict[str, ProduceRequest.Topic]()
         for batch in due:
             name, index = batch.write.place
-            topic = topics.setdefault(name, kind(name=name, topic_id=self._leaders.ids[name]))
+            topic = topics.get(name)
+            if topic is None:
+                topic = topics[name] = kind(name=name, topic_id=self._leaders.ids[name])
             topic.partition_data.append(kind.Partition(index=index, records=batch.data))
             batch.wire = wire
             batch.attempts += 1
