@@ -84,9 +84,11 @@ def set_values(names: tuple[str, ...], settings: Settings) -> Iterator[ConfigSou
     """Yield the effective value of each named setting, in the order of ``names``. Skip settings that are not set."""
     found = layers(settings)
     for name in names:
-        layer = next((layer for layer in found if layer.text(name) is not None), None)
-        if layer is not None:
-            yield ConfigSource(name, layer.text(name) or "", layer.source)
+        for layer in found:
+            value = layer.text(name)
+            if value is not None:
+                yield ConfigSource(name, value, layer.source)
+                break
 
 
 @dataclass(frozen=True, slots=True)

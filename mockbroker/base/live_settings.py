@@ -62,13 +62,15 @@ class LiveSettings(Settings):
         static: The settings that the cluster was started with.
         cluster_wide: Settings that AlterConfigs has set for all brokers, by name.
         of_broker: Settings that AlterConfigs has set for one broker, by name.
+        layers: The sources of the settings, in order of precedence, the highest first.
     """
 
-    __slots__ = ("cluster_wide", "of_broker", "static")
+    __slots__ = ("cluster_wide", "layers", "of_broker", "static")
 
     static: Settings
     cluster_wide: Mapping[str, str]
     of_broker: Mapping[str, str]
+    layers: tuple[Layer, ...]
 
     def __init__(self, static: Settings) -> None:
         self.change(static, {}, {})
@@ -89,19 +91,15 @@ class LiveSettings(Settings):
         object.__setattr__(self, "static", static)
         object.__setattr__(self, "cluster_wide", cluster_wide)
         object.__setattr__(self, "of_broker", of_broker)
+        dynamic = _Dynamic(DYNAMIC_BROKER, of_broker), _Dynamic(DYNAMIC_DEFAULT_BROKER, cluster_wide)
+        object.__setattr__(self, "layers", (*dynamic, _Static(static)))
 
 
 def layers(settings: Settings) -> tuple[Layer, ...]:
     """Return the sources of a broker's settings, such as its dynamic settings, in order of precedence, the highest
     first.
     """
-    if not isinstance(settings, LiveSettings):
-        return (_Static(settings),)
-    return (
-        _Dynamic(DYNAMIC_BROKER, settings.of_broker),
-        _Dynamic(DYNAMIC_DEFAULT_BROKER, settings.cluster_wide),
-        _Static(settings.static),
-    )
+    return settings.layers if isinstance(settings, LiveSettings) else (_Static(settings),)
 
 
 class ListenerFiles(Protocol):
