@@ -126,6 +126,7 @@ def command(
                     script = coverage.steer(SCHEMES[scheme](candidate, events) for candidate in numbers)
                 outcome = (repeated if twice else run)(script, coverage)
                 total += outcome.events * (1 + twice)
+                gc.collect(1)  # the next run uses the memory of this one, which the processor has cached
                 if as_json:
                     click.echo(json.dumps(_line(script.seed, scheme, outcome)))
                 if outcome.broken:
