@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from itertools import count
 from queue import SimpleQueue
 from threading import Event, Thread
 
@@ -105,16 +106,17 @@ class RecordingTopic:
         """Wait for the number of partitions. If it is unknown at the end, all records are for the first partition, and
         are lost.
         """
-        for _ in self._attempts(float("inf")):
+        for attempt in self._attempts(float("inf")):
             try:
                 return TopicBatches(self._run, self._producer.partitions())
             except (OSError, WireError, RefusedError) as error:
-                self._warn(error)
+                if attempt:
+                    self._warn(error)
         return TopicBatches(self._run, 1)
 
     def _write(self, batch: RecordBatch) -> None:
         """Write a batch, or count its records as lost."""
-        for _ in self._attempts(time.monotonic() + TIMEOUT):
+        for attempt in self._attempts(time.monotonic() + TIMEOUT):
             try:
                 self._producer.write(batch)
                 return
@@ -123,20 +125,27 @@ class RecordingTopic:
                     for half in batch.halves():
                         self._write(half)
                     return
-                self._warn(error)
+                if attempt or not error.is_retriable:
+                    self._warn(error)
                 if not error.is_retriable:
                     self._lost += batch.count
                     return
             except (OSError, WireError) as error:
-                self._warn(error)
+                if attempt:
+                    self._warn(error)
         self._producer.restart()
         self._lost += batch.count
 
-    def _attempts(self, deadline: float) -> Iterator[None]:
-        """Yield for each attempt, with pauses in between, until the deadline or the end of the recording."""
+    def _attempts(self, deadline: float) -> Iterator[int]:
+        """Yield the number of each attempt, with pauses in between, until the deadline or the end of the recording.
+
+        No warning is needed for the first attempt: a new topic or a new leader is often found by the second one.
+        """
         pause, most = PAUSES
-        while time.monotonic() < deadline and not self._has_given_up.is_set():
-            yield
+        for number in count():
+            if time.monotonic() >= deadline or self._has_given_up.is_set():
+                return
+            yield number
             self._has_given_up.wait(pause)
             pause = min(2 * pause, most)
 
