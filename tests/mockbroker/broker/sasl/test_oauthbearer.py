@@ -52,6 +52,11 @@ RESPONSES = [
     ),
     ("expired", client_response(token(iat=SECOND - 9, exp=SECOND - 1)), INVALID),
     ("expires now", client_response(token(exp=SECOND + 0.5)), INVALID),
+    (
+        "iat is now",
+        client_response(token(iat=NOW / 1000)),
+        Authenticated("alice", expires_at_ms=(SECOND + 3600) * 1000),
+    ),
     ("iat in the future", client_response(token(iat=SECOND + 100)), INVALID),
     ("no exp", client_response(without("exp")), INVALID),
     ("exp before iat", client_response(token(iat=SECOND, exp=SECOND - 1)), INVALID),
