@@ -117,6 +117,12 @@ def test_segments_are_read_in_order(tmp_path: Path) -> None:
     assert read(tmp_path) == ([0, 3, 5], [])
 
 
+def test_folder_with_the_name_of_a_segment_is_skipped(tmp_path: Path) -> None:
+    write(tmp_path, {segment_name(0): batch(0)})
+    (tmp_path / segment_name(5)).mkdir()
+    assert read(tmp_path) == ([0], [])
+
+
 def test_segments_after_a_damage_are_not_read(tmp_path: Path) -> None:
     write(tmp_path, {segment_name(0): batch(0) + b"x", segment_name(5): batch(5), segment_name(9): batch(9)})
     assert read(tmp_path) == (

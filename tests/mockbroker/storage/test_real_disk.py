@@ -58,6 +58,15 @@ def test_file_is_no_folder_on_either_disk(tmp_path: Path) -> None:
                     disk.names(path)
 
 
+def test_folder_that_exists_can_be_made_again(tmp_path: Path) -> None:
+    with disk_at(tmp_path) as real:
+        for disk in (SimulatedDisk(), real):
+            disk.make_folder("a-0")
+            disk.write("a-0/file", b"x")
+            disk.make_folder("a-0")
+            assert disk.names("a-0") == ["file"]
+
+
 def test_written_files_can_be_opened_again(tmp_path: Path) -> None:
     with disk_at(tmp_path) as disk:
         changes = DiskChanges(opened(disk))
