@@ -32,7 +32,9 @@ MOST_SLICES = 256  # slices of a group, as each of them has all events that are 
 SHARES = 64  # shares into which the rows of a count table are divided, each of which can be summed alone
 NEWS = ("ends", "ended")  # kinds of rows of a stream: partitions with end offsets or fetches, ids of ended transactions
 OPEN, CURRENT = "open", "k"  # mark of the files with rows of open connections; first letter of those of buckets
-BUCKETS = 32  # buckets of groups, minutes and count tables; in a stream each bucket has separate files
+BUCKETS = 32  # in a stream each bucket of groups, clients, minutes and count tables has separate files
+OF_CALLERS = 8  # the first buckets, which have only clients and transactional ids
+CALLERS = ("client ", "transactions ")  # begins of the keys in these buckets
 SUMMARY_KINDS = (
     "names",
     "commits",
@@ -151,12 +153,14 @@ def mark_of(about: str) -> str:
 
 
 def bucket_of(about: str) -> int:
-    """Return the bucket of a key: ``crc32`` of the key, modulo BUCKETS.
+    """Return the bucket of a key.
 
-    The streaming job writes each bucket of consumer groups and count tables to separate files, so that it can replace
-    the files of one bucket. Spark's function ``crc32`` computes the same value.
+    The streaming job writes each bucket to separate files, so that it can replace the files of one bucket. The first
+    OF_CALLERS buckets have the keys of clients and transactional ids, because these buckets are rebuilt when they have
+    grown. ``updates.bucket_column`` computes the same value with Spark.
     """
-    return zlib.crc32(about.encode()) % BUCKETS
+    number = zlib.crc32(about.encode())
+    return number % OF_CALLERS if about.startswith(CALLERS) else OF_CALLERS + number % (BUCKETS - OF_CALLERS)
 
 
 def bucket_mark(bucket: int) -> str:

@@ -8,9 +8,9 @@ that later events may still need, of a count the sums so far. A micro-batch adds
 
 The state of a group also has the evidence of its removed events, from which findings are derived in each micro-batch.
 The findings about a client or producer need all its calls. They are derived again when the bucket is rebuilt from all
-its rows. A bucket is rebuilt when its calls have grown by a quarter since it was last rebuilt, when a row arrives that
-is older than the final rows, when a cluster changes, in the cases of ``stream.buckets_to_rebuild``, and at the end of
-the stream. This module does not depend on Spark.
+its rows: these keys have buckets of their own, which are rebuilt when they have grown by a quarter. Any bucket is
+rebuilt when a row arrives that is older than the final rows, when a cluster changes, in the cases of
+``stream.buckets_to_rebuild``, and at the end of the stream. This module does not depend on Spark.
 """
 
 from __future__ import annotations

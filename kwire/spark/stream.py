@@ -60,7 +60,7 @@ from kwire.spark.parts import folder_of
 from kwire.spark.session import ROCKS
 from kwire.spark.tasks import task_count
 from kwire.spark.topic import is_topic
-from kwire.spark.updates import PENDING, Update, Updated, of_buckets
+from kwire.spark.updates import PENDING, Update, Updated, bucket_column, of_buckets
 from kwire.spark.updates import update as write_update
 
 IDLE = 15 * 60 * 1000  # milliseconds of inactivity after which the state of a connection is dropped
@@ -319,7 +319,7 @@ class Stream:
             number: number of the micro-batch, from 0.
         """
         spark = batch.sparkSession
-        batch = batch.withColumn("bucket", (sql.crc32("about") % BUCKETS).cast("int")).persist()
+        batch = batch.withColumn("bucket", bucket_column()).persist()
         try:
             self._renew(spark, batch, number)
         finally:

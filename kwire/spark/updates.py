@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as sql
 
 from kwire.analysis.frames import located
 from kwire.spark import bundles
-from kwire.spark.bundles import BUCKETS, EACH, MET, NEWS, SUMMARY_KINDS, Rows, bundle, unbundle
+from kwire.spark.bundles import BUCKETS, CALLERS, EACH, MET, NEWS, OF_CALLERS, SUMMARY_KINDS, Rows, bundle, unbundle
 from kwire.spark.increments import Increments, LateRowError, final_mark, load_state, runs, save_state, state_path
 from kwire.spark.parts import Parts
 from kwire.spark.stages import CaptureSummary, groups_in, send_to_groups
@@ -60,6 +61,14 @@ class Updated:
     size: int = 0
 
 
+def bucket_column() -> Column:
+    """Return the bucket of the key in the column ``about``, see ``bundles.bucket_of``."""
+    number = sql.crc32("about")
+    is_caller = reduce(or_, map(sql.col("about").startswith, CALLERS))
+    bucket = sql.when(is_caller, number % OF_CALLERS).otherwise(number % (BUCKETS - OF_CALLERS) + OF_CALLERS)
+    return bucket.cast("int")
+
+
 def of_buckets(rows: DataFrame, known: CaptureSummary, buckets: Collection[int], prefix: str = "") -> DataFrame:
     """Return the bundles of groups and counts in some buckets.
 
@@ -92,9 +101,8 @@ def update(groups: DataFrame, each: DataFrame, increments: Increments, about: Up
         about: numbers and folders of the update.
         tasks: number of Spark tasks.
     """
-    of_bucket = (sql.crc32("about") % BUCKETS).cast("int")
     of_task = (sql.crc32("about") % tasks + BUCKETS).cast("int")  # connections are in no bucket
-    every = groups.withColumn("bucket", of_bucket)
+    every = groups.withColumn("bucket", bucket_column())
     every = every.unionByName(each.select("kind", "about", "rows").withColumn("bucket", of_task))
     met = every.repartition(tasks, "bucket") if tasks > 1 else every.coalesce(1)
     ordered = met.sortWithinPartitions("bucket", "about", "kind")

@@ -29,7 +29,8 @@ class Batches:
     def __init__(
         self, settled_us: int = SETTLED_US, settings: Mapping[str, float] | None = None, *, grows: bool = False
     ) -> None:
-        self.settled_us, self.settings, self.grows = settled_us, settings or {}, grows
+        self.settled_us, self.grows = settled_us, grows
+        self.settings: Mapping[str, float] = settings or {}
         self.rebuilt: list[set[int]] = []
         self.states: dict[int, bytes] = {}
         self._due: set[int] = set()

@@ -40,3 +40,17 @@ def test_findings_after_each_batch(scenario: Scenario, tmp_path: Path) -> None:
             assert own(batches.rows("findings")) == own(traces.single(paths[: place + 1], "c")["findings"]), place
         assert scenario.detector in {row["finding"] for row in batches.rows("findings")}
         assert set() in batches.rebuilt[4:]
+
+
+def test_changed_thresholds_apply_to_earlier_events(tmp_path: Path) -> None:
+    """A stream that is started again with other thresholds rebuilds the buckets of the next batch."""
+    (scenario,) = (one for one in SCENARIOS if one.detector == "heartbeat-near-miss")
+    paths = traces.cut(scenario.planted(0).capture(tmp_path), tmp_path, 8)
+    found = []
+    batches = Batches(SETTLED_US)
+    for place, path in enumerate(paths):
+        batches.settings = {} if place < len(paths) - 1 else {"heartbeat-near-miss.share": 2.0}
+        batches.add(path)
+        found.append("heartbeat-near-miss" in {row["finding"] for row in batches.rows("findings")})
+    assert found[-2:] == [True, False]
+    assert batches.rebuilt[-1]

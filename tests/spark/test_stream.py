@@ -22,9 +22,19 @@ from kwire.analysis.clusters import Clusters
 from kwire.analysis.unread import Unread
 from kwire.spark import bundles, increments, parts, source, stages
 from kwire.spark import stream as streams
-from kwire.spark.bundles import BUCKETS, Bundle, about_group, bucket_of, unbundle
+from kwire.spark.bundles import (
+    BUCKETS,
+    OF_CALLERS,
+    Bundle,
+    about_client,
+    about_group,
+    about_transactions,
+    bucket_of,
+    unbundle,
+)
 from kwire.spark.output import Output
 from kwire.spark.stream import IDLE, Follower, Stream, buckets_of_names, buckets_of_unread
+from kwire.spark.updates import bucket_column
 
 LIMIT = 600  # seconds
 
@@ -100,6 +110,17 @@ def test_rows_are_appended_and_current_ones_replaced(spark, long, tmp_path, monk
     stream.finish(spark)
     assert parquet.read(place) == traces.single(paths, "c")
     assert any(earlier & later for earlier, later in pairwise(seen[1:]))  # final rows stay where they are
+
+
+def test_spark_and_python_have_the_same_buckets(spark):
+    keys = [about(f"{n}") for n in range(40) for about in (about_group, about_transactions)]
+    keys += [about_client(f"{n}", "10.0.0.1") for n in range(40)]
+    rows = (
+        spark.createDataFrame([(key,) for key in keys], "about STRING").withColumn("bucket", bucket_column()).collect()
+    )
+    assert [row.bucket for row in rows] == [bucket_of(key) for key in keys]
+    assert {row.bucket < OF_CALLERS for row in rows if not row.about.startswith("group ")} == {True}
+    assert {row.bucket < OF_CALLERS for row in rows if row.about.startswith("group ")} == {False}
 
 
 class TestChangedBuckets:
