@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import BinaryIO
 from uuid import uuid4
@@ -138,15 +138,15 @@ class Payloads:
         self._open: OrderedDict[int, BinaryIO] = OrderedDict()
         self._file = -1
         self._begin, self._data = 0, b""
-        self._until = 0
+        self._until: Mapping[int, int] = {}
 
-    def of(self, file: int, until: int = 0) -> Payloads:
+    def of(self, file: int, until: Mapping[int, int]) -> Payloads:
         """Select the file for the next reads, and return this object. The file is opened if it is not open.
 
         Args:
             file: number of the file, which is its index in ``paths``.
-            until: file position up to which the next read may read ahead, from ``reaches``. 0 to read only the
-                requested bytes.
+            until: file position up to which a read may read ahead, from ``reaches``, by the position at which the read
+                begins. A read that begins elsewhere reads only the requested bytes.
         """
         self._until = until
         if file != self._file:
@@ -172,7 +172,7 @@ class Payloads:
         if begin < 0 or stop - self._begin > len(self._data):
             raw = self._open[self._file]
             raw.seek(start)
-            self._data = raw.read(max(stop, self._until) - start)
+            self._data = raw.read(max(stop, self._until.get(start, 0)) - start)
             self._begin, begin = start, 0
         return self._data[begin : begin + stop - start]
 

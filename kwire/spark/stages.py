@@ -257,18 +257,19 @@ def follow_segments(follower: ConnectionFollower, rows: pa.RecordBatch, payloads
             follower.frame(FrameOfLog(one.upward, frame, one.time_us, payloads.paths[int(file)], one.position))
         follower.collect(collected)
         return
-    until = reaches(files, columns_by_name["position"], columns_by_name["start"], columns_by_name["captured"])
+    starts = columns_by_name["start"]
+    until = reaches(files, columns_by_name["position"], starts, columns_by_name["captured"])
     if payload.null_count < len(payload):
         for file, values, data, reach in zip(files, segments, payload.to_pylist(), until, strict=True):
             base = 0 if data is None else Segment._make(values).start
-            source = payloads.of(file, reach) if data is None else data
+            source = payloads.of(file, {Segment._make(values).start: reach}) if data is None else data
             follower.segments((values,), source, base, payloads.paths[int(file)], collected)
         follower.collect(collected)
         return
     begin = 0
-    for (file, reach), run in groupby(zip(files, until, strict=True)):
-        end = begin + sum(1 for _ in run)
-        source = payloads.of(file, reach)
+    for file, run in groupby(files):
+        end = begin + len(list(run))
+        source = payloads.of(file, dict(zip(starts[begin:end], until[begin:end], strict=True)))
         follower.segments(segments[begin:end], source, 0, payloads.paths[int(file)], collected)
         begin = end
     follower.collect(collected)

@@ -24,7 +24,7 @@ from kwire.analysis.tables import TABLES
 from kwire.capture.calls.conversation import Row as Segment
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.spark import packing, source, stages
-from kwire.spark.following import AT_ONCE, Payloads
+from kwire.spark.following import AT_ONCE, ConnectionFollower, Payloads
 
 SIZES = [65_536, 65_537, 100_003, 200_000]
 
@@ -74,7 +74,7 @@ def test_payload_of_a_gzipd_file_is_in_the_rows_or_in_a_file(long, tmp_path):
     rows = [row for batch in source.references(part) for row in batch.drop_columns(["number"]).to_pylist()]
     spooled = [row for row in rows if row["skipped"] is None]
     assert spooled == [{**row, "payload": None} for row in unpacked]
-    payloads = Payloads([str(packed)], part.unpacked).of(0)
+    payloads = Payloads([str(packed)], part.unpacked).of(0, {})
     read = [payloads[row["start"] : row["start"] + row["captured"]] for row in spooled]
     assert read == [row["payload"] for row in unpacked]
     payloads.close()
@@ -330,3 +330,23 @@ def test_payload_of_another_machine_travels_with_its_reference(tmp_path, countin
     assert counting.read_bytes == 0
     (part,) = source.CaptureReader([path.as_uri()], 1 << 40).partitions()
     assert part.carried
+
+
+def test_segments_of_a_run_are_followed_by_one_call(long, monkeypatch):
+    """Also those of connections that others interrupt in the file, because the native engine needs several of them."""
+    paths = [str(long)]
+    reader = source.CaptureReader(paths, 1 << 30, None, (), packed=True)
+    table = pa.Table.from_batches(batch for part in reader.partitions() for batch in reader.read(part))
+    batches = table.sort_by([(name, "ascending") for name in ("connection", *source.ORDER)]).to_batches()
+    calls: list[int] = []
+    follow = ConnectionFollower.segments
+
+    def counting(self: ConnectionFollower, segments: Any, *more: Any) -> None:
+        calls.append(len(segments))
+        follow(self, segments, *more)
+
+    monkeypatch.setattr(ConnectionFollower, "segments", counting)
+    for rows in stages.followed(paths, "c", iter(batches)):
+        rows.clear()
+    runs = sum(1 for batch in batches for key, _ in stages.runs(batch) if key)
+    assert len(calls) == runs < sum(calls) / 10
