@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import sys
+from functools import cache
 
 from pyspark import TaskContext
 
@@ -16,9 +18,14 @@ def collect_garbage_rarely() -> None:
     task take a fifth of its CPU time and find nothing.
 
     After each task, Spark collects the garbage of the worker. That takes 25 ms of CPU time with the modules of the
-    pipeline, which is more than many tasks take, and less than 1 ms without them. The first task of a worker exempts
-    all objects that exist then.
+    pipeline, which is more than many tasks take, and less than 1 ms without them. So a task exempts all objects that
+    exist when it starts, if modules were loaded since the last exemption: the tasks of each stage load more of them.
     """
-    if TaskContext.get() is not None and not gc.get_freeze_count():
-        gc.set_threshold(OBJECTS, 20, 20)
-        gc.freeze()
+    if TaskContext.get() is not None:
+        _exempt(len(sys.modules))
+
+
+@cache
+def _exempt(modules: int) -> None:  # noqa: ARG001 - once for each number of modules
+    gc.set_threshold(OBJECTS, 20, 20)
+    gc.freeze()
