@@ -221,7 +221,9 @@ def _is_produce_allowed(access: Access, request: Any, _: Broker) -> bool:
     )
 
 
-WITH_TOPICS = frozenset({ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.FETCH, ApiKey.STREAMS_GROUP_HEARTBEAT})
+WITH_TOPICS = frozenset(
+    {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.STREAMS_GROUP_HEARTBEAT}
+)
 FAST: Mapping[
     int, Callable[[Access, Any, Broker], bool]
 ] = {  # frequent requests, checked without an Authorization; one that is not allowed is checked again

@@ -37,6 +37,7 @@ class Join:
         protocol_type: Protocol type, such as ``consumer``.
         protocols: Names and metadata of the supported protocols, in order of preference.
         reason: Why the member joins (KIP-800); "" if the client did not send a reason.
+        may_describe: Function that returns whether the client may describe a topic; None without an authorizer.
     """
 
     ticket: Ticket
@@ -52,6 +53,7 @@ class Join:
     protocol_type: str
     protocols: Sequence[tuple[str, bytes]]
     reason: str = ""
+    may_describe: Callable[[str], bool] | None = None
 
 
 @dataclass(slots=True, kw_only=True)

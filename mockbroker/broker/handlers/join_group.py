@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from kwire import ErrorCode
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
-from mockbroker.base.effects import Call, Effects
+from mockbroker.base.effects import AuthorizedCall, Call, Effects
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.replies import join_error
 from mockbroker.groups.events import Join
@@ -36,6 +36,7 @@ def handle(broker: Broker, call: Call[JoinGroupRequest], now: float) -> Effects:
         protocol_type=request.protocol_type,
         protocols=tuple([(protocol.name, protocol.metadata) for protocol in request.protocols]),
         reason=request.reason or "",
+        may_describe=call.may_describe if isinstance(call, AuthorizedCall) else None,
     )
     return broker.groups.receive(request.group_id, event, now)
 

@@ -6,7 +6,7 @@ Kafka's GroupMetadataManager (4.2).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from types import MappingProxyType
@@ -149,9 +149,7 @@ def heartbeat(group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, 
         or group.epoch > group.assignment_epoch
         or _needs_refresh(group, context, now)
     ):
-        if REGEX_TIMER not in group.timers:
-            group.may_describe = event.may_describe
-        effects += update_member(group, old, before, after, context, now)
+        effects += update_member(group, old, before, after, event.may_describe, context, now)
     updated, reconcile_effects = reconcile(
         group, after.member_id, event.owned_partitions, context, now, changed=_has_changed_subscription(before, after)
     )
@@ -322,6 +320,7 @@ def update_member(
     old: ConsumerMember | None,
     before: ConsumerMember,
     after: ConsumerMember,
+    may_describe: Callable[[str], bool] | None,
     context: Context,
     now: float,
 ) -> Effects:
@@ -336,6 +335,7 @@ def update_member(
         old: the member that is replaced; None for a new member.
         before: state of the member before the request.
         after: state of the member after the request.
+        may_describe: function that returns whether the client may describe a topic; None without an authorizer.
         context: data and functions shared by all groups.
         now: the current time in seconds.
 
@@ -347,6 +347,7 @@ def update_member(
     effects = add_or_replace_member(group, old, after)
     if group.subscribed_regexes and _should_resolve_regexes(group, resolved, context, now):
         group.timers.set(REGEX_TIMER, now)
+        group.may_describe = may_describe
     return effects + _update_target(
         group, context, now, _epoch_bump_reason(group, old, before, after, regex_update), homogeneous=homogeneous
     )

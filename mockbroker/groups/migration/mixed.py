@@ -89,7 +89,7 @@ def _join(group: ConsumerGroup, event: Join, context: Context, now: float) -> Gr
         reason = f"static member {event.instance_id} rejoined with another subscription" if changed else ""
         effects += migration.downgrade(group, [], context, now, reason)
     else:
-        effects += consumer.update_member(group, old, before, after, context, now)
+        effects += consumer.update_member(group, old, before, after, event.may_describe, context, now)
         effects += consumer.reconcile(group, member_id, owned, context, now, changed=changed)[1]
         group.timers.forget(join_timer(member_id))
         group.timers.set(session_timer(member_id), now + event.session_timeout)

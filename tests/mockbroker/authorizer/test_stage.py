@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,10 +14,13 @@ from tools.broker_harness import BrokerHarness
 from kwire import ErrorCode as E
 from kwire import decode_request
 from kwire.apikeys import ApiKey
+from kwire.blobs import encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.list_offsets import ListOffsetsRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
@@ -26,6 +30,8 @@ from mockbroker.authorizer.checks import CHECKS, UNCHECKED
 from mockbroker.authorizer.special import SLICE
 from mockbroker.authorizer.stage import AuthorizerStage
 from mockbroker.broker.handlers import HANDLERS
+from mockbroker.groups.consumer.machine import REGEX_REFRESH_MIN_INTERVAL
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.security.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from mockbroker.security.identity import ANONYMOUS
 
@@ -242,6 +248,52 @@ def test_regex_matches_only_topics_that_may_be_described() -> None:
     assignment = harness.ask(join, 1).assignment
     assert assignment is not None
     assert [topic.topic_id for topic in assignment.topic_partitions] == [harness.topic_id("t")]
+
+
+def test_classic_member_resolves_regexes_with_its_own_permissions() -> None:
+    """Kafka resolves the regular expressions of a group with the permissions of the request that needs it, also of a
+    JoinGroup. The group has a member of each protocol, as during a migration.
+    """
+    harness = harness_of(
+        *(allow(Operation.READ, GROUP, "g"), allow(Operation.DESCRIBE, TOPIC, "*")),
+        *(
+            replace(allow(Operation.READ, kind, name), principal="User:bob")
+            for kind, name in ((GROUP, "g"), (TOPIC, "t"))
+        ),
+    )
+    alice, bob = 1, 2
+    harness.router.principal = {alice: "User:alice", bob: "User:bob"}.__getitem__
+    beat = ConsumerGroupHeartbeatRequest(
+        group_id="g",
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout_ms=5_000,
+        subscribed_topic_regex="[tu]",
+        topic_partitions=[],
+    )
+    harness.ask(beat, 1, connection=alice)
+    assert regex_topics(harness) == {"t", "u"}
+    harness.wait(REGEX_REFRESH_MIN_INTERVAL + 0.1)
+    harness.broker.cluster.create_topic("v", [[0]])
+    metadata = encode_stored(ConsumerProtocolSubscription(topics=["t"]), 0)
+    join = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=5_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequest.Protocol(name="range", metadata=metadata)],
+    )
+    assert harness.ask(join, 3, connection=bob).error_code == E.NONE
+    assert regex_topics(harness) == {"t"}
+
+
+def regex_topics(harness: BrokerHarness) -> frozenset[str]:
+    """Return the topics of the only regular expression in the group g."""
+    harness.wait(0.1)
+    group = harness.broker.groups.get_as("g", ConsumerGroup)
+    assert group is not None
+    (resolved,) = group.resolved_regexes.values()
+    return resolved.topics
 
 
 def test_share_coordinator_needs_cluster_action() -> None:

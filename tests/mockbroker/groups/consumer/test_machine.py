@@ -778,6 +778,7 @@ def test_regex_matches_no_topic_that_the_client_may_not_describe(harness):
 def test_topics_of_a_regex_are_those_that_its_client_describes(harness):
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="[tu]")
     group, context = harness.group, harness.broker.groups.context
+    harness.wait(machine.REGEX_REFRESH_MIN_INTERVAL + 0.1)
 
     def only_u(topic: str) -> bool:
         return topic == "u"
@@ -813,6 +814,18 @@ def test_unchanged_heartbeat_keeps_the_permissions_of_regexes(harness):
     )
     machine.heartbeat(group, event, harness.broker.groups.context, harness.now)
     assert group.may_describe is None
+
+
+def test_second_member_keeps_the_permissions_of_a_resolution(harness):
+    """The resolution is in progress: the timer is due, and the topics are matched after the request."""
+    context = harness.broker.groups.context
+    group = ConsumerGroup(group_id="g")
+    before = ConsumerMember(member_id="a")
+    member = replace(before, regex="t.*")
+    machine.update_member(group, None, before, member, None, context, 5.0)
+    second = replace(member, member_id="b")
+    machine.update_member(group, None, replace(before, member_id="b"), second, lambda _: False, context, 5.0)
+    assert (group.may_describe, group.timers.earliest) == (None, 5.0)
 
 
 def test_member_without_a_regex_resolves_none(harness):
@@ -993,5 +1006,5 @@ def test_new_member_with_a_regex_causes_a_resolution(harness, regex: str, due: f
     group = ConsumerGroup(group_id="g")
     before = ConsumerMember(member_id="a")
     after = replace(before, topics=frozenset({"t"}), regex=regex)
-    machine.update_member(group, None, before, after, harness.broker.groups.context, 5.0)
+    machine.update_member(group, None, before, after, None, harness.broker.groups.context, 5.0)
     assert group.timers.at(REGEX_TIMER) == due
