@@ -261,7 +261,9 @@ class Cluster(ClusterOperations):
 
     def _check_no_data_dir(self) -> None:
         if self._data_dir is not None:
-            raise ResetError("a cluster with a data directory cannot be reset: close it, and open one without data_dir")
+            raise ResetError(
+                "a cluster with a data directory cannot be reset: start one without --data-dir (in Python data_dir=)"
+            )
 
 
 @asynccontextmanager

@@ -318,7 +318,7 @@ ROWS = [
     Row("damaged checkpoint", data_dir(lambda folder: (folder / "log-start-offset-checkpoint").write_text("0\n")), "DataDirError: data directory data: log-start-offset-checkpoint is damaged: expected '0' and '0' (version and number of entries) in the first two lines, got '0' and ''"),
     Row("damaged coordinator record", data_dir(coordinator_record), "DataDirError: data directory data: a coordinator record cannot be decoded: OffsetCommitKey v0 at byte 2, group: expected 2 bytes, found 1; use a backup or a new directory"),
     Row("data directory that cannot be written", unwritable, "DataDirError: data directory data: cannot write file data/mockbroker.json.tmp: No such file or directory"),
-    Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "ResetError: a cluster with a data directory cannot be reset: close it, and open one without data_dir"),
+    Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "ResetError: a cluster with a data directory cannot be reset: start one without --data-dir (in Python data_dir=)"),
     # Cluster
     Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: broker 7 does not exist; the broker ids are 0"),
     Row("closed connection", in_trio(closed_connection), "ConnectionClosedError: the client has closed the connection"),
@@ -357,7 +357,7 @@ ROWS = [
     Row("committed offset below zero", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): -1})), "ValueError: offset -1 of orders-0 is out of range (0-9223372036854775807)"),
     Row("coordinator that is stopped", in_trio(coordinator_is_stopped), "CoordinatorUnavailableError: the coordinator of group 'g' is not running: start a replica of __consumer_offsets-3 (brokers 0)"),
     Row("coordinator that is loading", in_trio(coordinator_is_loading, brokers=2, config={"mockbroker.coordinator.load.ms": 1_000}), "CoordinatorUnavailableError: broker 0, the coordinator of group 'g', is loading its groups: wait until the loading time (mockbroker.coordinator.load.ms) is over"),
-    Row("connection that is not open", on_shared(lambda cluster: cluster.disconnect(999)), "UnknownConnectionError: connection 999 is not open: connections() lists the open connections"),
+    Row("connection that is not open", on_shared(lambda cluster: cluster.disconnect(999)), "UnknownConnectionError: connection 999 is not open; open connections: none"),
     Row("disconnection of nothing", on_shared(lambda cluster: cluster.disconnect()), "ValueError: disconnect() got connection_id=None and client_id=None: pass one of them; client_id may be a glob"),
     Row("deletion of an internal topic", on_shared(lambda cluster: cluster.delete_topic("__consumer_offsets")), "InternalTopicError: topic __consumer_offsets cannot be deleted: the coordinators store their records in it"),
     Row("compaction of a topic without the policy", in_trio(topic_is_not_compacted), "NotCompactedError: topic orders is not compacted: set its configuration cleanup.policy=compact"),

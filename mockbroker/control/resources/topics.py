@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
@@ -186,10 +185,11 @@ def _data(value: Any, path: str, problems: list[Problem]) -> bytes | None:
         if isinstance(value, dict):
             return base64.b64decode(value["base64"], validate=True)
         return None if value is None else str(value).encode()
-    except (binascii.Error, ValueError) as error:
-        kind = "base64" if isinstance(value, dict) else "Unicode text"
-        problems.append(Problem(path, f"the value is not valid {kind}: {error.__class__.__name__}"))
-        return None
+    except UnicodeEncodeError as error:
+        problems.append(Problem(path, f"the value is not valid Unicode text: {error.reason}"))
+    except ValueError as error:
+        problems.append(Problem(path, f"the value is not valid base64: {error}"))
+    return None
 
 
 def _record_json(record: Record) -> dict[str, Any]:

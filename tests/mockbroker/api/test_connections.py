@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
+from typing import Any
 
 import pytest
 import trio
@@ -14,6 +15,7 @@ from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker import Cluster, ConnectionClosedError, UnknownConnectionError, open_cluster
+from mockbroker.api.connections import LISTED, selected
 
 
 async def connect(cluster: Cluster, node: int = 0) -> Peer:
@@ -66,6 +68,15 @@ async def test_disconnected_client_reads_the_end_of_the_stream() -> None:
             cluster.disconnect(number)
         await peer.stream.aclose()
         await other.stream.aclose()
+
+
+@pytest.mark.parametrize(
+    ("count", "listed"), [(0, "none"), (2, "0, 1"), (LISTED, "0, 1, 2, 3, 4, 5, 6, 7, 8, 9"), (LISTED + 1, "8, 9, ...")]
+)
+def test_error_names_the_first_open_connections(count: int, listed: str) -> None:
+    existing: Any = dict.fromkeys(range(count))
+    with pytest.raises(UnknownConnectionError, match=f"connection 77 is not open; open connections: (.*, )?{listed}$"):
+        selected(existing, 77, None)
 
 
 async def test_reset_client_gets_an_error() -> None:

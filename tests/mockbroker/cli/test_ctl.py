@@ -136,6 +136,14 @@ def test_connections_are_listed_and_closed(ctl: Ctl) -> None:
     assert ctl.json("connections")["items"] == []
 
 
+def test_a_connection_that_is_not_open_is_named_with_the_open_ones(ctl: Ctl) -> None:
+    with ctl.connect("worker-1") as connection:
+        connection.ask(ApiVersionsRequest(), 0)
+        ((number, *_),) = rows(ctl.text("connections"))
+        failed = ctl.run("connections", "close", "999", code=1).stderr
+    assert failed == f"Error: connection 999 is not open; open connections: {number}\n"
+
+
 def test_requests_name_errors_and_filters(ctl: Ctl) -> None:
     with ctl.connect("worker-1") as connection:
         connection.ask(HeartbeatRequest(group_id="none", member_id="m"), 3)

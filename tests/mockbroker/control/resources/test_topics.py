@@ -101,6 +101,19 @@ async def test_an_impossible_record_appends_nothing(record: object) -> None:
         assert api.cluster.records("t") == []
 
 
+NOT_DATA: list[tuple[object, str]] = [
+    ({"base64": "?"}, "the value is not valid base64: Only base64 data is allowed"),
+    ("\ud800", "the value is not valid Unicode text: surrogates not allowed"),
+]
+
+
+@pytest.mark.parametrize(("value", "detail"), NOT_DATA, ids=["base64", "text"])
+async def test_value_that_is_no_data_is_explained(value: object, detail: str) -> None:
+    async with control_api() as api:
+        response = await api.ask("POST", "/v1/topics/t/records", {"records": [{"value": value}]})
+        assert response.json()["errors"] == [{"path": "records[0].value", "detail": detail, "possible": []}]
+
+
 async def test_records_of_an_unknown_topic_are_not_found() -> None:
     async with control_api() as api:
         assert await api.status("GET", "/v1/topics/none/records") == 404
