@@ -109,7 +109,7 @@ class ConnectionRecords:
     def __init__(self, key: str, client: str, broker: str) -> None:
         native: Any = native_package()
         self._key = _text(key)
-        self._frames = FrameRecords(MAX_PENDING) if native is None else native.FrameRecords(MAX_PENDING)
+        self._frames: FrameRecords = FrameRecords(MAX_PENDING) if native is None else native.FrameRecords(MAX_PENDING)
         self._time = uvarint(HEADERS << 1) + _text("time_us")
         names = [("connection", key), ("client", client), ("broker", broker)]
         self._headers = {

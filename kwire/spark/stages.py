@@ -14,7 +14,6 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -665,7 +664,7 @@ def gathered(batches: Iterator[pa.RecordBatch], most: int) -> pa.Table | None:
     gathered: list[pa.RecordBatch] = []
     ends: Counter[int] = Counter()
     for batch in batches:
-        file, end = batch.column("file")[0].as_py(), pc.max(batch.column("position")).as_py()
+        file, end = batch.column("file")[0].as_py(), int(batch.column("position").to_numpy().max())
         ends[file] = max(ends[file], end)
         if ends.total() > most:
             return None

@@ -250,7 +250,7 @@ def test_regex_matches_only_topics_that_may_be_described() -> None:
     assert [topic.topic_id for topic in assignment.topic_partitions] == [harness.topic_id("t")]
 
 
-def test_classic_member_resolves_regexes_with_its_own_permissions() -> None:
+def test_join_resolves_regexes_with_its_own_permissions() -> None:
     """Kafka resolves the regular expressions of a group with the permissions of the request that needs it, also of a
     JoinGroup. The group has a member of each protocol, as during a migration.
     """

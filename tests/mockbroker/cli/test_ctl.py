@@ -136,7 +136,7 @@ def test_connections_are_listed_and_closed(ctl: Ctl) -> None:
     assert ctl.json("connections")["items"] == []
 
 
-def test_a_connection_that_is_not_open_is_named_with_the_open_ones(ctl: Ctl) -> None:
+def test_an_unknown_connection_is_named_with_the_open_ones(ctl: Ctl) -> None:
     with ctl.connect("worker-1") as connection:
         connection.ask(ApiVersionsRequest(), 0)
         ((number, *_),) = rows(ctl.text("connections"))
