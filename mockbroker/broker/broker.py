@@ -50,6 +50,7 @@ from mockbroker.topics.model import (
     Partition,
     Topic,
 )
+from mockbroker.topics.producers import Producer
 from mockbroker.transactions.records import TransactionKeeper
 from mockbroker.transactions.records import rebuilt as rebuilt_transactions
 from mockbroker.transactions.registry import Transactions
@@ -670,11 +671,13 @@ class Broker:
     def load_transactions(self, now: float) -> None:
         """Rebuild all transactional ids from the transaction log.
 
-        Open transactions that are missing in the log are aborted.
+        After a crash, the transaction log may lack a partition of an ongoing transaction that has records of this
+        transaction. The partition is added to the transaction again: the producer may send the records again, and gets
+        a success, because they are duplicates.
 
         An open batch of a producer without an ongoing transaction in the log is aborted, with one exception. After a
-        crash, the transaction log may contain the commit of a transaction while some of its markers are missing.
-        These markers are written, because the producer may have received the response to its EndTxn.
+        crash, the transaction log may contain the commit of a transaction while some of its markers are missing. These
+        markers are written, because the producer may have received the response to its EndTxn.
 
         Args:
             now: the broker's time in seconds.
@@ -690,11 +693,24 @@ class Broker:
         owners = {txn.producer_id: txn for txn in self.transactions.values()}
         for partition in self.cluster.partitions():
             for producer in partition.producers.open():
-                owner = owners.get(producer.producer_id)
-                if owner is None or owner.state not in {State.ONGOING, *PREPARED}:
-                    commit = owner is not None and _ended_as_committed(owner, producer.epoch)
-                    fence = owner is None or _is_begin_lost(owner, producer.epoch)
-                    partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=fence)
+                self._resume_or_end(partition, producer, owners.get(producer.producer_id), now)
+
+    def _resume_or_end(self, partition: Partition, producer: Producer, owner: Transaction | None, now: float) -> None:
+        """Add a partition with open batches to the ongoing transaction of the producer, or end the batches without it.
+
+        Args:
+            partition: the partition.
+            producer: the producer of the open batches.
+            owner: the producer's last transaction in the transaction log; None without one.
+            now: the broker's time in seconds.
+        """
+        if owner is None or owner.state not in {State.ONGOING, *PREPARED}:
+            commit = owner is not None and _ended_as_committed(owner, producer.epoch)
+            fence = owner is None or _is_begin_lost(owner, producer.epoch)
+            partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=fence)
+        elif owner.state is State.ONGOING and owner.epoch == producer.epoch:
+            place = partition.topic, partition.index
+            self.transactions.add(owner.transactional_id, owner.identity, [place], now)
 
     def load_share_states(self) -> None:
         """Load all share states from ``__share_group_state``. Raises: DecodeError if a record is not valid."""

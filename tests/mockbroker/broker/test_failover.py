@@ -27,6 +27,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from kwire.records.batch import Batch, Record, build_batch, read_batch
+from kwire.records.control import ControlType, control_records
 from mockbroker.api import snapshots
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.release import RELEASES
@@ -656,6 +657,28 @@ def test_producer_of_a_transaction_without_begin_is_fenced(transactions):
     *_, marker = after.cluster.topics["t"].partitions[0].log.batches()
     assert marker.control
     assert (marker.producer_id, marker.producer_epoch) == (producer.producer_id, producer.epoch + 1)
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_partition_missing_in_an_ongoing_transaction_is_added(committed):
+    """Its producer gets a success for its retry, and does not know that the partition was not stored."""
+    harness = BrokerHarness(topics={"t": 2})
+    producer = Producer(harness, "p", new=True)
+    assert (producer.init(), producer.produce(b"tea"), producer.produce(b"rum", 1)) == (E.NONE, E.NONE, E.NONE)
+    *_, added = harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("p").log.batches()
+    after = recovered(harness, lambda batch: batch != added)
+    owner = after.transactions["p"]
+    after.transactions.end("p", owner.identity, committed=committed, kip890=True, now=harness.now)
+    for partition in after.cluster.topics["t"].partitions:
+        assert partition.producers.first_unstable is None
+        assert control_type(partition) == (ControlType.COMMIT if committed else ControlType.ABORT)
+
+
+def control_type(partition: Partition) -> ControlType:
+    """Return the type of the last batch, which must be a marker."""
+    *_, marker = partition.log.batches()
+    (record,) = control_records(marker)
+    return record.type
 
 
 def recovered(harness: BrokerHarness, keeps: Callable[[Batch], bool]) -> Broker:
