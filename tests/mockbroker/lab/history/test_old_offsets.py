@@ -55,7 +55,7 @@ class World:
         return 0.001
 
     def receive(self, connection: Wire, _: Any, response: Any) -> None:
-        connection.waiting.popleft()
+        connection.waiting.pop(0)
         self.answers.append(response)
 
     def disconnected(self, _: Wire) -> None:
