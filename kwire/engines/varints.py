@@ -1,6 +1,4 @@
-"""Encoding of unsigned varints: groups of seven bits, lowest first. The high bit of a byte is set if another byte
-follows.
-"""
+"""Encoding of varints: groups of seven bits, lowest first. The high bit of a byte is set if another byte follows."""
 
 from __future__ import annotations
 
@@ -9,6 +7,11 @@ _ENDS = [bytes((high,)) for high in range(128)]
 
 # SHORT[n]: the varint of n, for frequent values
 SHORT = _ENDS + [low + high for high in _ENDS[1:64] for low in _MORE]
+
+
+def varint(value: int) -> bytes:
+    """Return a signed number as a zigzag varint. ``value``: the number."""
+    return uvarint(value << 1 if value >= 0 else ~(value << 1))
 
 
 def uvarint(value: int) -> bytes:

@@ -12,16 +12,14 @@ from functools import lru_cache
 from typing import Any
 
 from kwire.engines.chosen import native_package
-from kwire.engines.varints import uvarint
+from kwire.engines.varints import uvarint, varint
 from kwire.frames import PREFIX
 
 HEADERS = 7  # of a record
 ATTRIBUTES = b"\0"  # of a record; no attribute is defined
 HEAD = struct.Struct(">hhi")  # API key, version and correlation id of a request
 CORRELATION_ID = struct.Struct(">i")
-MAX_PENDING = (
-    4_096  # requests of a connection that may wait for a response; Produce with acks=0 waits until the next one
-)
+MAX_PENDING = 4_096  # requests of a connection that may wait for a response; a Produce with acks=0 waits until the next
 UNKNOWN = (-1, -1)  # API key and version of a response whose correlation id is not that of a request
 LARGE = 32 * 1024  # bytes from which a frame is not copied into its record
 
@@ -138,7 +136,7 @@ class ConnectionRecords:
             api: API key and version, if there is only one frame and the caller knows them; None if they are taken from
                 the requests.
         """
-        start = ATTRIBUTES + uvarint(since_ms << 1 if since_ms >= 0 else ~(since_ms << 1))
+        start = ATTRIBUTES + varint(since_ms)
         time = b"%d" % time_us
         headers = self._time + uvarint(len(time) << 1) + time + self._headers[to_broker]
         size = sum(map(len, data)) - PREFIX.size

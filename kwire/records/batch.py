@@ -24,6 +24,8 @@ from kwire.records.record import MESSAGE, R, Record, read_records, write_records
 __all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
 
 HEADER = struct.Struct(">qiibIhiqqqhii")
+UNCOVERED = struct.Struct(">qiibI")  # the fields of a header up to the checksum
+COVERED = struct.Struct(">hiqqqhii")  # the other fields, which the checksum covers
 REBASED = struct.Struct(">qii")  # fields that a broker rewrites: base offset, length (unchanged), leader epoch
 PREFIX = 12  # base offset and length, which the length does not count
 MAGIC_AT = 16
@@ -295,6 +297,24 @@ def recompress(batch: Batch, codec: int, *, level: int | None = None, limit: int
     return read_batch(bytes(data))
 
 
+def header(covered: bytes, records: Sequence[bytes], base_offset: int = 0, leader_epoch: int = -1) -> bytes:
+    """Return the header of a batch.
+
+    Args:
+        covered: the encoded fields that the checksum covers, see COVERED.
+        records: the encoded records, in one or more buffers.
+        base_offset: base offset.
+        leader_epoch: leader epoch of the partition; -1 if unknown.
+
+    Raises: struct.error for a value that does not fit.
+    """
+    crc = crc32c(covered)
+    for part in records:
+        crc = crc32c(part, 0, crc)
+    length = HEADER.size - PREFIX + sum(map(len, records))
+    return UNCOVERED.pack(base_offset, length, leader_epoch, 2, crc) + covered
+
+
 def build_batch(
     records: Sequence[Record],
     *,
@@ -372,8 +392,7 @@ def build_batch(
     attributes = codec | LOG_APPEND_TIME * (log_append_time is not None) | TRANSACTIONAL * transactional
     attributes |= CONTROL * control | DELETE_HORIZON * (delete_horizon is not None)
     try:
-        tail = struct.pack(
-            ">hiqqqhii",
+        covered = COVERED.pack(
             attributes,
             last_offset - base_offset,
             base_timestamp,
@@ -384,12 +403,11 @@ def build_batch(
             len(records),
         )
         if codec == compression.NONE:
-            whole = written_natively(Record, records, deltas, base_timestamp, (base_offset, leader_epoch, tail))
+            whole = written_natively(Record, records, deltas, base_timestamp, (base_offset, leader_epoch, covered))
             if whole is not None:
                 return whole
         body = compression.compress(codec, write_records(records, deltas, base_timestamp))
-        size = len(tail) + len(body) + CRC_FROM - PREFIX
-        return struct.pack(">qiibI", base_offset, size, leader_epoch, 2, crc32c(body, 0, crc32c(tail))) + tail + body
+        return header(covered, [body], base_offset, leader_epoch) + body
     except struct.error as error:
         write_records(records, deltas, base_timestamp)  # the error of a record comes first
         fields = {

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any, TypeVar
 
-from kwire.engines.varints import SHORT, uvarint
+from kwire.engines.varints import SHORT, varint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
 from kwire.lazy_dataclass import dataclass
 from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE, SMALLEST_HEADER
@@ -406,23 +406,23 @@ def write_records(records: Sequence[Record], deltas: list[int] | None, base_time
     table, short, join = _VARINTS, _SHORT, b"".join
     names: dict[str, bytes] = {}
     if deltas is None:
-        offsets: Iterable[bytes] = chain(_VARINTS, map(_zigzag, range(_SHORT, len(records))))
+        offsets: Iterable[bytes] = chain(_VARINTS, map(varint, range(_SHORT, len(records))))
     else:
         offsets = map(_delta, deltas)
     for record, offset in zip(records, offsets, strict=False):  # there are more varints than records
         key, value, headers = record.key, record.value, record.headers
         timestamp = record.timestamp - base_timestamp
-        stamp = table[timestamp] if 0 <= timestamp < short else _zigzag(int64(timestamp))
+        stamp = table[timestamp] if 0 <= timestamp < short else varint(int64(timestamp))
         if key is None:
             key_size, key = _NULL, b""
         else:
-            key_size = table[size] if (size := len(key)) < short else _zigzag(size)
+            key_size = table[size] if (size := len(key)) < short else varint(size)
         if value is None:
             value_size, value = _NULL, b""
         else:
-            value_size = table[size] if (size := len(value)) < short else _zigzag(size)
+            value_size = table[size] if (size := len(value)) < short else varint(size)
         if headers:
-            count = table[size] if (size := len(headers)) < short else _zigzag(size)
+            count = table[size] if (size := len(headers)) < short else varint(size)
             fields = [b"\0", stamp, offset, key_size, key, value_size, value, count]
             for name, content in headers:
                 raw = names.get(name)
@@ -431,16 +431,16 @@ def write_records(records: Sequence[Record], deltas: list[int] | None, base_time
                 if content is None:
                     fields += raw, _NULL
                 else:
-                    fields += raw, table[size] if (size := len(content)) < short else _zigzag(size), content
+                    fields += raw, table[size] if (size := len(content)) < short else varint(size), content
             body = join(fields)
         elif len(value) > _LARGE:
             head = join((b"\0", stamp, offset, key_size, key, value_size))
             size = len(head) + len(value) + 1
-            parts += table[size] if size < short else _zigzag(size), head, value, b"\0"
+            parts += table[size] if size < short else varint(size), head, value, b"\0"
             continue
         else:
             body = join((b"\0", stamp, offset, key_size, key, value_size, value, b"\0"))
-        parts += table[size] if (size := len(body)) < short else _zigzag(size), body
+        parts += table[size] if (size := len(body)) < short else varint(size), body
     return join(parts)
 
 
@@ -449,7 +449,7 @@ def _delta(value: int) -> bytes:
         raise EncodeError(
             f"an offset delta of {value:+d} is out of range ({-MAX_DELTA} to {MAX_DELTA})", message=MESSAGE
         )
-    return _zigzag(value)
+    return varint(value)
 
 
 def _name(name: str) -> bytes:
@@ -457,11 +457,7 @@ def _name(name: str) -> bytes:
         raw = name.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError as error:
         raise EncodeError(f"header key {name!r} cannot be encoded as UTF-8: {error.reason}", message=MESSAGE) from error
-    return _zigzag(len(raw)) + raw
-
-
-def _zigzag(value: int) -> bytes:
-    return uvarint(value << 1 if value >= 0 else ~(value << 1))
+    return varint(len(raw)) + raw
 
 
 def int64(value: int) -> int:

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import struct
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 
 from kwire.lazy_dataclass import dataclass
 from kwire.recording.frame_records import ConnectionRecords
 from kwire.records import Record, build_batch
-from kwire.records.batch import HEADER, PREFIX, read_batch
-from kwire.records.checksum import crc32c
+from kwire.records.batch import COVERED, HEADER, header, read_batch
 from mockbroker.recording.recorder import Opened
 from mockbroker.recording.topic_recorder import Frames, TopicEvent
 
 FULL = 512 * 1024  # bytes of records from which a batch gets no further frames
 LARGEST = 1_000_000  # bytes that a batch with several frames may have; a topic usually permits 1,048,588
-TAIL = struct.Struct(">hiqqqhii")  # fields of a batch header from the attributes on, which the CRC covers
-BEGINNING = struct.Struct(">qiibI")  # fields before them
 SMALL = 4 * 1024  # bytes; smaller buffers are joined
 US_OF_MS = 1_000
 
@@ -50,14 +46,11 @@ class RecordBatch:
             epoch: producer epoch.
             sequence: sequence number of the first record.
         """
-        tail = TAIL.pack(
+        covered = COVERED.pack(
             0, self.count - 1, self.base_timestamp, self.max_timestamp, producer_id, epoch, sequence, self.count
         )
         self.records = joined(self.records)
-        crc = crc32c(tail)
-        for part in self.records:
-            crc = crc32c(part, 0, crc)
-        return [BEGINNING.pack(0, HEADER.size - PREFIX + self.size, -1, 2, crc) + tail, *self.records]
+        return [header(covered, self.records), *self.records]
 
     def halves(self) -> list[RecordBatch]:
         """Return the records in two batches. There must be at least two records."""

@@ -224,10 +224,10 @@ def _send(sock: socket.socket, buffers: Sequence[bytes]) -> None:
 
 
 def _received(sock: socket.socket, size: int) -> bytes:
-    data = b""
+    data = bytearray()
     while len(data) < size:
         more = sock.recv(size - len(data))
         if not more:
             raise ConnectionResetError("the broker has closed the connection")
         data += more
-    return data
+    return bytes(data)

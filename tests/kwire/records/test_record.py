@@ -438,8 +438,8 @@ def test_memoryviews_are_not_read_natively(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_short_varints_are_taken_from_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
-    encoded = MagicMock(side_effect=module._zigzag)
-    monkeypatch.setattr(module, "_zigzag", encoded)
+    encoded = MagicMock(side_effect=module.varint)
+    monkeypatch.setattr(module, "varint", encoded)
     monkeypatch.setattr(module, "written_natively", lambda *_: None)
     largest = module._SHORT - 1
     records = [
