@@ -34,7 +34,7 @@ NEWS = ("ends", "ended")  # kinds of rows of a stream: partitions with end offse
 OPEN, CURRENT = "open", "k"  # mark of the files with rows of open connections; first letter of those of buckets
 BUCKETS = 32  # in a stream each bucket of groups, clients, minutes and count tables has separate files
 OF_CALLERS = 8  # the first buckets, which have only clients and transactional ids
-CALLERS = ("client ", "transactions ")  # begins of the keys in these buckets
+CALLERS = ("client ", "transactions ")  # prefixes of the keys in these buckets
 SUMMARY_KINDS = (
     "names",
     "commits",

@@ -1,4 +1,4 @@
-"""What detectors need of the heartbeats, offset commits, high watermarks and fetches of a group, in bounded space.
+"""The evidence of detectors: a bounded summary of the heartbeats, commits, high watermarks and fetches of a group.
 
 A stream does not keep all rows of a group (``groups.thinning``). It keeps an ``Evidence`` of the rows up to a time,
 which has one small object for each member and partition. ``Evidence.after`` adds the rows after this time. A capture
@@ -179,9 +179,9 @@ class CommitGap:
     Attributes:
         client_id: client id of the first commit.
         last: time of the last commit.
-        begin: time of the first new record, at the earliest of the commit before.
-        end: time of the commit after it; 0 if there is no such time.
-        after: time of the commit before it.
+        begin: time of the first new record, but not before the previous commit.
+        end: time of the next commit; 0 without a gap.
+        after: time of the previous commit.
         alive: time of the last heartbeat up to ``end``; -1 without one.
         fetched: latest end of a fetch that began up to ``end``; -1 without one.
     """
@@ -232,7 +232,7 @@ class StaleCommits:
     Attributes:
         count: number of commits, counted by partition.
         accepted: number of commits without an error.
-        errors: names of the errors of the other ones.
+        errors: names of the errors of the rejected commits.
         client_id: client id of the first commit.
         begin: time of the first commit.
         end: time of the last commit.
@@ -250,7 +250,7 @@ class StaleCommits:
 
 @dataclass(slots=True)
 class Evidence:
-    """What detectors need of the rows of one group in one cluster, up to a time.
+    """The evidence of detectors for one group in one cluster: a summary of the rows up to a time.
 
     Attributes:
         until: time up to which rows are included.
@@ -389,14 +389,16 @@ class Evidence:
             known = {place: commits.get(place, ()) for place in places[member] if place in group.marks}
             ordered = sorted(own)
             gap = replace(found[member]) if member in found else CommitGap(own[ordered[0]].client_id, ordered[0])
+            known_end = gap.end
             for ts in ordered:
                 if ts - gap.last > gap.end - gap.begin:
                     begin = self._first_new(member, gap.last, ts, known, group)
                     if ts - begin > gap.end - gap.begin:
                         gap.begin, gap.end, gap.after = begin, ts, gap.last
-                        gap.alive = self.last_heartbeat(group, member, ts, ALIVE)
-                        gap.fetched = self.last_fetch(group, ts)
                 gap.last = ts
+            if gap.end > known_end:
+                gap.alive = self.last_heartbeat(group, member, gap.end, ALIVE)
+                gap.fetched = self.last_fetch(group, gap.end)
             found[member] = gap
         return found
 
@@ -405,7 +407,7 @@ class Evidence:
     ) -> int:
         """Return the time of the first record of a member's partitions after their committed offsets.
 
-        The result is ``until`` if there is none before.
+        The result is ``until`` without such a record before ``until``.
 
         Args:
             member: member id.
@@ -440,6 +442,7 @@ class Evidence:
                 continue
             known = found.get(about)
             polls = replace(known) if known is not None else None
+            known_end = known.end if known is not None else 0
             for span in by_client.get((row["client_id"], row["host"]), ()):
                 if span.begin > min(left, until):
                     break
@@ -449,10 +452,12 @@ class Evidence:
                     polls = Polls(span.end)
                 if span.begin - polls.reached > polls.end - polls.begin:
                     polls.begin, polls.end = polls.reached, span.begin
-                    polls.is_alive = self.last_heartbeat(group, about[1], polls.end - 1) > polls.begin
                 polls.reached = max(polls.reached, span.end)
-            if polls is not None:
-                found[about] = polls
+            if polls is None:
+                continue
+            if polls.end > known_end:
+                polls.is_alive = self.last_heartbeat(group, about[1], polls.end - 1) > polls.begin
+            found[about] = polls
         return found
 
     def _reads(self, group: GroupRows, until: int) -> dict[Place, Reads]:

@@ -270,9 +270,9 @@ def examine(client: Client, limits: Limits, stop: threading.Event | None = None)
                 seconds = time.monotonic() - began
                 return Health(frozenset(apis), frozenset(), process.usage.memory, seconds, client.security.has_tls)
             if process.exit_code is not None:
-                said = f": {process.output}" if process.output.strip() else ", and printed nothing"
+                printed = f": {process.output}" if process.output.strip() else ", and printed nothing"
                 raise UnhealthyClientError(
-                    f"the client exited with code {process.exit_code}, although the broker is correct{said}"
+                    f"the client exited with code {process.exit_code}, although the broker is correct{printed}"
                 )
             if not goals and not stop.is_set():
                 raise UnhealthyClientError(
