@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import trio
+from open_files import open_files, opened_since
 from plain_client import PlainClient
 from tools.served_broker import Peer
 
@@ -48,10 +49,6 @@ NO_DELAY = {"group.initial.rebalance.delay.ms": 0}
 async def connect(cluster: Cluster, node: int = 0) -> Peer:
     where = cluster.nodes[node]
     return Peer(await trio.open_tcp_stream(where.host, where.port))
-
-
-def files() -> int:
-    return len(os.listdir("/proc/self/fd"))
 
 
 # --- open_cluster ------------------------------------------------------------------------------------------------
@@ -108,14 +105,14 @@ async def test_two_clusters_side_by_side():
 
 
 async def test_the_end_closes_everything():
-    before = files()
+    before = open_files()
     async with open_cluster(brokers=2) as cluster:
         peer = await connect(cluster)
     assert await peer.closed() == b""
     await peer.stream.aclose()
     with pytest.raises(OSError, match="connect"):
         await connect(cluster)
-    assert files() == before
+    assert not opened_since(before)
 
 
 class Mine(Exception):
@@ -124,12 +121,12 @@ class Mine(Exception):
 
 @pytest.mark.parametrize("error", [Mine("x"), KeyboardInterrupt(), ExceptionGroup("g", [Mine("x")]), SystemExit(3)])
 async def test_exception_of_the_body_is_not_wrapped(error):
-    before = files()
+    before = open_files()
     with pytest.raises(type(error)) as caught:
         async with open_cluster():
             raise error
     assert caught.value is error
-    assert files() == before
+    assert not opened_since(before)
 
 
 async def test_a_return_out_of_the_body():
@@ -197,12 +194,12 @@ REFUSED = [
 
 @pytest.mark.parametrize(("given", "text"), REFUSED)
 async def test_refused(given, text):
-    before = files()
+    before = open_files()
     with pytest.raises(SettingsError) as caught:
         async with open_cluster(**given):
             pass
     assert text in str(caught.value)
-    assert files() == before
+    assert not opened_since(before)
 
 
 @pytest.fixture
@@ -214,14 +211,14 @@ def taken() -> Iterator[Any]:
 
 
 async def test_a_port_in_use(taken):
-    before = files()
+    before = open_files()
     with pytest.raises(PortInUseError) as caught:
         async with open_cluster(port=taken):
             pass
     assert f"127.0.0.1:{taken}" in str(caught.value)
     assert "--port" in str(caught.value)
     assert "Address already in use" in str(caught.value)
-    assert files() == before
+    assert not opened_since(before)
 
 
 async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
@@ -234,12 +231,12 @@ async def test_a_port_in_use_of_the_second_broker_closes_the_first(monkeypatch):
         return listen(host, 0)
 
     monkeypatch.setattr(open_listeners, "listen", second_is_taken)
-    before = files()
+    before = open_files()
     with pytest.raises(PortInUseError, match=r"127\.0\.0\.1:5001: Address already in use"):
         async with open_cluster(port=5_000, brokers=3):
             pass
     assert opened == [5_000, 5_001]
-    assert files() == before
+    assert not opened_since(before)
 
 
 async def test_port_of_a_stopped_broker_stays_reserved():
@@ -270,11 +267,11 @@ async def test_broker_cannot_restart_on_a_port_in_use():
 
 @pytest.mark.parametrize(("port", "brokers"), [(65_535, 2), (70_000, 1), (-1, 1)])
 async def test_ports_out_of_range_are_refused(port, brokers):
-    before = files()
+    before = open_files()
     with pytest.raises(SettingsError, match="port"):
         async with open_cluster(port=port, brokers=brokers):
             pass
-    assert files() == before
+    assert not opened_since(before)
 
 
 async def test_host_of_another_machine_is_refused():
@@ -325,12 +322,12 @@ def new_threads(before: set[threading.Thread]) -> set[threading.Thread]:
 
 
 def test_from_a_plain_thread():
-    threads, before = set(threading.enumerate()), files()
+    threads, before = set(threading.enumerate()), open_files()
     with run_cluster(topics={"t": 1}) as cluster:
         assert ask(cluster)[4:10] == b"\0\0\0\1\0\0"
         assert len(new_threads(threads)) == 1
     assert not new_threads(threads)
-    assert files() == before
+    assert not opened_since(before)
 
 
 def test_several_times_and_nested():
@@ -423,20 +420,20 @@ async def test_cluster_with_data_directory_cannot_be_reset(tmp_path):
 
 
 async def test_data_directory_is_locked(tmp_path):
-    before = files()
+    before = open_files()
     async with open_cluster(data_dir=tmp_path):
         with pytest.raises(DataDirError, match="in use by another process"):
             async with open_cluster(data_dir=tmp_path):
                 pass
-    assert files() == before
+    assert not opened_since(before)
 
 
 def test_a_directory_that_cannot_be_used_leaves_nothing_open(tmp_path):
-    before = files()
+    before = open_files()
     (tmp_path / "mockbroker.json").write_text("?")
     with pytest.raises(DataDirError, match="damaged"), run_cluster(data_dir=tmp_path):
         pass
-    assert files() == before
+    assert not opened_since(before)
 
 
 async def test_a_disk_that_fails_ends_the_block(tmp_path, monkeypatch):

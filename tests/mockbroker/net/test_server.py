@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import socket
 import struct
 import tracemalloc
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import trio
 import trio.testing
+from open_files import open_files, opened_since
 from tools.served_broker import PATIENCE, Peer, serving
 
 from kwire import ErrorCode as E
@@ -533,7 +533,7 @@ async def test_too_many_open_files_backs_off_and_recovers(clock, caplog, monkeyp
 
 
 async def test_a_clean_stop_leaves_no_socket(clock):
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     async with serving(config=SLOW) as place:
         fill(place, 20_000_000)
         peers = [Peer(await trio.open_tcp_stream("127.0.0.1", place.port)) for _ in range(3)]
@@ -546,7 +546,7 @@ async def test_a_clean_stop_leaves_no_socket(clock):
     assert [await peer.closed() != b"" for peer in peers] == [False, True, False]
     for peer in peers:
         await peer.stream.aclose()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not opened_since(before)
 
 
 async def test_the_timer_wakes_earlier_when_a_deadline_moves_closer(clock):

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from open_files import open_files, opened_since
 from tools.disk_changes import DiskChanges, content, ids, make_all_changes, nodes, opened
 
 from mockbroker.storage import real_disk
@@ -90,15 +91,15 @@ def test_only_the_owner_reads_files_with_credentials(tmp_path: Path) -> None:
 
 
 def test_many_files(tmp_path: Path) -> None:
-    open_before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     with disk_at(tmp_path) as disk:
         disk.make_folder("f")
         for _ in range(2):
             for number in range(OPEN_FILES + 20):
                 disk.append(f"f/{number}", b"ab")
-        assert len(os.listdir("/proc/self/fd")) - open_before <= OPEN_FILES + 1
+        assert len(opened_since(before)) <= OPEN_FILES + 1
         assert {disk.read(f"f/{name}") for name in disk.names("f")} == {b"abab"}
-    assert len(os.listdir("/proc/self/fd")) == open_before
+    assert not opened_since(before)
 
 
 def test_bytes_after_a_rename_are_appended_to_the_renamed_file(tmp_path: Path) -> None:
@@ -181,11 +182,11 @@ def test_error_of_a_full_disk_names_the_file(tmp_path: Path) -> None:
 
 def test_refused_folder_leaves_no_open_file(tmp_path: Path) -> None:
     with disk_at(tmp_path):
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_files()
         for _ in range(3):
             with pytest.raises(DataDirError, match="in use"):
                 RealDisk(tmp_path)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert not opened_since(before)
 
 
 def test_truncated_file_is_appended_to_at_its_new_end(tmp_path: Path) -> None:
@@ -248,14 +249,14 @@ def test_least_recently_used_file_is_synced_and_closed(
 def test_operations_leave_no_open_file(tmp_path: Path) -> None:
     with disk_at(tmp_path) as disk:
         disk.make_folder("f")
-        before = len(os.listdir("/proc/self/fd"))
+        before = open_files()
         for _ in range(3):
             disk.write("f/file", b"x")
             disk.sync_folder("f")
             disk.truncate("f/file", 0)
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert not opened_since(before)
         disk.append("f/file", b"x")
         disk.rename("f/file", "f/other")
         disk.append("f/file", b"x")
         disk.remove("f/file")
-        assert len(os.listdir("/proc/self/fd")) == before
+        assert not opened_since(before)
