@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
+from typing import Any
 
 import click
 
@@ -15,7 +16,10 @@ from kwire.anonymize.frames import Anonymizer
 from kwire.anonymize.pseudonyms import Pseudonyms
 from kwire.capture import read
 from kwire.capture.files.capture_file import no_traffic
+from kwire.capture.tls.keylog import KeyLogFile
 from kwire.cli import lines
+from kwire.cli.interface import interface_option, opened_ring
+from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
 from kwire.command import report_problems
 from kwire.recording import WRITERS, writer_of
@@ -26,7 +30,7 @@ KEY_BYTES = 32
 
 
 @click.command("anonymize")
-@click.argument("source", metavar="IN", type=click.Path(exists=True))
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, type=click.Path(exists=True, allow_dash=True))
 @click.option(
     "-o",
     "--output",
@@ -42,14 +46,28 @@ KEY_BYTES = 32
     help="Secret that the replacements are derived from.  [default: a random one, printed to stderr]",
 )
 @ports_option
-def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | None, ports: tuple[int, ...]) -> None:
+@interface_option
+@keylog_option
+def command(
+    paths: tuple[str, ...],
+    output: Path,
+    keep: tuple[str, ...],
+    key_file: Path | None,
+    ports: tuple[int, ...],
+    interface: str | None,
+    keylog: KeyLogFile | None,
+) -> None:
     """Replace names, keys, values and other text in captured traffic, so that it can be shared.
 
-    A capture is a pcap or pcapng file (also compressed with gzip), a frame log, or a folder of these files.
+    FILE is a pcap file, a pcapng file (both also compressed with gzip) or a frame log; DIR is a folder of these files.
+    The argument - reads pcap or pcapng from stdin, and --interface reads a network interface until Ctrl-C. All input
+    becomes one recording.
 
     \b
     kwire anonymize trace.pcap -o shared.pcapng
-    kwire anonymize --keep topics --key-file secret recording.jsonl -o shared.jsonl
+    kwire anonymize --keep topics --key-file secret recording-*.jsonl -o shared.jsonl
+    kwire anonymize --keylog keys.txt tls.pcap -o shared.pcapng
+    tcpdump -i any -U -w - port 9092 | kwire anonymize - -o shared.pcapng
 
     Equal originals get equal replacements, so groups and topics can still be tracked. Fields keep their length.
     Record batches have valid checksums. Data that cannot be decoded is left out, and stderr reports how much.
@@ -57,15 +75,16 @@ def command(source: str, output: Path, keep: tuple[str, ...], key_file: Path | N
     writer = writer_of(output)
     if writer is None:
         raise click.UsageError(f"-o {output}: unknown format {output.suffix!r}: use one of {', '.join(WRITERS)}")
-    lines.writable(output, [source])
-    key = _key(key_file)
-    anonymizer = Anonymizer(Pseudonyms(key), writer, keep_topics="topics" in keep)
     with lines.rare_garbage_collection(), ExitStack() as stack:
-        bar = stack.enter_context(lines.progress([source]))
-        reading = read(source, ports=ports, bodies=(), raw=True, redacted=False, progress=bar)
+        ring = stack.enter_context(opened_ring(paths, interface))
+        bar = stack.enter_context(lines.progress(paths, hidden=interface is not None))
+        options: Any = {"bodies": (), "raw": True, "redacted": False}
+        reading = read(paths, ports=ports, ring=ring, keylog=keylog, progress=bar, **options)
+        lines.writable(output, reading.files)
+        anonymizer = Anonymizer(Pseudonyms(_key(key_file)), writer, keep_topics="topics" in keep)
         save(output, anonymizer.convert(reading))
     notes = [f"dropped: {count} {kind}" for kind, count in sorted(anonymizer.dropped.items()) if count]
-    missing = None if anonymizer.written else no_traffic([source], reading.files, ports)
+    missing = None if anonymizer.written else no_traffic(paths, reading.files, ports)
     report_problems(reading.damage, notes, missing)
 
 

@@ -267,6 +267,10 @@ ROWS = [
     # kwire anonymize
     Row("recording of an unknown form", run("kwire anonymize x.pcap -o out.txt", files={"x.pcap": b""}), "Error: -o out.txt: unknown format '.txt': use one of .jsonl, .ndjson, .pcapng"),
     Row("short key", run("kwire anonymize x.pcap -o out.jsonl --key-file key", files={"x.pcap": b"", "key": "secret"}), "Error: --key-file key: the key has 6 bytes, but at least 16 are needed"),
+    Row("nothing to anonymize", run("kwire anonymize -o out.jsonl"), "Error: nothing to read: expected FILE, DIR, - for stdin, or --interface NAME"),
+    Row("anonymized stdin beside a file", run("kwire anonymize - x.pcap -o out.jsonl", files={"x.pcap": b""}), "Error: - (stdin) cannot be combined with files"),
+    Row("anonymized interface beside a file", run("kwire anonymize --interface lo x.pcap -o out.jsonl", files={"x.pcap": b""}), "Error: --interface lo cannot be combined with files or stdin"),
+    Row("output among the inputs", run("kwire anonymize x.jsonl -o x.jsonl", files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: 'x.jsonl' is also an input file and would be overwritten: use another output file"),
     # kwire groups, kwire report, kwire pipeline
     Row("capture that does not exist", groups("none.pcap"), "Error: cannot read none.pcap: No such file or directory"),
     Row("key log that does not exist", groups(CAPTURE, "--keylog", "none"), "Error: --keylog: cannot read none: No such file or directory"),
