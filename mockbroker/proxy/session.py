@@ -302,8 +302,8 @@ class Session:
             received, rest = size, b"".join(_beginning(memory, size))
         elif spliced:
             received, rest = self._pipe.move(source.fileno(), to, size)
-            if not received:  # not possible with these sockets: the bytes are still in the receive buffer
-                return True
+            if not received:  # the bytes are still in the receive buffer
+                return False
         else:
             received, rest = size, _send(to, _beginning(memory, size))
         if not to_broker:

@@ -36,18 +36,23 @@ class SplicePipe:
 
         Returns:
             The number of bytes that were taken from the source, and the last of them, which the target did not accept.
-            The caller sends these. If no byte was taken, ``is_usable`` is False from then on.
+            The caller sends these. If no byte was taken, the caller must receive the next bytes in another way: urgent
+            data (TCP) precede them, or splice is not available, and ``is_usable`` is False from then on.
         """
         taken = sent = 0
         reading = -1
-        with suppress(OSError):  # no file descriptors for a pipe, no splice for these sockets, or the target is full
+        try:
             reading, writing = self._opened()
             while sent < size:
                 if sent == taken:
                     taken += os.splice(source, writing, min(size - taken, STEP))
+                    if sent == taken:  # urgent data, and the source has ended
+                        break
                 sent += os.splice(reading, target, taken - sent)
-        if not taken:
-            self.is_usable = False
+        except BlockingIOError:  # the target is full, or urgent data
+            pass
+        except OSError:  # no file descriptors for a pipe, no splice for these sockets, or the connection is broken
+            self.is_usable = self.is_usable and bool(taken)
         rest = []
         while sent < taken:
             rest.append(os.read(reading, taken - sent))

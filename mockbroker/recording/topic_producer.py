@@ -9,7 +9,7 @@ import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 from kwire import decode_response, encode_request
 from kwire.apikeys import ApiKey
@@ -38,6 +38,7 @@ RESTARTED = frozenset(  # errors after which a producer needs another producer i
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
     }
 )
+Element = TypeVar("Element")
 
 
 class RefusedError(Exception):
@@ -76,11 +77,14 @@ class TopicProducer:
         self._producer: tuple[int, int] | None = None  # producer id and epoch
         self._sequences: dict[int, int] = {}  # of the next record, by partition
         self._correlation_id = 0
+        self._is_aborted = False
 
     def partitions(self) -> int:
         """Return the number of partitions of the topic."""
-        (topic,) = self._update_leaders().topics
-        return len(topic.partitions)
+        partitions = _only(self._update_leaders().topics).partitions
+        if not partitions:
+            raise RemoteProtocolError(f"the topic {self._topic} has no partitions in the Metadata response")
+        return len(partitions)
 
     def write(self, batch: RecordBatch) -> None:
         """Send a batch to the leader of its partition, and wait until all in-sync replicas have stored it.
@@ -111,7 +115,7 @@ class TopicProducer:
         )
         try:
             response = self._call([self._leaders[batch.partition]], ApiKey.PRODUCE, PRODUCE_VERSION, request, records)
-            code = ErrorCode(response.responses[0].partition_responses[0].error_code)
+            code = _only(_only(response.responses).partition_responses).error_code
             if code != ErrorCode.DUPLICATE_SEQUENCE_NUMBER:  # an earlier attempt was stored
                 _check(code)
         except RefusedError as error:
@@ -129,7 +133,11 @@ class TopicProducer:
         self._producer = None
 
     def abort(self) -> None:
-        """End a call in another thread with an error, unless it waits for a new connection."""
+        """End a call in another thread with an error, and let all later calls fail with one.
+
+        A call that waits for a new connection ends after CONNECT_TIMEOUT.
+        """
+        self._is_aborted = True
         for each in tuple(self._sockets.values()):
             with suppress(OSError):  # it is not connected any more
                 each.shutdown(socket.SHUT_RDWR)
@@ -144,7 +152,7 @@ class TopicProducer:
         topic = MetadataRequest.Topic(name=self._topic)
         response = self._call(self._servers, ApiKey.METADATA, METADATA_VERSION, MetadataRequest(topics=[topic]))
         brokers = {each.node_id: Address(each.host, each.port) for each in response.brokers}
-        (found,) = response.topics
+        found = _only(response.topics)
         _check(found.error_code)
         self._leaders = {
             each.partition_index: brokers[each.leader_id] for each in found.partitions if each.leader_id in brokers
@@ -180,10 +188,7 @@ class TopicProducer:
                         return self._answer(address, known, buffers)
                     except OSError:  # brokers close idle connections
                         known.close()
-                connected = socket.create_connection(address, CONNECT_TIMEOUT)
-                connected.settimeout(REQUEST_TIMEOUT)
-                connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return self._answer(address, connected, buffers)
+                return self._answer(address, _connected(address), buffers)
             except OSError:
                 if number == len(addresses) - 1:
                     raise
@@ -193,6 +198,8 @@ class TopicProducer:
         """Send a request, and return the response. Afterwards, the connection can be used again."""
         self._sockets[address] = sock
         try:
+            if self._is_aborted:  # ``abort`` may have missed this connection
+                raise ConnectionAbortedError("the recording has ended")
             _send(sock, buffers)
             (size,) = PREFIX.unpack(_received(sock, PREFIX.size))
             if not 0 <= size <= MAX_FRAME:
@@ -205,9 +212,29 @@ class TopicProducer:
 
 
 def _check(code: int) -> None:
-    """Raise RefusedError if a response has an error code."""
+    """Raise RefusedError if a response has an error code. A code that kwire does not know is UNKNOWN_SERVER_ERROR, as in
+    Kafka's own clients.
+    """
     if code != ErrorCode.NONE:
-        raise RefusedError(ErrorCode(code))
+        raise RefusedError(ErrorCode(code) if code in tuple(ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR)
+
+
+def _only(elements: Sequence[Element]) -> Element:
+    """Return the only element of a list in a response. Raises: RemoteProtocolError if the list has another length."""
+    if len(elements) != 1:
+        raise RemoteProtocolError(f"the response has {len(elements)} topics or partitions, but 1 was requested")
+    return elements[0]
+
+
+def _connected(address: Address) -> socket.socket:
+    """Return a connection to a broker."""
+    try:
+        connected = socket.create_connection(address, CONNECT_TIMEOUT)
+    except UnicodeError as error:
+        raise OSError(f"{address.host} is not a valid host name") from error
+    connected.settimeout(REQUEST_TIMEOUT)
+    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connected
 
 
 def _send(sock: socket.socket, buffers: Sequence[bytes]) -> None:

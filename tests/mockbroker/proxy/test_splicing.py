@@ -6,6 +6,7 @@ import os
 import socket
 import struct
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from random import Random
@@ -88,6 +89,32 @@ def test_the_bytes_for_a_broken_target_are_returned() -> None:
         reader.close()
         target.setblocking(False)
         assert pipe.move(source.fileno(), target.fileno(), len(data)) == (len(data), data)
+    assert pipe.is_usable
+    pipe.close()
+
+
+@pytest.mark.parametrize("has_ended", [False, True], ids=["open", "ended"])
+def test_no_byte_is_taken_before_urgent_data(has_ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls, splice = Counter[str](), os.splice
+
+    def counted(*arguments: int) -> int:
+        calls["splice"] += 1
+        assert calls["splice"] < 10
+        return splice(*arguments)
+
+    monkeypatch.setattr(os, "splice", counted)
+    pipe = SplicePipe()
+    with connected() as (sender, source), connected() as (target, _):
+        sender.send(b"u", socket.MSG_OOB)
+        sender.sendall(b"data")
+        if has_ended:
+            sender.shutdown(socket.SHUT_WR)
+        source.settimeout(PATIENCE)
+        assert source.recv(10, socket.MSG_PEEK | socket.MSG_WAITALL) == b"data"
+        source.setblocking(False)
+        target.setblocking(False)
+        assert pipe.move(source.fileno(), target.fileno(), 4) == (0, b"")
+        assert source.recv(10) == b"data"
     assert pipe.is_usable
     pipe.close()
 

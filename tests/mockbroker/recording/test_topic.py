@@ -127,6 +127,20 @@ async def test_what_a_missing_cluster_loses_is_counted(
     )
 
 
+async def test_what_a_silent_cluster_loses_is_counted(
+    cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(module, "FLUSH", 0.1)
+    recording = RecordingTopic(cluster.bootstrap_servers, "frames", "run")
+    async with recording.running():
+        (first,) = pass_requests(recording, 10)
+        await wait_written(recording)
+        await trio.to_thread.run_sync(lambda: cluster.faults.add(api="Produce", no_response=True, times="always"))
+        recording.recorder.passed(CONNECTION, True, pack(REQUEST), AT, ends_frame=True)
+    assert caplog.messages == ["the recording is incomplete: 1 records were not written, 0 connections are incomplete"]
+    assert values(cluster)[:1] == [first]
+
+
 async def test_a_slow_cluster_does_not_take_memory(
     cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -2,10 +2,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import pytest
 
 from kwire.errorcodes import ErrorCode
+from kwire.errors import WireError
 from kwire.records import Record, build_batch
 from kwire.records.batch import HEADER
 from mockbroker import ThreadCluster, run_cluster
@@ -107,4 +109,49 @@ def test_a_batch_that_is_too_large_is_refused(cluster: ThreadCluster, producer: 
         producer.write(batch(bytes(1_100_000)))
     assert (refused.value.code, refused.value.is_retriable) == (ErrorCode.MESSAGE_TOO_LARGE, False)
     producer.write(batch(b"1"))
+    assert values(cluster) == [b"1"]
+
+
+TOPIC = {"name": "frames", "partitions": [{"partition_index": 0, "leader_id": 0}]}
+INVALID = [
+    ("Metadata", {"topics": []}, WireError, "has 0 topics"),
+    ("Metadata", {"topics": [TOPIC, TOPIC]}, WireError, "has 2 topics"),
+    ("Metadata", {"topics": [{"name": "frames"}]}, WireError, "the topic frames has no partitions"),
+    ("Metadata", {"topics": [{"name": "frames", "error_code": 999}]}, RefusedError, "UNKNOWN_SERVER_ERROR"),
+    (
+        "Metadata",
+        {"brokers": [{"node_id": 0, "host": "a..b", "port": 9092}], "topics": [TOPIC]},
+        OSError,
+        "a..b is not a valid host name",
+    ),
+    ("InitProducerId", {"error_code": 999}, RefusedError, "UNKNOWN_SERVER_ERROR"),
+    ("Produce", {"responses": []}, WireError, "has 0 topics"),
+    ("Produce", {"responses": [{"name": "frames"}]}, WireError, "has 0 topics"),
+    (
+        "Produce",
+        {"responses": [{"name": "frames", "partition_responses": [{"error_code": 999}]}]},
+        RefusedError,
+        "UNKNOWN_SERVER_ERROR",
+    ),
+]
+
+
+@pytest.mark.parametrize(("api", "body", "error", "text"), INVALID, ids=[f"{each[0]} {each[3]}" for each in INVALID])
+def test_an_invalid_response_is_an_error_of_the_call(
+    api: str, body: dict[str, Any], error: type[Exception], text: str
+) -> None:
+    with run_cluster(topics={"frames": 1}) as cluster:
+        producer = TopicProducer(addresses(cluster), "frames")
+        cluster.faults.add(api=api, respond=body, times="always")
+        with pytest.raises(error, match=text):
+            for _ in range(producer.partitions()):
+                producer.write(batch(b"1"))
+        producer.close()
+
+
+def test_a_call_after_abort_fails(cluster: ThreadCluster, producer: TopicProducer) -> None:
+    producer.write(batch(b"1"))
+    producer.abort()
+    with pytest.raises(ConnectionAbortedError, match="the recording has ended"):
+        producer.write(batch(b"2"))
     assert values(cluster) == [b"1"]
