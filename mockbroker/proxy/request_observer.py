@@ -9,6 +9,7 @@ from kwire.errors import WireError
 from kwire.frames import pack
 from kwire.messages import APIS
 from kwire.messages.fetch import FetchResponse
+from kwire.messages.produce import ProduceRequest
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
@@ -49,7 +50,8 @@ class RequestObserver(Observer):
         node = self._interception.node_of(connection)
         client = Client(node, client_id, f"/{connection.client.host}", self._interception.listener)
         self._interception.router.requests.record(Call(ticket, client, body, exchange.request), self._now())
-        self._unanswered.setdefault(connection.number, {})[exchange] = ticket
+        if not isinstance(body, ProduceRequest) or body.acks:  # with acks=0, there is no response
+            self._unanswered.setdefault(connection.number, {})[exchange] = ticket
 
     def answered(self, exchange: Exchange) -> None:
         ticket = self._unanswered.get(exchange.connection.number, {}).pop(exchange, None)

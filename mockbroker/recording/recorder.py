@@ -68,10 +68,10 @@ class Recorder(Observer, ABC):
     """The base class of the observers of a recording.
 
     If a frame would exceed the limit MAX_WAITING of bytes that wait to be written, the recording of its connection
-    ends.
+    ends. While the limit is exceeded, new connections are not recorded.
 
     Attributes:
-        dropped: number of connections whose recording ended because too many bytes waited.
+        dropped: number of connections that were not recorded completely because too many bytes waited.
     """
 
     def __init__(self) -> None:
@@ -88,6 +88,9 @@ class Recorder(Observer, ABC):
         """Add an event to the recording. ``event``: the event."""
 
     def opened(self, connection: Connection, at: Moment) -> None:
+        if not self._has_room(0):
+            self.dropped += 1
+            return
         self._recorded.add(connection.number)
         self.add(Opened(connection.number, str(connection.client), str(connection.own), us(at)))
 

@@ -212,8 +212,9 @@ class TopicProducer:
 
 
 def _check(code: int) -> None:
-    """Raise RefusedError if a response has an error code. A code that kwire does not know is UNKNOWN_SERVER_ERROR, as in
-    Kafka's own clients.
+    """Raise RefusedError if a response has an error code.
+
+    A code that kwire does not know is UNKNOWN_SERVER_ERROR, as in Kafka's own clients.
     """
     if code != ErrorCode.NONE:
         raise RefusedError(ErrorCode(code) if code in tuple(ErrorCode) else ErrorCode.UNKNOWN_SERVER_ERROR)

@@ -98,3 +98,17 @@ def test_memory_of_unwritten_frames_is_bounded(monkeypatch: pytest.MonkeyPatch) 
     for each in recorded.put:
         recorded.recorder.release(each)
     assert recorded.recorder.waiting == 0
+
+
+def test_connections_that_open_and_close_do_not_take_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Above the limit, new connections are not recorded."""
+    monkeypatch.setattr(recorder_module, "MAX_WAITING", 10 * OVERHEAD)
+    recorded = Recorded()
+    for number in range(100):
+        connection = Connection(number, Address("::1", 5), 0, Address("real", 9), Address("127.0.0.1", 7))
+        recorded.recorder.opened(connection, AT)
+        recorded.recorder.passed(connection, True, pack(b"x"), AT, ends_frame=True)
+        recorded.recorder.closed(connection, AT)
+    assert recorded.recorder.waiting <= 13 * OVERHEAD
+    assert recorded.recorder.dropped > 90
+    assert len(recorded.take()) <= 13
