@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from kwire.analysis import metrics
-from kwire.analysis.live import LiveGroup, LiveState
+from kwire.analysis.live import LiveState
+from kwire.analysis.live_groups import LiveGroup
 from kwire.analysis.report.by_group import moment
 from kwire.capture import Call, Connection, read
 from kwire.capture.files.capture_file import no_traffic
@@ -60,8 +61,8 @@ def command(
     kwire top --interface eth0 --port 9092
 
     The groups are printed every second and at the end. If stdout is not a terminal, they are printed only at the end.
-    Groups, members and offsets without traffic for 15 minutes of the capture are removed, so memory is bounded. Metrics
-    of groups have the names of kafka_exporter. docs/live.md lists all metrics.
+    Members that were evicted or left are removed, and groups and offsets without traffic for 15 minutes of the capture,
+    so memory is bounded. Metrics of groups have the names of kafka_exporter. docs/live.md lists all metrics.
     """
     if interface is None:
         paths = paths or ("-",)

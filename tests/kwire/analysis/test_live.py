@@ -6,8 +6,9 @@ import pytest
 from tools.captures import CAPTURES
 from tools.handmade_calls import BEGIN, GROUP, CallLog, two_members
 
-from kwire.analysis import live
-from kwire.analysis.live import EXPIRY_US, LiveState
+from kwire.analysis import live, live_groups
+from kwire.analysis.live import LiveState
+from kwire.analysis.live_groups import EXPIRY_US
 from kwire.capture import Call, read
 from kwire.errorcodes import ErrorCode
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -54,15 +55,6 @@ def test_members_and_rebalances() -> None:
     group = state_after(two_members()).groups[GROUP]
     assert (group.protocol, group.generation, group.rebalances) == ("classic", 3, 2)
     assert [(key, one.client_id, one.partitions) for key, one in group.members.items()] == [("a", "a", 2)]
-
-
-def test_member_that_was_evicted_is_no_member() -> None:
-    """It sends no LeaveGroup: the JoinGroup response of the leader has no such member."""
-    state = LiveState()
-    for item in read([str(CAPTURES / "java-4.2.0__kafka-4.2.0__timeout.pcap.gz")]):
-        if isinstance(item, Call):
-            state.note(item)
-    assert list(state.groups["g-timeout-java-4.2.0-r2"].members) == []
 
 
 def test_lag_is_watermark_less_commit() -> None:
@@ -126,7 +118,7 @@ def test_a_day_of_new_groups_does_not_grow() -> None:
 def test_maxima_hold_within_the_expiry(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MAX_GROUPS", 5)
     monkeypatch.setattr(live, "MAX_PARTITIONS", 7)
-    monkeypatch.setattr(live, "MAX_MEMBERS", 3)
+    monkeypatch.setattr(live_groups, "MAX_MEMBERS", 3)
     log = CallLog()
     for number in range(20):
         beat(log, number, f"g{number}", "m")
