@@ -6,7 +6,7 @@ A live Fetch may contain partitions that the recording contains in different req
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from copy import deepcopy
 from dataclasses import field, replace
 from typing import Any
@@ -16,8 +16,11 @@ from kwire.errors import WireError
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchResponse
 from kwire.records import read
+from mockbroker.replay.differences import NOTHING, shown
 from mockbroker.replay.script import Answered
 
+TOPIC_IDS = 13  # first version of Fetch with topic ids
+MAX_LISTED = 5  # values in the text of a difference
 FULL_FETCH_EPOCHS = (0, -1)  # of a request with all partitions
 Place = tuple[Hashable, int]  # topic name or id, and partition
 
@@ -82,6 +85,26 @@ class Fetches:
             topics.append(FetchResponse.Topic(topic=topic.topic, topic_id=topic.topic_id, partitions=partitions))
         return FetchResponse(responses=topics)
 
+    def difference(self, request: Any, version: int) -> str:
+        """Return the first partition of a live Fetch that no recorded Fetch has read, as text.
+
+        Args:
+            request: the decoded Fetch, for which ``response`` returns None.
+            version: API version of the request.
+        """
+        for number, topic in enumerate(request.topics):
+            name = _name(topic, version)
+            known = sorted(partition for each, partition in self._partitions if each == name)
+            path = f"topics[{number}]"
+            if not known:
+                names = sorted({each for each, _ in self._partitions if type(each) is type(name)}, key=str)
+                field_name = "topic_id" if version >= TOPIC_IDS else "topic"
+                return f"{path}.{field_name} is {shown(name)}, recorded {_listed(names)}"
+            for at, asked in enumerate(topic.partitions):
+                if asked.partition not in known:
+                    return f"{path}.partitions[{at}].partition is {asked.partition}, recorded {_listed(known)}"
+        raise AssertionError("the recording has all partitions")
+
     def _learn(self, call: Answered) -> None:
         offsets = self._offsets(call.request, call.version, call.response.session_id)
         for topic in call.response.responses:
@@ -123,8 +146,15 @@ class Fetches:
 
 
 def _name(topic: Any, version: int) -> Hashable:
-    name: Hashable = topic.topic_id if version >= 13 else topic.topic
+    name: Hashable = topic.topic_id if version >= TOPIC_IDS else topic.topic
     return name
+
+
+def _listed(values: Sequence[Hashable]) -> str:
+    """Return values as text: at most MAX_LISTED of them."""
+    texts = [shown(value) for value in values[:MAX_LISTED]]
+    more = [f"{len(values) - MAX_LISTED} more"] if len(values) > MAX_LISTED else []
+    return ", ".join([*texts, *more]) or NOTHING
 
 
 def _found(partition: _Partition, offset: int) -> Any:

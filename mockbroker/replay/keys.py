@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 from kwire.apikeys import ApiKey
@@ -11,7 +11,6 @@ from kwire.layout import Blob, List, Maybe, Node, Record, resolve
 from kwire.records import read
 from mockbroker.replay.variables import CLIENT_MADE, IRRELEVANT
 
-MAX_SHOWN = 120  # characters of a value in a difference
 SECRETS = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})  # missing in recordings
 # Further fields that may differ, by API, if no request has the same values in them.
 LOOSE: Mapping[int, frozenset[str]] = {
@@ -85,20 +84,27 @@ def _struct(value: Any, record: Record, ignored: frozenset[str]) -> Hashable:
     return tuple(
         PLACE
         if slot.name in CLIENT_MADE and getattr(value, slot.name)
-        else _value(getattr(value, slot.name), slot.node, ignored)
+        else value_key(getattr(value, slot.name), slot.node, ignored)
         for slot in (*record.slots, *record.tagged)
         if slot.name not in ignored
     )
 
 
-def _value(value: Any, node: Node, ignored: frozenset[str]) -> Hashable:
+def value_key(value: Any, node: Node, ignored: frozenset[str]) -> Hashable:
+    """Return a key for the comparison of two values of a field. The order of array elements does not matter.
+
+    Args:
+        value: value of a field, or of an array element.
+        node: layout of the value.
+        ignored: names of fields that may differ.
+    """
     if value is None:
         return None
     match node:
         case Blob(records=True):
             return contents(value)
         case List(element):
-            values = [_value(each, element, ignored) for each in value]
+            values = [value_key(each, element, ignored) for each in value]
             return tuple(sorted(values, key=repr))
         case (Record() as record) | Maybe(record):
             return _struct(value, record, ignored)
@@ -115,29 +121,3 @@ def contents(data: bytes | None) -> Hashable:
         )
     except WireError:
         return data
-
-
-def difference(one: Any, two: Any, path: str = "") -> str | None:
-    """Return the first difference between two requests in JSON form, as text; None if they are equal.
-
-    Args:
-        one: value in the live request.
-        two: value in the recorded request.
-        path: path of the values in the requests, such as ``topics[0].name``; "" for the whole request.
-    """
-    if isinstance(one, dict) and isinstance(two, dict):
-        parts: list[tuple[str, Any, Any]] = [
-            (f"{path}.{name}" if path else name, one.get(name), two.get(name)) for name in one
-        ]
-    elif isinstance(one, list) and isinstance(two, list) and len(one) == len(two):
-        parts = [(f"{path}[{at}]", *pair) for at, pair in enumerate(zip(one, two, strict=True))]
-    else:
-        return None if one == two else f"{path} is {_shown(one)}, recorded {_shown(two)}"
-    found: Callable[[tuple[str, Any, Any]], str | None] = lambda part: difference(part[1], part[2], part[0])  # noqa: E731
-    return next((text for text in map(found, parts) if text is not None), None)
-
-
-def _shown(value: Any) -> str:
-    """Return a value as text, shortened to MAX_SHOWN characters."""
-    text = repr(value)
-    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}... ({len(text)} characters)"

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from kwire.apikeys import ApiKey
-from kwire.json.objects import to_json
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.redact import redact
+from mockbroker.replay.differences import nearest
 from mockbroker.replay.fetches import Fetches, has_content
-from mockbroker.replay.keys import difference, is_repeated, key_of
+from mockbroker.replay.keys import is_repeated, key_of
+from mockbroker.replay.produced import ProducedRecords
 from mockbroker.replay.script import Answered, Script
 from mockbroker.replay.variables import Variables, ids_in, rewrite
 
@@ -59,9 +61,10 @@ class Player:
     """The state of one replay.
 
     A request gets the first unused response to an equal recorded request, preferably of the same client id. A Fetch
-    gets the recorded records at its partitions and offsets. If clients send a request more often than in the recording,
-    the last response is repeated for the APIs in ``keys.REPEATED``. If the recording has no response for a heartbeat of
-    a recorded member, the heartbeat succeeds.
+    gets the recorded records at its partitions and offsets, and a Produce with the recorded records in other batches
+    gets their offsets. If clients send a request more often than in the recording, the last response is repeated for
+    the APIs in ``keys.REPEATED``. If the recording has no response for a heartbeat of a recorded member, the heartbeat
+    succeeds.
 
     Args:
         script: the recording.
@@ -70,6 +73,7 @@ class Player:
     def __init__(self, script: Script) -> None:
         self._calls = script.calls
         self._fetches = Fetches(script.calls)
+        self._produced = ProducedRecords(script.calls)
         self._variables = Variables()
         self._levels: tuple[dict[Hashable, list[Answered]], ...] = (defaultdict(list), defaultdict(list))
         self._server_made: set[str] = set()  # ids in responses whose request did not have them
@@ -90,27 +94,38 @@ class Player:
         """Return the recorded response to a request, or a Departure with the reason why the recording has no response.
 
         Unless the request is a Fetch, the recorded response then counts as used, and the ids in the recorded and the
-        live request become pairs.
+        live request become pairs. Secrets in the request are redacted, as they are in recordings.
 
         Args:
             version: API version of the request.
             client_id: client id in the header of the request.
             request: the decoded request.
         """
-        api_key = request.__kafka__.api.key
-        if api_key == ApiKey.FETCH:
+        redact(request)
+        if request.__kafka__.api.key == ApiKey.FETCH:
             return self._fetch(request, version)
         found = self._find(request, version, client_id)
-        if found is None and self._is_timed(request):
-            return Answer(HeartbeatResponse(), version, 0.0)
         if found is None:
-            return Departure(self._reason(request, version))
+            return self._unrecorded(request, version)
         found.is_used = True
         for recorded, live in zip(ids_in(found.request, version), ids_in(request, version), strict=True):
             self._variables.bind(recorded, live)
         response = deepcopy(found.response)
         rewrite(response, found.response_version, lambda _, text: self._variables.live(text))
         return Answer(response, found.response_version, found.latency)
+
+    def _unrecorded(self, request: Any, version: int) -> Answer | Departure:
+        """Return the response to a request that is not equal to any recorded request.
+
+        Args:
+            request: the decoded request.
+            version: API version of the request.
+        """
+        if self._is_timed(request):
+            return Answer(HeartbeatResponse(), version, 0.0)
+        if request.__kafka__.api.key == ApiKey.PRODUCE and (made := self._produced.response(request, version)):
+            return Answer(made[0], version, made[1])
+        return Departure(self._reason(request, version))
 
     def _is_timed(self, request: Any) -> bool:
         """Return whether a request is a heartbeat of a recorded member in a recorded generation.
@@ -125,7 +140,7 @@ class Player:
     def _fetch(self, request: Any, version: int) -> Answer | Departure:
         response = self._fetches.response(request, version)
         if response is None:
-            return Departure("Fetch of a partition that no recorded Fetch has read")
+            return Departure(self._reason(request, version))
         if has_content(response):
             return Answer(response, version, 0.0)
         return Answer(response, version, request.max_wait_ms / MS, waits=True)
@@ -158,7 +173,8 @@ class Player:
         """Return the reason why a request gets no response.
 
         The reason is one of these: the recording has no request of this API and version; the request was sent more
-        often than in the recording; the first difference from the most similar recorded request.
+        often than in the recording; the first difference from the recorded request with the fewest differences, from
+        the recorded records for a Produce, or from the recorded partitions for a Fetch.
 
         Args:
             request: the decoded request.
@@ -166,18 +182,22 @@ class Player:
         """
         api = request.__kafka__.api
         name = f"{api.name} v{version}"
-        form = to_json(request, version)
         same = [call for call in self._calls if call.api_key == api.key and call.version == version]
         if not same:
             others = sorted({call.version for call in self._calls if call.api_key == api.key})
             return f"{name} is not in the recording" + (
                 f", which has v{', v'.join(map(str, others))}" if others else ""
             )
-        differences = [difference(form, to_json(call.request, version)) for call in same]
-        texts = [text for text in differences if text is not None]
-        if len(texts) < len(differences):
-            return f"{name} was sent more often than in the recording ({len(differences) - len(texts)} times)"
-        return f"{name} is not in the recording: {max(texts, key=lambda text: text.count('.') + text.count('['))}"
+        if api.key == ApiKey.FETCH:
+            return f"{name} is not in the recording: {self._fetches.difference(request, version)}"
+        if api.key == ApiKey.PRODUCE and self._produced.has_records(request, version):
+            return f"{name} was sent more often than in the recording"
+        if api.key == ApiKey.PRODUCE and (found := self._produced.difference(request, version)):
+            return f"{name} is not in the recording: {found}"
+        first, equal = nearest(request, version, same, lambda one, two: self._agree([one], [two]))
+        if equal:
+            return f"{name} was sent more often than in the recording ({equal} times)"
+        return f"{name} is not in the recording: {first}"
 
 
 def _ids(message: Any, version: int) -> set[str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kwire.apikeys import ApiKey
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.api_versions import ApiVersionsResponse
+from kwire.messages.produce import ProduceResponse
 from mockbroker.proxy.addresses import ENTRIES, addresses_of
 
 if TYPE_CHECKING:  # it needs an extra
@@ -48,7 +49,7 @@ class Script:
     """The contents of a recording.
 
     Attributes:
-        calls: requests with their responses, in the order of the requests.
+        calls: requests with their responses, in the order of the requests. A Produce with acks=0 has an empty response.
         nodes: ids of the brokers.
         topics: number of partitions of each topic, by name.
         left_out: number of calls that are not in ``calls``, because they have no response or cannot be decoded. Calls
@@ -91,7 +92,12 @@ class Script:
 
 
 def _answered(call: Call) -> Iterator[Answered]:
-    if call.request is None or call.response is None or call.api_key is None or call.api_version is None:
+    if call.request is None or call.api_key is None or call.api_version is None:
+        return
+    if call.response is None:
+        if _has_no_response(call):
+            version = call.api_version
+            yield Answered(call.api_key, version, call.client_id, call.request, ProduceResponse(), version, 0.0)
         return
     assert call.response_version is not None
     latency = max(0, (call.response_us or 0) - (call.request_us or 0)) / US
@@ -101,9 +107,11 @@ def _answered(call: Call) -> Iterator[Answered]:
 
 
 def _is_expendable(call: Call) -> bool:
-    """Return whether a replay needs no recorded response for a call: an ApiVersions that cannot be decoded, or a
-    Produce with acks=0.
+    """Return whether a replay needs no recorded response for a call: an ApiVersions of a version that is newer than
+    those of the broker.
     """
-    if call.request is None:  # a version of ApiVersions that is newer than those of the broker
-        return call.api_key == ApiKey.API_VERSIONS
+    return call.request is None and call.api_key == ApiKey.API_VERSIONS
+
+
+def _has_no_response(call: Call) -> bool:
     return call.api_key == ApiKey.PRODUCE and bool(call.request.acks == 0)

@@ -9,7 +9,7 @@ from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
-from mockbroker.replay.keys import difference, is_repeated, key_of
+from mockbroker.replay.keys import is_repeated, key_of
 
 
 def produce(value: bytes, timestamp: int, codec: int = 0) -> Any:
@@ -60,20 +60,3 @@ def test_a_new_member_is_not_repeated() -> None:
         False,
         True,
     ]
-
-
-@pytest.mark.parametrize(
-    ("one", "two", "text"),
-    [
-        ({"a": [{"b": 1}]}, {"a": [{"b": 2}]}, "a[0].b is 1, recorded 2"),
-        ({"a": [1]}, {"a": []}, "a is [1], recorded []"),
-        ({"a": None}, {"a": None}, None),
-    ],
-)
-def test_the_first_difference_is_named(one: Any, two: Any, text: str | None) -> None:
-    assert difference(one, two) == text
-
-
-def test_a_long_value_in_a_difference_is_cut() -> None:
-    text = difference({"topics": [{"name": "a" * 1_000}]}, {"topics": [{"name": "b"}]})
-    assert text == f"topics[0].name is '{'a' * 119}... (1002 characters), recorded 'b'"

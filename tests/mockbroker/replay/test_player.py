@@ -6,6 +6,7 @@ import math
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from golden import ROOT
@@ -13,8 +14,11 @@ from tools.captures import CAPTURES
 
 from kwire.apikeys import ApiKey
 from kwire.capture import Call, read
+from kwire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
+from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.redact import REDACTED
 from mockbroker.replay.player import Answer, Departure, Player
 from mockbroker.replay.script import Answered, Script
 from mockbroker.replay.variables import rewrite
@@ -119,6 +123,56 @@ def test_a_new_member_never_gets_the_id_of_another() -> None:
 )  # fmt: skip
 def test_the_reason_of_a_departure_is_the_difference(request_: Any, version: int, reason: str) -> None:
     assert Player(Script([beat(1)])).answer(version, "app", request_) == Departure(reason)
+
+
+def alter(name: str, value: str) -> Any:
+    config = AlterConfigsRequest.Resource.Config(name=name, value=value)
+    return AlterConfigsRequest(resources=[AlterConfigsRequest.Resource(configs=[config])])
+
+
+def test_passwords_are_compared_as_redacted_and_not_shown() -> None:
+    kept = alter("ssl.key.password", REDACTED.decode())
+    player = Player(Script([Answered(33, 2, "app", kept, AlterConfigsResponse(), 2, 0.5)]))
+    found = player.answer(2, "app", alter("ssl.keystore.password", "a secret"))
+    assert found == Departure(
+        "AlterConfigs v2 is not in the recording: resources[0].configs[0].name is 'ssl.keystore.password', "
+        "recorded 'ssl.key.password'"
+    )
+    assert isinstance(player.answer(2, "app", alter("ssl.key.password", "a secret")), Answer)
+
+
+def fetch(version: int, *topics: tuple[str, int]) -> tuple[Any, Any]:
+    """A Fetch of partitions, and a response to it."""
+    requests, responses = [], []
+    for name, partition in topics:
+        ids: Any = {"topic_id": UUID(int=ord(name))} if version >= 13 else {"topic": name}
+        requests.append(FetchRequest.Topic(**ids, partitions=[FetchRequest.Topic.Partition(partition=partition)]))
+        answered = FetchResponse.Topic.Partition(partition_index=partition)
+        responses.append(FetchResponse.Topic(**ids, partitions=[answered]))
+    return FetchRequest(topics=requests), FetchResponse(responses=responses)
+
+
+@pytest.mark.parametrize(
+    ("version", "asked_for", "reason"),
+    [
+        (12, ("a", 9), "Fetch v12 is not in the recording: topics[0].partitions[0].partition is 9, recorded 0, 1, 2, 3, 4, 1 more"),
+        (12, ("b", 0), "Fetch v12 is not in the recording: topics[0].topic is 'b', recorded 'a'"),
+        (13, ("a", 0), "Fetch v13 is not in the recording, which has v12"),
+    ],
+)  # fmt: skip
+def test_the_partition_that_is_not_recorded_is_named(version: int, asked_for: tuple[str, int], reason: str) -> None:
+    calls = [Answered(1, 12, "app", *fetch(12, ("a", number)), 12, 0.5) for number in range(6)]
+    request, _ = fetch(version, asked_for)
+    assert Player(Script(calls)).answer(version, "app", request) == Departure(reason)
+
+
+def test_topic_ids_are_shown_in_the_form_of_kafka() -> None:
+    calls = [Answered(1, 13, "app", *fetch(13, ("a", 0)), 13, 0.5)]
+    request, _ = fetch(13, ("b", 0))
+    assert Player(Script(calls)).answer(13, "app", request) == Departure(
+        "Fetch v13 is not in the recording: topics[0].topic_id is AAAAAAAAAAAAAAAAAAAAYg, recorded "
+        "AAAAAAAAAAAAAAAAAAAAYQ"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from golden import ROOT
 
 from kwire.apikeys import ApiKey
 from kwire.capture import Call, read
+from kwire.messages.produce import ProduceResponse
 from mockbroker.replay.script import Script
 
 RECORDING = ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
@@ -36,3 +37,13 @@ def test_unknown_versions_of_api_versions_are_not_left_out() -> None:
     script = Script.of(calls)
     assert script.left_out == 1
     assert [(each.api_key, each.min_version, each.max_version) for each in script.api_versions()] == [(18, 0, 4)]
+
+
+def test_a_produce_without_acks_is_a_call_without_response() -> None:
+    calls = [item for item in read(RECORDING) if isinstance(item, Call)]
+    sent = next(call for call in calls if call.api_key == ApiKey.PRODUCE)
+    sent.request.acks, sent.response = 0, None
+    script = Script.of(calls)
+    assert script.left_out == 1  # another call, as in the recording
+    (found,) = (call for call in script.calls if call.request is sent.request)
+    assert (found.response, found.latency) == (ProduceResponse(), 0.0)
