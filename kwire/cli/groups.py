@@ -213,7 +213,8 @@ def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of text about findings.
 
     The first line is the number of findings. Then each finding has two lines: severity, detector, time and sentence;
-    then the first reference to its evidence. Without findings, nothing is yielded.
+    then the first reference to its evidence. Of equal findings, only the worst has these lines; a third line has the
+    number and the time of the others. Without findings, nothing is yielded.
 
     Args:
         rows: rows of the table ``findings``, the worst first.
@@ -221,12 +222,18 @@ def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
     if not rows:
         return
     yield _count(len(rows), "finding")
-    for row in rows:
-        begin, end = by_group.moment(row["begin_ts"]), by_group.moment(row["end_ts"])
-        yield f"  {row['severity']:8}  {row['finding']}  {_clock(begin)}-{_clock(end)}  {row['sentence']}"
+    for row, *others in by_group.alike(rows):
+        yield f"  {row['severity']:8}  {row['finding']}  {_span([row])}  {row['sentence']}"
         more = f" and {row['evidence_count'] - 1} more" if row["evidence_count"] > 1 else ""
         yield f"      see {row['evidence'][0]}{more}"
+        if others:
+            yield f"      and {len(others)} more like it, {_span(others)}; --json lists them"
     yield ""
+
+
+def _span(rows: Sequence[Row]) -> str:
+    begin, end = min(row["begin_ts"] for row in rows), max(row["end_ts"] for row in rows)
+    return f"{_clock(by_group.moment(begin))}-{_clock(by_group.moment(end))}"
 
 
 def text(group: dict[str, Any], *, several: bool = False, assignor: str | None = None) -> Iterator[str]:

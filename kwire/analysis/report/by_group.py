@@ -62,6 +62,21 @@ def worst_first(rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=lambda row: (row["rank"], -row["cost"], row["begin_ts"], row["finding"]))
 
 
+def alike(rows: Iterable[Row]) -> list[list[Row]]:
+    """Divide rows of ``findings`` into lists of equal findings, the list with the worst finding first.
+
+    Equal findings have the same severity and detector, and are about the same group, or about the same client if they
+    are not about a group. A finding about neither is not equal to any other. The first row of a list is the worst.
+    """
+    lists: dict[Any, list[Row]] = defaultdict(list)
+    for number, row in enumerate(worst_first(rows)):
+        about: Any = ("group", row["group_id"]) if row["group_id"] is not None else ("client", row["client_id"])
+        if about[1] is None:
+            about = number
+        lists[row["rank"], row["finding"], row["cluster"], about].append(row)
+    return [*lists.values()]
+
+
 def names(rows: Iterable[Row]) -> dict[str, str]:
     """Return display names of members, by member id.
 

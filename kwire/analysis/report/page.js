@@ -364,9 +364,10 @@
         const gained = two.filter(name => !one.includes(name)), lost = one.filter(name => !two.includes(name));
         for (const value of [this.name(member), String(one.length), String(two.length), text(gained), text(lost)]) row.insertCell().textContent = value;
       }
-      const box = make("div", "", {class: "scroll", tabindex: 0, role: "region", "aria-label": "Before and after"});
+      const box = make("div", "", {class: "scroll", tabindex: 0, role: "group", "aria-label": "Before and after"});
       box.append(table);
       this.panel.replaceChildren(box);
+      watch(box);
     }
   }
 
@@ -392,6 +393,22 @@
     document.getElementById(location.hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
   });
 
+  // --- tables that are wider than the page ---
+
+  function fit(box) {                 // a box that does not scroll is no tab stop
+    const scrolls = box.scrollWidth > box.clientWidth + 1, before = box.previousElementSibling;
+    const hint = before?.classList.contains("hint") ? before : null;
+    scrolls ? box.setAttribute("tabindex", "0") : box.removeAttribute("tabindex");
+    if (scrolls && !hint) box.before(make("p", "Scroll sideways for more columns →", {class: "hint"}));
+    if (!scrolls) hint?.remove();
+  }
+  const sizes = new ResizeObserver(entries => entries.forEach(({target}) => fit(target.closest(".scroll"))));
+  function watch(box) {
+    sizes.observe(box);
+    sizes.observe(box.firstElementChild);
+  }
+  document.querySelectorAll(".scroll").forEach(watch);
+
   // --- sorting and searching ---
 
   const value = row => at => {
@@ -416,6 +433,11 @@
     });
   }
 
+  function searchIn(list, words, fits) {   // equal findings: open the list if one fits, and hide the others
+    const items = [...list.querySelectorAll("li")], some = Boolean(words) && items.some(fits);
+    items.forEach(item => { item.hidden = some && !fits(item); });
+    list.open = some;
+  }
   const search = make("input", "", {type: "search", placeholder: "Search", "aria-label": "Search groups, findings and rows"});
   const found = make("span", "", {role: "status"});
   document.getElementById("tools")?.append(search, " ", found);
@@ -428,6 +450,7 @@
       for (const row of section.querySelectorAll("tbody tr")) {
         row.hidden = !(whole && section.classList.contains("group")) && !fits(row);
         any ||= !row.hidden;
+        row.querySelectorAll("details.alike").forEach(list => searchIn(list, words, fits));
       }
       section.hidden = Boolean(words) && !any && !(whole && section.classList.contains("group"));
     }

@@ -7,6 +7,7 @@ from html import escape
 
 from kwire.analysis.report.by_group import moment
 
+NUMERIC = ' class="n"'  # of the heading of a column with numbers
 MOST_ROWS = 500  # rows of one table; the page reports what is left out
 
 Cell = str | int | float | None
@@ -36,11 +37,14 @@ def table(kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str =
         attributes = (f' id="{row_id}{number}"' if row_id else "") + (f' class="{style}"' if style else "")
         rows.append(f"<tr{attributes}>{''.join(map(cell, cells))}</tr>")
     more = f'<p class="note">{len(lines) - MOST_ROWS} more rows.</p>' if len(lines) > MOST_ROWS else ""
-    titles = "".join(f'<th scope="col">{escape(title)}</th>' for title in head)
+    numbers = {n for _, cells in lines for n, value in enumerate(cells) if isinstance(value, (int, float))}
+    titles = "".join(
+        f'<th scope="col"{NUMERIC if n in numbers else ""}>{escape(title)}</th>' for n, title in enumerate(head)
+    )
     caption = f"<caption>{escape(title)}</caption>" if title else ""
     body = "\n".join(rows)
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(title or kind)}">'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title or kind)}">'
         f'<table class="{kind}">{caption}<thead><tr>{titles}</tr></thead><tbody>\n{body}\n</tbody></table></div>{more}'
     )
 

@@ -18,8 +18,8 @@ STYLE = """
     --heat1: #14304a; --heat2: #1c4a73; --heat3: #225c90; --heat4: #2b6cab;
   }
 }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 100rem; padding: 0 1rem;
-  color: var(--text); background: var(--back) }
+body { font: 15px/1.45 system-ui, sans-serif; margin: 1.5rem auto; max-width: 120rem; padding: 0 1rem;
+  box-sizing: border-box; color: var(--text); background: var(--back) }
 h1, h2, h3, p, summary { overflow-wrap: anywhere }
 h1 { margin: 0 }
 h2 { margin: 2.5rem 0 .5rem; border-top: 2px solid var(--line); padding-top: .8rem }
@@ -36,13 +36,24 @@ input, button { font: inherit; font-size: 13px; color: var(--text); background: 
   border: 1px solid var(--line); border-radius: 4px; padding: .15rem .5rem }
 button { cursor: pointer }
 button[aria-pressed="true"] { background: var(--link); color: var(--back) }
-.scroll { overflow-x: auto; max-width: 100%; margin: .5rem 0 1.5rem }
+@property --left { syntax: "<length>"; inherits: false; initial-value: 0px }
+@property --right { syntax: "<length>"; inherits: false; initial-value: 0px }
+@keyframes edges {
+  0% { --left: 0px; --right: 2rem } 10%, 90% { --left: 2rem; --right: 2rem } 100% { --left: 2rem; --right: 0px } }
+.scroll { overflow-x: auto; max-width: 100%; margin: .5rem 0 1.5rem;
+  mask-image: linear-gradient(to right, transparent, #000 var(--left), #000 calc(100% - var(--right)), transparent);
+  animation: edges linear; animation-timeline: scroll(self inline) }
+.scroll:focus-visible { outline-offset: -2px }
+.hint { color: var(--soft); font-size: 13px; margin: .5rem 0 0 }
+.hint + .scroll { margin-top: 0 }
 table { border-collapse: collapse; font-size: 13px }
 .scroll > table { width: max-content }
 caption { text-align: left; font-weight: 600; padding: .2rem 0 }
 th, td { text-align: left; padding: .2rem .6rem; border-bottom: 1px solid var(--line); vertical-align: top }
 td { max-width: 26rem; overflow-wrap: anywhere }
-th { background: var(--raised); font-weight: 600 }
+th { max-width: 6.5rem }
+th.n { text-align: right }
+th { background: var(--raised); font-weight: 600; vertical-align: bottom }
 th button { all: unset; cursor: pointer; font-weight: 600 }
 th button:focus-visible { outline: 2px solid var(--link) }
 th[aria-sort="ascending"] button::after { content: " ▲" }
@@ -50,12 +61,17 @@ th[aria-sort="descending"] button::after { content: " ▼" }
 td.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
 .rebalances td:first-child, .findings td:nth-child(n+5):nth-child(-n+6) { white-space: nowrap }
 .rebalances td:nth-child(13), .findings td:last-child { min-width: 7rem }
+.rebalances td:nth-child(4) { min-width: 5.5rem }
+.rebalances td:nth-child(5) { min-width: 12rem; max-width: 18rem }
 tr.inferred td { font-style: italic }
 tr.warn td, tr.critical td { background: var(--bad) }
 tr.warning td { background: var(--warn) }
 tr:target td, tr.chosen td { box-shadow: inset 0 0 0 9in #4a8cc433 }
 td details { color: var(--soft); max-width: 24rem; overflow-wrap: anywhere }
 details > summary { cursor: pointer }
+td details.alike { color: inherit; max-width: none }
+.alike ol { margin: .3rem 0; padding-left: 2rem }
+.alike small { color: var(--soft) }
 td.heat-1 { background: var(--heat1) } td.heat-2 { background: var(--heat2) }
 td.heat-3 { background: var(--heat3) } td.heat-4 { background: var(--heat4) }
 p.note { color: var(--soft); margin: .3rem 0 }
@@ -74,6 +90,8 @@ svg .cursor { fill: none; stroke: var(--text); stroke-width: 1.5 }
 #tip { position: fixed; z-index: 3; max-width: min(22rem, 90vw); padding: .3rem .6rem; font-size: 13px;
   white-space: pre-line; overflow-wrap: anywhere; pointer-events: none; color: var(--text); background: var(--back);
   border: 1px solid var(--line); border-radius: 4px; box-shadow: 0 2px 8px #0004 }
+@media (min-width: 64rem) { .scroll > table { width: auto } td { overflow-wrap: break-word }
+  .findings td:nth-child(2) { min-width: 18rem } }
 @media (max-width: 40rem) { body { padding: 0 .6rem } td { max-width: 13rem } nav { position: static } }
-@media print { nav, .lanes .bar { display: none } }
+@media print { nav, .hint, .lanes .bar { display: none } .scroll { overflow: visible; mask: none } }
 """

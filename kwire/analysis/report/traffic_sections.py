@@ -141,7 +141,7 @@ def _histogram(histograms: Mapping[str, Mapping[int, int]]) -> str:
     head = "".join(f'<th scope="col">{_duration(2**power)}</th>' for power in steps)
     title = "Calls by latency"
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{title}"><table class="histogram">'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{title}"><table class="histogram">'
         f'<caption>{title}, from</caption><thead><tr><th scope="col">API</th>{head}</tr></thead>'
         f"<tbody>\n{chr(10).join(rows)}\n</tbody></table></div>"
     )

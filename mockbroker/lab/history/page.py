@@ -129,7 +129,7 @@ def _scrolled(name: str, inside: str) -> str:
         name: name of the element for screen readers (``aria-label``).
         inside: HTML content of the element.
     """
-    return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{inside}</div>'
+    return f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(name)}">{inside}</div>'
 
 
 def _cell(value: object) -> str:

@@ -13,10 +13,12 @@ from captures import snapped, tls_hello
 from commands import command, kwire, printed
 from tools.captures import CAPTURES, capture
 from tools.pcap import Talk, packets, pcap
+from tools.rotating_group import rotating_group
 
 from kwire.analysis import parquet
 from kwire.capture import reading
 from kwire.cli import analysed
+from kwire.cli.groups import finding_lines
 
 PROBLEM = ("file", "position", "client", "reason", "packets", "note")
 NAME = "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
@@ -51,6 +53,19 @@ def test_json() -> None:
     assert third["stw_ms"][two] == third["stw_ms_max"] > 0
     assert third["started_ts"].endswith("+00:00")
     assert {row["refused"] for row in group["commits"]} == {0}
+
+
+def test_equal_findings_are_one_entry() -> None:
+    rows = rotating_group(3, 12, 6)["findings"]
+    assert list(finding_lines([*rows, {**rows[0], "group_id": "other", "sentence": "Another group."}])) == [
+        "13 findings",
+        "  notice    costly-rebalance  22:13:20.000-22:13:20.120  Generation 1 of `billing` stopped consumption for 120 ms.",
+        "      see rebalances to_generation=1 life=1",
+        "      and 11 more like it, 22:13:21.000-22:13:31.120; --json lists them",
+        "  notice    costly-rebalance  22:13:20.000-22:13:20.120  Another group.",
+        "      see rebalances to_generation=1 life=1",
+        "",
+    ]
 
 
 THREE = str(CAPTURES / "confluent-kafka-2.16.1__kafka-4.2.0__three.pcap.gz")

@@ -96,7 +96,8 @@ def test_numbers_equal_the_tables_without_scripts(browser: Any, tmp_path: Path, 
     for row in tables["members"]:
         stopped[row["client_id"]] = stopped.get(row["client_id"], 0) + (row["stw_ms"] or 0)
     assert members == [[name, str(SIZES[size][1]), str(round(total, 1))] for name, total in stopped.items()]
-    assert page.page.locator("table.findings tbody tr").count() == len(tables["findings"])
+    single = page.page.locator("table.findings tbody tr:not(:has(li))").count()
+    assert single + page.page.locator("table.findings li").count() == len(tables["findings"])
 
 
 HOVER = """([lanes, points]) => {
@@ -309,6 +310,51 @@ def test_page_fits_every_width(browser: Any, tmp_path: Path, width: int, scheme:
     assert (light > dark) == (scheme == "dark")
 
 
+def until(page: Shown, condition: str) -> None:
+    """Wait for a condition in the page, frame by frame: its policy forbids the ``wait_for_function`` of playwright."""
+    page.page.evaluate(f"async () => {{ while (!({condition})) await new Promise(requestAnimationFrame) }}")
+
+
+BOXES = """() => [...document.querySelectorAll(".scroll")].filter(box => box.clientWidth).map(box => {
+    const style = getComputedStyle(box), hint = box.previousElementSibling
+    return {name: box.getAttribute("aria-label"), hidden: box.scrollWidth - box.clientWidth, tab: box.tabIndex,
+        left: parseFloat(style.getPropertyValue("--left")), right: parseFloat(style.getPropertyValue("--right")),
+        hint: hint?.classList.contains("hint") && hint.checkVisibility() ? hint.textContent : ""}
+})"""
+
+
+@pytest.mark.parametrize("name", ["three", "kip848_static"])
+def test_wide_screens_show_all_columns(browser: Any, tmp_path: Path, name: str) -> None:
+    tables = capture(f"confluent-kafka-2.16.1__kafka-4.2.0__{name}", "range")
+    page = shown(browser, tmp_path, tables, viewport={"width": 1920, "height": 900})
+    assert [box for box in page.page.evaluate(BOXES) if box["hidden"] > 0] == []
+
+
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_a_table_that_scrolls_shows_it(browser: Any, tmp_path: Path, width: int) -> None:
+    """Its edge fades where columns are hidden; a text is above it; keys reach it. Other tables are no tab stop."""
+    tables = capture("confluent-kafka-2.16.1__kafka-4.2.0__three", "sticky")
+    page = shown(browser, tmp_path, tables, viewport={"width": width, "height": 900})
+    until(page, "document.querySelector('.scroll[tabindex]') && document.querySelector('.hint')")
+    boxes = page.page.evaluate(BOXES)
+    wide = [box for box in boxes if box["hidden"] > 1]
+    assert "Rebalances" in [box["name"] for box in wide]
+    for box in wide:
+        assert (box["tab"], box["left"]) == (0, 0)
+        assert box["right"] > 10
+        assert "sideways" in box["hint"]
+    assert [box for box in boxes if box["hidden"] <= 1 and (box["tab"] == 0 or box["hint"] or box["right"])] == []
+    box = page.page.locator('.scroll[aria-label="Rebalances"]')
+    box.focus()
+    page.page.keyboard.press("ArrowRight")
+    until(page, "document.activeElement.scrollLeft > 0")
+    page.page.evaluate("document.activeElement.scrollLeft = 1e5")
+    until(page, "getComputedStyle(document.activeElement).getPropertyValue('--right') === '0px'")
+    (after,) = [each for each in page.page.evaluate(BOXES) if each["name"] == "Rebalances"]
+    assert after["left"] > 10
+    assert after["right"] == pytest.approx(0, abs=0.5)
+
+
 def test_zoom_to_a_rebalance_shows_before_and_after(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, tmp_path, rotating_group(3, 8, 6))
     page.page.locator("#rebalance-0-4 button.zoom").click()
@@ -339,10 +385,38 @@ def test_search_and_sort(browser: Any, tmp_path: Path) -> None:
         assert heads.nth(1).get_attribute("aria-sort") == direction
         assert [row[1] for row in page.cells("rebalances")] == [str(number) for number in expected]
     page.page.get_by_role("searchbox").fill("Generation 11 of")
-    assert page.page.locator("#findings tbody tr:visible").count() == 1
+    assert page.page.locator("#findings li:visible").count() == 1
     assert page.page.locator("#errors").is_hidden()
     page.page.get_by_role("searchbox").fill("")
-    assert page.page.locator("#findings tbody tr:visible").count() == 12
+    assert page.page.locator("#findings li:visible").count() == 0
+    page.page.locator("#findings summary").click()
+    assert page.page.locator("#findings li:visible").count() == 12
+
+
+def test_equal_findings_are_one_line(browser: Any, tmp_path: Path) -> None:
+    """It has the worst of them and their number, and opens without scripts; another severity is another line."""
+    tables = rotating_group(3, 12, 6)
+    first = tables["findings"][0]
+    worse = {**first, "rank": 2, "severity": "warning", "sentence": "It was worse.", "cost": 9.0}
+    other = {**first, "group_id": None, "client_id": "x", "sentence": "A client.", "cost": 1.0}
+    tables["findings"] = [other, *tables["findings"], worse, {**other, "cost": 2.0, "sentence": "A client again."}]
+    page = shown(browser, tmp_path, tables, java_script_enabled=False)
+    lines = page.cells("findings")
+    assert [(row[0], row[1], row[2]) for row in lines] == [
+        ("warning", "It was worse.", "billing"),
+        ("notice", "Generation 1 of `billing` stopped consumption for 120 ms. And 11 more like it.", "billing"),
+        ("notice", "A client again. And 1 more like it.", "x"),
+    ]
+    assert (lines[1][4], lines[1][5], lines[1][6]) == ("2023-11-14 22:13:20.000", "2023-11-14 22:13:31.120", "12 rows")
+    items = page.page.locator("#findings tbody tr").nth(1).locator("li")
+    assert items.count() == 12
+    assert items.first.is_hidden()
+    page.page.locator("#findings summary").nth(1).click()
+    assert items.first.is_visible()
+    assert items.last.text_content() == (
+        "Generation 12 of `billing` stopped consumption for 120 ms. 2023-11-14 22:13:31.000 to 22:13:31.120; "
+        "rebalances to_generation=12 life=1"
+    )
 
 
 def test_groups_are_ordered_by_trouble(browser: Any, tmp_path: Path) -> None:
