@@ -54,14 +54,15 @@ class LiveMember:
     owned: frozenset[str] = frozenset()
 
     def learn(self, event: GroupEvent) -> None:
-        """Store instance id and timeouts of an event."""
+        """Store instance id and timeouts of an event. Timeouts that are not positive are ignored."""
         self.instance_id = event.instance_id or self.instance_id
-        if event.session_timeout_ms:
-            self.session_us = min(event.session_timeout_ms * MS, EXPIRY_US)
+        session, rebalance = event.session_timeout_ms or 0, event.rebalance_timeout_ms or 0
+        if session > 0:
+            self.session_us = min(session * MS, EXPIRY_US)
         if event.interval_ms:
             self.session_us = min(max(SESSION_US, SESSION_INTERVALS * event.interval_ms * MS), EXPIRY_US)
-        if event.rebalance_timeout_ms:
-            self.rebalance_us = min(event.rebalance_timeout_ms * MS, EXPIRY_US)
+        if rebalance > 0:
+            self.rebalance_us = min(rebalance * MS, EXPIRY_US)
 
 
 @dataclass(slots=True)

@@ -10,11 +10,12 @@ from tools.captures import CAPTURES
 from tools.handmade_calls import GROUP, CallLog, two_members
 
 from kwire.analysis.live import LiveState
-from kwire.analysis.live_groups import LiveGroup
+from kwire.analysis.live_groups import REBALANCE_US, SESSION_US, LiveGroup
 from kwire.capture import Call, read
 from kwire.errorcodes import ErrorCode
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, ConsumerGroupHeartbeatResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
 from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse
@@ -229,3 +230,15 @@ def test_group_that_begins_again_has_new_members() -> None:
     log.join("z", 900, 1, "z")
     group = group_after(log)
     assert (group.generation, list(group.members)) == (1, ["z"])
+
+
+@pytest.mark.parametrize("timeout_ms", [-(2**31), -1, 0])
+def test_timeouts_that_are_not_positive_are_ignored(timeout_ms: int) -> None:
+    """Otherwise, ``kwire top`` would check such a member for ever while its group rebalances."""
+    log = CallLog()
+    request = JoinGroupRequest(
+        group_id=GROUP, session_timeout_ms=timeout_ms, rebalance_timeout_ms=timeout_ms, member_id="a"
+    )
+    log.call("a", 0, request, JoinGroupResponse(generation_id=1, member_id="a", leader="b"), 7)
+    member = group_after(log).members["a"]
+    assert (member.session_us, member.rebalance_us) == (SESSION_US, REBALANCE_US)
