@@ -31,8 +31,13 @@ def topic_names(call: Call) -> dict[str, str]:
 
 
 def topic_key(name: str | None, topic_id: Any) -> str:
-    """Return the topic name; if it is unknown, the text ``id:`` followed by the topic id."""
-    return name or f"id:{uuid_text(topic_id)}"
+    """Return the topic name; if it is unknown, the text ``id:`` followed by the topic id.
+
+    Args:
+        name: topic name; None or empty if it is unknown.
+        topic_id: topic id; None if the message has none. An empty name is then returned as it is.
+    """
+    return name or ("" if topic_id is None else f"id:{uuid_text(topic_id)}")
 
 
 @dataclass(slots=True, frozen=True)

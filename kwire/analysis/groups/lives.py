@@ -67,9 +67,9 @@ def _later_lives(events: Sequence[GroupEvent]) -> Iterator[tuple[GroupEvent, int
     by_answer = {id(join.done): join for join in joins if join.done is not None}
     top, top_ts, first = -1, 0, True
     for n, event in enumerate(events):
-        if event.event not in _WITH_GENERATION or event.error_code != 0 or event.generation is None:
-            continue
         generation = event.generation
+        if event.event not in _WITH_GENERATION or event.error_code != 0 or generation is None or generation < 0:
+            continue
         if generation > top and (first or event.event in NEW_GENERATION):
             top, top_ts = generation, event.ts
         elif generation < top and event.event == "join_done":

@@ -8,6 +8,7 @@ from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordina
 from kwire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest, ShareGroupHeartbeatResponse
+from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 
 KINDS = [  # what happens, the events
     (lambda log: log.join("a", 0, 1, "a"), ["join_sent", "join_done"]),
@@ -38,6 +39,13 @@ def test_unreadable_metadata_is_no_reason_to_stop() -> None:
     log.join("a", 0, 1, "a")
     log.calls[0].request.protocols[0].metadata = b"\xff"
     assert events_of(log.calls[0])[0].topics is None
+
+
+def test_a_commit_with_an_empty_topic_name() -> None:
+    topic = TxnOffsetCommitRequest.Topic(partitions=[TxnOffsetCommitRequest.Topic.Partition(partition_index=3)])
+    request = TxnOffsetCommitRequest(group_id="g", topics=[topic])
+    call = CallLog().call("a", 0, request, TxnOffsetCommitResponse(), 3)
+    assert [(event.topic, event.partition) for event in events_of(call)] == [("", 3)]
 
 
 def test_coordinator() -> None:

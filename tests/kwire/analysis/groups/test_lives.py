@@ -122,3 +122,12 @@ def test_new_life_after_lower_epochs() -> None:
                 )
             )
     assert [(life.number, len(life.events), life.remembered) for life in lives(events)] == [(1, 4, None), (2, 2, None)]
+
+
+def test_a_negative_generation_begins_no_life() -> None:
+    """A JoinGroup response without an error never has one."""
+    log = CallLog()
+    log.join("a", 0, -5, "a")
+    log.join("a", 10, -7, "a")
+    (life,) = of(log)
+    assert len(life.events) == 4
