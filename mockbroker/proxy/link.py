@@ -41,7 +41,7 @@ HEAD_OF_REQUEST = struct.Struct(">II")  # length prefix, then API key and versio
 HEAD_SIZE = PREFIX.size + REQUEST_HEAD.size
 HEAD_OF_RESPONSE = struct.Struct(">I")  # length prefix
 LENT_FROM = 16_384  # missing bytes of a frame from which they are received into the memory of an observer
-MORE = 256  # bytes of a Produce request that are read next to find its acks
+MORE = 256  # bytes of a Produce request that are read next to find its acks, and then twice as many each time
 
 
 def _number_of(api_key: int, version: int) -> int:
@@ -332,7 +332,7 @@ class Link:
         if key == ApiKey.PRODUCE and not intercepted:
             acks = _acks(head, version)
             if acks is None and len(head) < size - 1 and version in APIS[key].versions:
-                return min(len(head) + MORE, size - 1)
+                return min(max(len(head) + MORE, 2 * len(head)), size - 1)
             is_answered = acks != 0
         observers = tuple(each for each in self._observers if each.needs(key, version))
         is_secret = bool(self._byte_observers) and may_have_secrets(key)

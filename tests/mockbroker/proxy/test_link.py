@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections import Counter
 from collections.abc import Mapping
 from random import Random
 from typing import Any
@@ -14,10 +15,12 @@ from kwire import encode_request, encode_response
 from kwire.engines.native import package
 from kwire.errors import RemoteProtocolError, WireError
 from kwire.frames import pack
+from kwire.headers import RequestHeader
 from kwire.limits import MAX_FRAME
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
+from mockbroker.proxy import link as link_module
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.link import INSPECTED, Link
@@ -85,6 +88,23 @@ def test_a_produce_without_acks_has_no_response(version: int, piece: int) -> Non
     assert link.pending == 1
     list(link.responses(response(ProduceResponse(), version, 2)))
     assert link.pending == 0
+
+
+def test_the_acks_after_a_long_header_are_found_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each step reads the header from its beginning."""
+    acks, steps = link_module._acks, Counter[str]()
+
+    def counted(head: bytes, version: int) -> int | None:
+        steps["acks"] += 1
+        return acks(head, version)
+
+    monkeypatch.setattr(link_module, "_acks", counted)
+    link = Link(CONNECTION)
+    header = RequestHeader(request_api_key=0, request_api_version=9, unknown_tags={7: bytes(1_000_000)})
+    quiet = pack(encode_request(ProduceRequest(acks=0), 9, correlation_id=1, header=header))
+    sent(link, quiet, piece=65_536)
+    assert link.pending == 0
+    assert steps["acks"] < 100
 
 
 def test_unknown_apis_and_versions_pass_unchanged() -> None:
