@@ -766,7 +766,7 @@ def _cut(size: int | None, frame: bytes) -> BytesInSlices:
 
 def _delivered(effect: Any, delivery: Delivery) -> Any:
     """Return an effect; if it is a response, return a copy that is sent as ``delivery`` specifies."""
-    return replace(effect, delivery=delivery) if isinstance(effect, Reply) else effect
+    return Reply(effect.ticket, effect.response, effect.encoded, delivery) if isinstance(effect, Reply) else effect
 
 
 def _throttled(effect: Any, throttle_ms: int) -> Any:

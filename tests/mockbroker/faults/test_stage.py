@@ -118,6 +118,35 @@ async def test_error_of_produce_without_acks_closes_the_connection() -> None:
         assert cluster.records("u") == []
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        {"disconnect": "after"},
+        {"disconnect": "mid-response", "bytes": 4},
+        {"bytes_per_second": 1_000_000, "of": "response"},
+        {"throttle_ms": 1},
+        {"delay_ms": 0, "when": "after"},
+    ],
+    ids=lambda action: " ".join(map(str, action.values())),
+)
+async def test_actions_after_a_produce(action: dict[str, Any], caplog: pytest.LogCaptureFixture) -> None:
+    """The handler encodes the response to a Produce with one partition itself."""
+    async with opened() as cluster:
+        fault = cluster.faults.add(api="Produce", **action)
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        produce = ProduceRequest(acks=-1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[partition])])
+        async with trio.open_nursery() as nursery:
+            asked = Asked(nursery, cluster.connect(), produce, 9)
+            await trio.testing.wait_all_tasks_blocked()
+            await cluster.clock.advance(1)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        assert fault.applied == 1
+        assert [record.value for record in cluster.records("t")] == [b"v"]
+        assert asked.response is not None or fault.name in asked.error
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 async def test_respond_to_produce_without_acks_sends_nothing() -> None:
     async with opened() as cluster:
         fault = cluster.faults.add(api="Produce", respond={"responses": []})
