@@ -16,6 +16,7 @@ from mockbroker.storage.layout import START_OFFSETS, Place, start_offsets
 from mockbroker.storage.partition_files import PartitionFiles
 from mockbroker.storage.segments import directory_name
 from mockbroker.topics.log import StoredBatch
+from mockbroker.topics.model import TRANSACTIONS_TOPIC
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,13 +137,24 @@ class Worker:
         """Write and sync all changes of ``work``. Raises: OSError if a file cannot be written.
 
         The catalogue is written before directories are created, so that after a crash each directory belongs to a
-        topic. Log start offsets are written before segments are deleted.
+        topic. The decision to commit or abort a transaction is durable before its markers are written, so that after a
+        crash the next start completes the transaction in the same way. Log start offsets are written before segments
+        are deleted.
         """
         if work.catalogue is not None:
             replace_file(self._disk, CATALOGUE, work.catalogue)
+        decisions = [operation for operation in work.operations if operation.place[0] == TRANSACTIONS_TOPIC]
+        if decisions:
+            self._perform(decisions)
+            self._perform([operation for operation in work.operations if operation.place[0] != TRANSACTIONS_TOPIC])
+        else:
+            self._perform(work.operations)
+
+    def _perform(self, operations: Sequence[Operation]) -> None:
+        """Write and sync changes of partition directories. ``operations``: the changes, in order."""
         appended: dict[Place, PartitionFiles] = {}
         new_starts: dict[Place, int] = {}
-        for operation in work.operations:
+        for operation in operations:
             place = operation.place
             match operation:
                 case Append(_, stored, leader_epoch, new_segment):

@@ -18,7 +18,7 @@ from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.layout import META_PROPERTIES, START_OFFSETS
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
-from mockbroker.topics.model import ClusterState
+from mockbroker.topics.model import TRANSACTIONS_TOPIC, ClusterState
 from mockbroker.topics.reassignment import Reassignment
 
 
@@ -582,6 +582,27 @@ def test_catalogue_is_written_before_directories() -> None:
     changes.topic("a", 1)
     changes.flush()
     assert seen.index(f"rename {CATALOGUE}.tmp") < seen.index("make_folder a-0")
+
+
+@pytest.mark.parametrize("segments", [1, 2])
+def test_transaction_log_is_durable_before_other_partitions(segments: int) -> None:
+    """Else a crash may keep a commit marker and lose the decision, so that the rest of the transaction is aborted."""
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    topic, transactions = changes.topic("a", 1), changes.topic(TRANSACTIONS_TOPIC, 1)
+    changes.append(topic, 0)
+    changes.append(transactions, 0)
+    changes.flush()
+    seen = traced(disk)
+    changes.append(topic, 0)
+    changes.append(transactions, 0)
+    changes.append(topic, 0)
+    if segments > 1:
+        topic.partitions[0].log.roll()
+    changes.flush()
+    decision, marker = (f"{folder}-0/{0:020}.log" for folder in (TRANSACTIONS_TOPIC, "a"))
+    assert seen.index(f"sync {decision}") < seen.index(f"append {marker}")
+    assert seen.count(f"sync {decision}") == 1
 
 
 def test_deleted_topics_are_listed_until_the_next_catalogue() -> None:
