@@ -462,15 +462,19 @@ class Router:
         if self.broker.share_fetch_purgatory.remove(ticket) is not None:
             self.broker.client_deadlines.forget(ShareFetchDue(ticket))
 
-    def forget_connection(self, number: int) -> None:
+    def forget_connection(self, number: int) -> bool:
         """Notify the stages that a connection was closed, and end the share session of the connection.
+
+        Return whether the end of the session added a deadline, which is due at once.
 
         ``number``: number of the connection.
         """
-        if any(sessions.is_of(number) for _, sessions in self.broker.all_share_sessions()):
+        ends_session = any(sessions.is_of(number) for _, sessions in self.broker.all_share_sessions())
+        if ends_session:
             self.broker.client_deadlines.set(ShareDisconnectDue(number), 0.0)
         for stage in self.noticing_stages:
             stage.forget_connection(number)
+        return ends_session
 
     def finish(self, effects: Effects, now: float) -> list[Outcome]:
         """Convert effects, such as response messages, to outcomes, such as encoded responses.

@@ -218,6 +218,8 @@ class Pump:
         disk: The storage; None if the cluster is in memory only. A response waits until all earlier changes are
             durable.
         in_a_row: Maximum number of requests of one connection that are served before other connections are served.
+        reschedule: Function that makes the broker's timer read its next deadline again. The pump calls it after a
+            closed connection has added a deadline.
 
     Attributes:
         connections: The open connections by number.
@@ -226,13 +228,19 @@ class Pump:
     """
 
     def __init__(
-        self, router: Router, stopwatch: Callable[[], float], disk: Disk | None = None, in_a_row: int = IN_A_ROW
+        self,
+        router: Router,
+        stopwatch: Callable[[], float],
+        disk: Disk | None = None,
+        in_a_row: int = IN_A_ROW,
+        reschedule: Callable[[], None] = lambda: None,
     ) -> None:
         self.router = router
         self.connections: dict[int, Connection] = {}
         self.disk = disk
         self._stopwatch = stopwatch
         self._in_a_row = in_a_row
+        self._reschedule = reschedule
         self._ready: deque[Connection] = deque()
         self._heavy: deque[Connection] = deque()
         self._heavy_waits = False  # the last turn served no heavy connection
@@ -711,7 +719,8 @@ class Pump:
         self.responses.hold(number, 0)
         if connection.requests.ticket is not None:
             self.router.forget(connection.requests.ticket)
-        self.router.forget_connection(number)
+        if self.router.forget_connection(number):
+            self._reschedule()
         self._set_pace(connection, None)
         if connection.resetting:
             connection.reset()

@@ -61,13 +61,11 @@ class Server:
     ) -> None:
         self.router = router
         self.clock = clock or BrokerTime()
-        self.pump = Pump(router, time.perf_counter, data_dir)
+        self.pump = Pump(router, time.perf_counter, data_dir, reschedule=self._reschedule)
         router.identity = self._identity
         self._numbers = count(1)
         self._unserved = trio.Event()  # set when a turn ends while connections are queued
-        self._gate = Gate(
-            router, self._listener_names, lambda: self.clock.read(), lambda: self._timekeeper.reschedule()
-        )
+        self._gate = Gate(router, self._listener_names, lambda: self.clock.read(), self._reschedule)
         self._dynamic_tls = DynamicTls(lambda: self._listeners.bound, lambda: router.broker)
         self._sockets = Sockets(
             self.pump, self._new_number, watch, self._turn, self._gate, tls_context=self._dynamic_tls.context

@@ -506,7 +506,6 @@ class Sockets:
                 self._pump.close(connection)
             elif connection.requests.ticket is None and now - connection.active > idle_limit:
                 self._pump.close(connection)
-        self._turn(now)  # a closed connection may have set a deadline, to end its share session
 
 
 def _refuse(sock: socket.socket, admission: Admission, peer: str) -> None:

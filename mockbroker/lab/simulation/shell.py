@@ -136,7 +136,7 @@ class ObservedPump(Pump):
     """
 
     def __init__(self, shell: Shell) -> None:
-        super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1)
+        super().__init__(shell.router, lambda: 0.0, shell.disk, in_a_row=1, reschedule=shell.keep_time)
         self._shell = shell
 
     def handle(self, connection: Connection, call: Call[Any], now: float) -> None:

@@ -365,6 +365,34 @@ async def test_a_share_session_ends_with_its_idle_connection(clock, monkeypatch)
         assert place.server.router.broker.client_deadlines.earliest > trio.current_time()
 
 
+async def disconnect(place: Any) -> None:
+    peer = await place.connect()
+    await peer.ask(*HELLO)
+    place.server.disconnect(connection(place).number, reset=True)
+
+
+async def stop_broker(place: Any) -> None:
+    peer = await place.connect()
+    await peer.ask(*HELLO)
+    place.server.stop_broker(0, abruptly=True)
+
+
+async def close_in_process(place: Any) -> None:
+    place.server.connect(0, "c").close()
+
+
+@pytest.mark.parametrize("how", [disconnect, stop_broker, close_in_process])
+async def test_a_share_session_ends_with_a_closed_connection(how, clock, monkeypatch):
+    """The timer handles the deadline that the closed connection sets, without another request."""
+    async with serving() as place:
+        place.server.router.broker.share_sessions(0)
+        monkeypatch.setattr(ShareSessions, "is_of", lambda *_: True)
+        await trio.sleep(0.1)
+        await how(place)
+        await trio.sleep(0.1)
+        assert place.server.router.broker.client_deadlines.earliest > trio.current_time()
+
+
 async def test_peer_that_never_reads_is_closed(clock, caplog):
     async with serving() as place:
         fill(place, 300_000)
