@@ -181,13 +181,18 @@ class ObservedPump(Pump):
 
 
 class ObservedRouter(Router):
-    """The broker's router, extended to call the invariant checkers for requests that a fault rule has delayed or held.
+    """The broker's router, extended to call the invariant checkers for due deadlines, and for requests that a fault rule
+    has delayed or held.
 
     Attributes:
         shell: the process of the brokers.
     """
 
     shell: Shell
+
+    def tick(self, now: float, client_time: float | None = None) -> list[Outcome]:
+        self.shell.watchers.notify("due")
+        return super().tick(now, client_time)
 
     def _handle(self, call: Call[Any], now: float) -> Effects:
         self.shell.proceed(call, now)

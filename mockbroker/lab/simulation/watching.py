@@ -114,6 +114,9 @@ class Watcher:
             now: broker time, seconds.
         """
 
+    def due(self) -> None:
+        """Observe that the broker is about to handle a due deadline, which may also continue a delayed request."""
+
     def ticked(self, broker: Broker, now: float) -> None:
         """Observe the state of the broker after all due deadlines were handled.
 
@@ -223,7 +226,7 @@ def has_no_response(call: Call[Any]) -> bool:
 
 HOOKS = (
     "before", "journaled", "answered", "handled", "ticked", "acknowledged", "closed", "crashed", "restarted", "inspect",
-    "healed", "emptied", "stalled", "resumed", "stored", "replaced",
+    "healed", "emptied", "stalled", "resumed", "stored", "replaced", "due",
 )  # fmt: skip
 
 

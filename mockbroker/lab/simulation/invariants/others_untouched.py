@@ -30,7 +30,7 @@ class OthersUntouched(Watcher):
 
     Before and after each request, the checker computes fingerprints of all groups that the request is not for, and
     compares them. The fingerprints after a request are used again as the fingerprints before the next request, unless a
-    timer, a crash or a restart came between the two requests.
+    deadline, a crash or a restart came between the two requests.
     """
 
     name = "I15"
@@ -63,6 +63,9 @@ class OthersUntouched(Watcher):
             if group is None or _fingerprint(group) != before:
                 raise self.broken(f"group {name} was changed by a request for group {_group_of(call.request)!r}")
         self._are_current = True
+
+    def due(self) -> None:
+        self._are_current = False
 
     def ticked(self, broker: Broker, now: float) -> None:
         self._are_current = False
