@@ -728,6 +728,20 @@ def test_unknown_topic_id_refreshes_metadata_after_a_backoff() -> None:
     assert cluster.engine.metadata.next_deadline() == pytest.approx(cluster.now + 0.1)
 
 
+def test_unknown_topic_id_is_looked_up_again_after_a_backoff() -> None:
+    """The backoff begins with the response, however long the response took."""
+    cluster = stable_member()
+    cluster.wait_for(HEARTBEAT)
+    cluster.hold("Metadata")
+    cluster.answer_consumer_heartbeat(1, [T0, ("new", 0)], polling=False)
+    slow = cluster.wait_for("Metadata")
+    for _ in range(10):
+        cluster.wait(0.1, polling=True)
+    cluster.answer(slow, cluster.metadata(slow))
+    assert not cluster.pending("Metadata")
+    assert cluster.engine.metadata.next_deadline() == pytest.approx(cluster.now + 0.1)
+
+
 @pytest.mark.parametrize("code", [E.TOPIC_AUTHORIZATION_FAILED, E.COORDINATOR_LOAD_IN_PROGRESS, E.NOT_COORDINATOR])
 def test_heartbeat_is_retried_after_a_backoff(code: E) -> None:
     cluster = stable_member()

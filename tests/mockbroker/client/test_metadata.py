@@ -180,6 +180,17 @@ def test_older_leader_epoch_is_ignored() -> None:
     assert [(leader.node_id, leader.epoch) for leader in leaders if leader] == [(1, 5), (3, 6)]
 
 
+def test_leader_without_an_epoch_replaces_the_known_leader() -> None:
+    """Metadata before v7 has no leader epochs."""
+    cluster = requiring("t")
+    metadata = cluster.engine.metadata
+    metadata.update(answer(topic("t", (1, 5))))
+    metadata.update(answer(topic("t", (2, -1))))
+    leader = metadata.leader(("t", 0))
+    assert leader is not None
+    assert (leader.node_id, leader.epoch) == (2, -1)
+
+
 def test_recreated_topic_has_new_leader_epochs() -> None:
     cluster = first_request_pending("t")
     metadata = cluster.engine.metadata

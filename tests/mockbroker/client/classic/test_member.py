@@ -34,6 +34,7 @@ from mockbroker.client.errors import (
     BrokerError,
     CommitFailed,
     ConsumerError,
+    FencedInstance,
     InconsistentGroupProtocol,
     RebalanceInProgress,
     UnknownAssignor,
@@ -495,6 +496,22 @@ def test_first_of_two_listener_errors_is_raised() -> None:
     with pytest.raises(OSError, match="first"):
         cluster.answer_sync([("t", 1)])
     assert (cluster.listener_calls[1:], cluster.assigned) == ([("revoked", ["t0"]), ("assigned", ["t1"])], ["t1"])
+
+
+def test_member_fenced_while_its_listener_fails_does_not_rejoin() -> None:
+    """Both errors are raised. A member that rejoined would fence the member that has replaced it."""
+    cluster = subscribed(group_instance_id="one", **EAGER)
+    cluster.make_stable()
+    cluster.wait_for("Heartbeat")
+    cluster.listener_raises["revoked"] = OSError("mine")
+    cluster.on_listener_call = lambda _: cluster.answer_heartbeat(E.FENCED_INSTANCE_ID, polling=False)
+    cluster.member.rejoin("a test")
+    with pytest.raises(OSError, match="mine"):
+        cluster.poll()
+    for _ in range(2):
+        with pytest.raises(FencedInstance):
+            cluster.poll()
+    assert cluster.count("JoinGroup") == 1
 
 
 # --- committing around a rebalance ---------------------------------------------------------------------------------
