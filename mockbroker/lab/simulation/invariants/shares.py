@@ -113,6 +113,7 @@ class Holder:
         node: broker id of the leader.
         leader: share partition object of the leader at the acquisition; an object that is loaded later has no acquired
             records.
+        number: number of the acquisition; the acquisitions of a run are numbered from 1.
         leaving: whether a request that may release the record is being handled.
     """
 
@@ -121,6 +122,7 @@ class Holder:
     session: object
     node: int
     leader: object
+    number: int
     leaving: bool = False
 
 
@@ -136,10 +138,12 @@ class OneHolder(Watcher):
 
     def __init__(self) -> None:
         self._holders: dict[tuple[StateKey, int], Holder] = {}
-        self._held: dict[Ticket, set[tuple[StateKey, int]]] = {}  # records that the sender of a request had acquired
+        self._acquired = 0  # number of the last acquisition
+        # ticket -> number of the last acquisition before the request, and the records that its sender had acquired
+        self._held: dict[Ticket, tuple[int, set[tuple[StateKey, int]]]] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        self._held[call.ticket] = self._mark(call, leaving=True)
+        self._held[call.ticket] = self._acquired, self._mark(call, leaving=True)
 
     def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
         self._held.pop(call.ticket, None)
@@ -147,7 +151,7 @@ class OneHolder(Watcher):
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         lock = broker.share_group_settings(call.request.group_id).record_lock_duration_ms / 1000
         self._mark(call, leaving=False)
-        held = self._held.pop(call.ticket, set())
+        last, held = self._held.pop(call.ticket, (self._acquired, set()))
         if response.error_code:  # the records may have been acknowledged before the error
             for each in held:
                 self._holders.pop(each, None)
@@ -156,7 +160,7 @@ class OneHolder(Watcher):
             if holder is None:
                 continue
             if holder.member_id != call.request.member_id:
-                if (key, offset) not in held:  # else it was released, and then acquired by the holder
+                if holder.number <= last:  # else this request released it, and then the holder acquired it
                     self._check(broker, key, offset, holder, f"acknowledged by {call.request.member_id}", now)
             elif kind == RENEW and call.ticket.received_at < holder.until:  # else the lock had expired
                 holder.until = max(holder.until, call.ticket.received_at + lock)
@@ -169,7 +173,10 @@ class OneHolder(Watcher):
                 self._check(broker, key, offset, holder, f"acquired by {call.request.member_id}", now)
             leader = broker.share_partitions.loaded.get(key)
             until = call.ticket.received_at + lock  # a request in slices acquires before its response is made
-            self._holders[key, offset] = Holder(call.request.member_id, until, session, call.client.node, leader)
+            self._acquired += 1
+            self._holders[key, offset] = Holder(
+                call.request.member_id, until, session, call.client.node, leader, self._acquired
+            )
 
     def _mark(self, call: Call[Any], *, leaving: bool) -> set[tuple[StateKey, int]]:
         """Set ``Holder.leaving`` for the records that a request acknowledges and that its sender has acquired.
