@@ -1,7 +1,8 @@
 """Bugs of Produce, Fetch, transactions and logs to be planted, which runs of the scheme ``data`` have to notice.
 
 Some bugs change committed offsets, which the checkers of the broker's state notice first. With ``clients_only`` these
-checkers are off, so that only the history of the clients shows the bug.
+checkers are off, so that only the history of the clients shows the bug. With ``alone`` all checkers but that of the
+invariant are off, because another invariant notices each bug that it can notice.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from mockbroker.broker.fetch import delayed_fetch, session_cache
 from mockbroker.broker.fetch.session_cache import FetchContext
 from mockbroker.broker.handlers import list_offsets, produce
 from mockbroker.groups.offsets import Offsets
+from mockbroker.groups.registry import Groups
 from mockbroker.lab.simulation import world
+from mockbroker.lab.simulation.checkers import CHECKERS
 from mockbroker.net.pump import Connection, Pump
 from mockbroker.topics import producers
 from mockbroker.topics.log import PartitionLog
@@ -36,11 +39,13 @@ Plant = Callable[[Patch], None]
 RECORD_BUGS: list[tuple[tuple[str, ...], Plant]] = []
 
 
-def bug(*by: str, clients_only: bool = False) -> Callable[[Plant], Plant]:
+def bug(*by: str, clients_only: bool = False, alone: bool = False) -> Callable[[Plant], Plant]:
     def listed(plant: Plant) -> Plant:
         def planted(patch: Patch) -> None:
-            if clients_only:
+            if clients_only or alone:
                 patch.setattr(world, "watchers", lambda *args, **options: [])
+            if alone:
+                patch.setattr(world, "CHECKERS", {name: CHECKERS[name] for name in by})
             plant(patch)
 
         planted.__name__ = plant.__name__
@@ -225,6 +230,16 @@ def produce_does_not_wait_for_the_disk(patch: Patch) -> None:
 
 @bug("I30", "I36", clients_only=True)
 def fetch_does_not_wait_for_the_disk(patch: Patch) -> None:
+    _fetch_unsynced_records(patch)
+
+
+@bug("I31", alone=True)
+def a_crash_undoes_what_a_transaction_has_read(patch: Patch) -> None:
+    """The transaction's own result then gets the offset that it has read."""
+    _fetch_unsynced_records(patch)
+
+
+def _fetch_unsynced_records(patch: Patch) -> None:
     real = Pump.hold
 
     def hold(self: Pump, connection: Connection) -> bool:
@@ -329,6 +344,11 @@ def offsets_of_transactions_are_dropped(patch: Patch) -> None:
     patch.setattr(
         Offsets, "end_transaction", lambda self, producer_id, committed: real(self, producer_id, committed=False)
     )
+
+
+@bug("I34", clients_only=True)
+def a_former_member_may_commit_in_a_transaction(patch: Patch) -> None:
+    patch.setattr(Groups, "transactional_commit_error", lambda self, group_id, event: E.NONE)
 
 
 @bug("I33", clients_only=True)

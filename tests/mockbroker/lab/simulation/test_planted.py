@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from effort import every
+from golden import ROOT
 
 from tests.mockbroker.lab.simulation.planted import BUGS, Bug
 from tests.mockbroker.lab.simulation.search import CAUGHT, SEEDS, caught_by
@@ -24,6 +26,14 @@ def test_every_bug_has_its_seed():
     seeds = sorted(each["seed"] for each in FOUND.values())
     assert seeds[-1] < SEEDS
     assert seeds[len(seeds) // 2] < 100
+
+
+def test_every_invariant_notices_a_bug():
+    sources = (path.read_text("utf-8") for path in (ROOT / "mockbroker/lab/simulation").rglob("*.py"))
+    invariants = {name for source in sources for name in re.findall(r'"(I\d+)"', source)}
+    rows = re.findall(r"^\| (I\d+) \|", (ROOT / "docs/simulation.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted(invariants)
+    assert invariants - {each["invariant"] for each in FOUND.values()} == set()
 
 
 @pytest.mark.parametrize("bug", TRIED, ids=lambda bug: bug.name)
