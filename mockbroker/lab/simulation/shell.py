@@ -181,8 +181,8 @@ class ObservedPump(Pump):
 
 
 class ObservedRouter(Router):
-    """The broker's router, extended to call the invariant checkers for due deadlines, and for requests that a fault rule
-    has delayed or held.
+    """The broker's router, extended to call the invariant checkers for due deadlines, and for requests that a fault
+    rule has delayed or held.
 
     Attributes:
         shell: the process of the brokers.
