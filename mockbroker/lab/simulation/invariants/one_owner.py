@@ -161,6 +161,16 @@ class OneOwner(Watcher):
         self._unloaded.clear()
         self._origins.crashed()
 
+    def restarted(self, broker: Broker, now: float) -> None:
+        """Forget the partitions of groups whose upgrade the crash has undone, as they are classic groups again.
+
+        Args:
+            broker: the cluster.
+            now: broker time, seconds.
+        """
+        for group_id in [name for name in self._reads if broker.groups.get_as(name, ConsumerGroup) is None]:
+            del self._reads[group_id]
+
     # --- consumer ---
 
     def _synced_in_consumer_group(self, broker: Broker, call: Call[Any], response: Any) -> None:
