@@ -224,7 +224,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--results", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if unknown := set(given.folders) - set(TARGETS):
-        parser.error(f"no such part of the code: {', '.join(sorted(unknown))} (parts: {', '.join(TARGETS)})")
+        parser.error(f"unknown parts: {', '.join(sorted(unknown))} (possible: {', '.join(TARGETS)})")
     return given
 
 

@@ -204,7 +204,7 @@ def main() -> int:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     given = parser.parse_args()
     if unknown := set(given.targets) - set(TARGETS):
-        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown targets: {', '.join(sorted(unknown))} (possible: {', '.join(TARGETS)})")
     have = tools()
     if isinstance(have, str):
         sys.stderr.write(f"make fuzz-native: nothing was run: {have}\n")

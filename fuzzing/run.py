@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(NAMES))
     given = parser.parse_args()
     if unknown := set(given.targets) - set(NAMES):
-        parser.error(f"no such target: {', '.join(sorted(unknown))}")
+        parser.error(f"unknown targets: {', '.join(sorted(unknown))} (possible: {', '.join(NAMES)})")
     chosen = given.targets or list(NAMES)
     seconds = max(1, round(given.minutes * 60 / len(chosen)))
     codes = [fuzz(target, seconds, given.json) for target in chosen]

@@ -1,4 +1,4 @@
-"""Add the documentation site of a version to a folder with those of all versions, for the theme's version selector.
+"""Add the documentation site of a version to a folder with the sites of all versions, for the theme's version selector.
 
     make site; python tools/site_versions.py dist/site published 0.2.0
 

@@ -252,8 +252,9 @@ class Reading:
         return damage(self.problems, self.skipped)
 
     def notes(self) -> list[str]:
-        """Return one line of text for each reason so far why packets were skipped or connections were not decoded
-        completely.
+        """Return a line of text for each reason why packets were skipped, or connections were not decoded completely.
+
+        The lines are about what has been read so far.
         """
         return notes(self.skipped, self.remarks)
 

@@ -301,7 +301,7 @@ def build_message_set(
     if log_append_time is not None and magic == 0:
         raise ValueError("messages of magic 0 have no timestamp: leave out log_append_time")
     if any(record.headers for record in records):
-        raise EncodeError("magic 0 and 1 have no headers: use build_batch", message=MESSAGE)
+        raise EncodeError("records with magic 0 or 1 cannot have headers: use build_batch", message=MESSAGE)
     start = base_offset or 0
     offsets = [record.offset for record in records] if keep_offsets else range(start, start + len(records))
     stamped = LOG_APPEND_TIME if log_append_time is not None else 0

@@ -145,7 +145,7 @@ ROWS = [
     Row("magic of a message set", lambda: build_message_set([Record()], magic=2), "ValueError: message sets have magic 0 or 1, got 2"),
     Row("codec of a message set", lambda: build_message_set([Record()], codec=ZSTD), "ValueError: compression codec 4 is not allowed in message sets"),
     Row("append time of magic 0", lambda: build_message_set([Record()], magic=0, log_append_time=1), "ValueError: messages of magic 0 have no timestamp: leave out log_append_time"),
-    Row("headers in a message set", lambda: build_message_set([Record(headers=[("h", b"")])]), "EncodeError: Message: magic 0 and 1 have no headers: use build_batch"),
+    Row("headers in a message set", lambda: build_message_set([Record(headers=[("h", b"")])]), "EncodeError: Message: records with magic 0 or 1 cannot have headers: use build_batch"),
     Row("timestamp out of range", lambda: build_message_set([Record(timestamp=2**70)]), "EncodeError: Message: offset 0 or timestamp 1180591620717411303424 does not fit into a 64-bit integer: $REASON"),
     # control records
     Row("records of an ordinary batch", lambda: control_records(read_batch(BATCH)), "ValueError: the batch at offset 0 is not a control batch: check batch.control first"),

@@ -25,7 +25,7 @@ class Result(StrEnum):
     """The result of an operation, as far as its client knows it.
 
     Attributes:
-        UNKNOWN: the client has got no response.
+        UNKNOWN: the client has received no response.
         DONE: the operation succeeded.
         REFUSED: the operation failed with an error.
     """

@@ -270,7 +270,7 @@ def test_values_that_message_sets_cannot_hold() -> None:
         build_message_set(THREE, codec=ZSTD)
     with pytest.raises(ValueError, match="no timestamp"):
         build_message_set(THREE, magic=0, log_append_time=1)
-    with pytest.raises(EncodeError, match="magic 0 and 1 have no headers: use build_batch"):
+    with pytest.raises(EncodeError, match="records with magic 0 or 1 cannot have headers: use build_batch"):
         build_message_set([Record(headers=[("h", b"")])])
     with pytest.raises(EncodeError, match="does not fit into a 64-bit integer"):
         build_message_set([Record(timestamp=2**63)])
@@ -301,7 +301,7 @@ def test_equal_messages_may_be_at_different_positions() -> None:
 
 
 def test_headers_of_any_record_are_refused() -> None:
-    with pytest.raises(EncodeError, match="magic 0 and 1 have no headers"):
+    with pytest.raises(EncodeError, match="records with magic 0 or 1 cannot have headers"):
         build_message_set([Record(value=b"v"), Record(headers=[("h", b"")])])
 
 
