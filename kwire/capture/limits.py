@@ -6,6 +6,7 @@ SNAPLEN = 262_144  # tcpdump's default limit per packet
 RING_BLOCK = 1024 * 1024  # of a packet ring: holds at least 15 segments of 64 KiB
 RING_BLOCKS = 64  # half a second of 1 Gbit/s
 MAX_LINE = 2 * 100 * 1024 * 1024 + 65_536  # one line of a frame log: Kafka's largest frame as hex
+MAX_TIME_US = 2**62  # time of a recorded frame: the difference of two such times fits into 64 bits
 MAX_GZIP_RATIO = 200  # captures shrink 3 to 30 times
 FREE_GZIP = 64 * 1024 * 1024  # allowed for any file at any ratio
 MAX_VLANS = 4  # consecutive VLAN tags

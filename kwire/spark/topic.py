@@ -14,6 +14,7 @@ from typing import Any, overload
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from kwire.capture.limits import MAX_TIME_US
 from kwire.lazy_dataclass import dataclass
 from kwire.spark.following import log_key
 from kwire.spark.source import REFERENCES, SPARK_TYPES
@@ -105,12 +106,13 @@ def _row(value: bytes | None, headers: Sequence[Mapping[str, Any]], partition: i
     try:
         texts = {one["key"]: one["value"].decode() for one in headers}
         connection, client, broker, direction, time_us = (texts[name] for name in TEXTS)
-        if value is None or direction not in ("request", "response"):
+        time = int(time_us)
+        if value is None or direction not in ("request", "response") or not -MAX_TIME_US < time < MAX_TIME_US:
             raise ValueError
         return row | {
             "connection": log_key(connection, client, broker),
             "upward": direction == "request",
-            "time_us": int(time_us),
+            "time_us": time,
             "start": offset,
             "captured": len(value),
             "size": len(value),

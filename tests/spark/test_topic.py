@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 from spark import traces
@@ -19,6 +20,7 @@ from kwire.frames import pack
 from kwire.recording.frame_records import ConnectionRecords
 from kwire.records import Record
 from kwire.records.record import read_records
+from kwire.spark import topic
 from kwire.spark.command import command
 from kwire.spark.job import Job
 from kwire.spark.output import Output
@@ -84,6 +86,24 @@ def test_a_topic_as_a_stream(spark, cluster, tmp_path):
         assert stream.start(spark, once=True).awaitTermination(LIMIT)
     stream.finish(spark)
     assert without_places(parquet.read(tmp_path / "out")) == without_places(traces.single([LOG], "c"))
+
+
+@pytest.mark.parametrize("time_us", [b"9" * 30, b"-9223372036854775808", b"", b"noon", None])
+def test_a_record_with_an_invalid_time_is_a_problem(time_us: bytes | None) -> None:
+    """It is no error of the job: any client may produce to the topic."""
+    texts = {"connection": b"c", "client": b"a:1", "broker": b"b:2", "direction": b"request", "time_us": time_us}
+    headers = [{"key": key, "value": value} for key, value in texts.items()]
+    record = {"value": b"frame", "partition": 0, "offset": 3, "headers": headers}
+    schema = pa.schema(
+        [
+            ("value", pa.binary()),
+            ("partition", pa.int32()),
+            ("offset", pa.int64()),
+            ("headers", pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))),
+        ]
+    )
+    (row,) = topic.rows(pa.RecordBatch.from_pylist([record], schema=schema), "kafka://h:1/t").to_pylist()
+    assert row["problem"] == "offset 3: not a record of a recording"
 
 
 def test_a_topic_is_the_only_input(tmp_path: Path) -> None:

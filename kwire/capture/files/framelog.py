@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kwire.capture.files.blocks import Damage
-from kwire.capture.limits import MAX_LINE
+from kwire.capture.limits import MAX_LINE, MAX_TIME_US
 from kwire.lazy_dataclass import dataclass
 
 
@@ -76,7 +76,7 @@ def logged(line: bytes, at: int) -> LoggedFrame:
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("client and broker must be strings")
         time = fields["time_us"]
-        if isinstance(time, bool) or not isinstance(time, int) or not -(2**62) < time < 2**62:
+        if isinstance(time, bool) or not isinstance(time, int) or not -MAX_TIME_US < time < MAX_TIME_US:
             raise ValueError(
                 f"time_us is {time!r}, expected an integer between -2**62 and 2**62 (microseconds since 1970)"
             )
