@@ -11,6 +11,7 @@ from kwire.analysis.columns import Row, Tables
 from kwire.analysis.events import ACKNOWLEDGED, partition_name
 from kwire.analysis.tables import EVERY, ON_REQUEST, WHAT_IF, WHAT_IF_ASSIGNMENTS
 from kwire.analysis.transactions import ABORTED, COMMITTED, NOT_KNOWN, REFUSED
+from kwire.capture.rows import FIRST, LAST
 
 Name = tuple[str, str | None]  # a group and its cluster
 Generation = tuple[str, int, int]  # protocol, life and generation
@@ -35,8 +36,11 @@ _KNOWN = {"capture_id", "group_id", "cluster", "protocol"}
 
 
 def moment(ts: int | None) -> str | None:
-    """Return a time as ISO 8601 text in UTC; None for None. ``ts``: microseconds since 1970."""
-    if ts is None:
+    """Return a time as ISO 8601 text in UTC; None for None, and for a time outside of the years 1 to 9999.
+
+    ``ts``: microseconds since 1970.
+    """
+    if ts is None or not FIRST <= ts <= LAST:
         return None
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=ts)).isoformat(timespec="microseconds")
 
