@@ -28,7 +28,7 @@ FUZZ = ROOT / "native" / "fuzz"
 BUILD = ROOT / ".cache" / "native-fuzz"
 TARGETS = (
     *("message", "json", "records", "codec", "line", "calls", "requests", "forwarded", "columns", "errors"),
-    *("frame_log", "cursor", "text"),
+    *("frame_log", "frame_records", "cursor", "text"),
 )
 EXECUTIONS = 1_000_000
 FEW = 200  # seeds of a run that ends after a few seconds

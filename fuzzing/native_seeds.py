@@ -7,7 +7,7 @@ those of the targets that need no Rust.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -94,6 +94,8 @@ def seeds(target: str) -> Iterator[bytes]:
                 yield bytes([1 + number % 2]) + changes[: 3 * (1 + number % 2)] + data
         case "frame_log":
             yield from _recorded()
+        case "frame_records":
+            yield from _records_of_frames()
         case "cursor":
             for content in CONTENTS:
                 for steps in (*STEPS, *(bytes([step]) for step in range(64))):
@@ -298,6 +300,30 @@ def _recorded() -> Iterator[bytes]:
             yield bytes([number & 1, number % 6, size]) + head + _sized(whole[: len(whole) - number % 3])
             cut = number % len(whole)
             yield bytes([0, number % 6, 0]) + head + _sized(whole[:cut]) + _sized(b"") + _sized(whole[cut:])
+
+
+def _records_of_frames() -> Iterator[bytes]:
+    """Yield steps for the target frame_records: requests, and their responses, in one or several buffers."""
+    head = b"\2\0\6\x0arun-1" + bytes([14, *b"\x0e\x0eapi_key\x041200"])
+    frames = [frame for _, frame in corpus.frames("request") if len(frame) <= MOST // 6]
+    for number, frame in enumerate(frames):
+        some = [_numbered(each, 7 * at) for at, each in enumerate(frames[number : number + 1 + number % 4])]
+        size = (0, 1, 3, 4, 5, 9, 64)[number % 7]
+        steps = _step(3, size, number, some)
+        answers = [struct.pack(">i", 7 * (at ^ number % 2)) + each[8 : 8 + number] for at, each in enumerate(some)]
+        steps += _step(2, size, number + 1, answers)
+        if number % 3 == 0:
+            steps += _step(4 | number & 1, 0, 0, [frame[: number % 12]]) + _step(4, 0, 0, [frame[4:8]])
+        whole = b"".join(map(pack, [frame, b"", bytes(200)]))
+        if number % 5 == 0:
+            cut = number % len(whole)
+            steps += _step(number & 1, size, number, [whole[:cut], b"", whole[cut : len(whole) - number % 2]])
+        yield head + steps
+
+
+def _step(flags: int, size: int, number: int, pieces: Sequence[bytes]) -> bytes:
+    """Return a step of the target frame_records."""
+    return bytes([flags, size, number % 256, len(pieces)]) + b"".join(map(_sized, pieces))
 
 
 def _sized(piece: bytes) -> bytes:

@@ -23,6 +23,7 @@ from google_crc32c import value as crc32c
 from native_columns import columns
 from native_forwarded import forwarded
 from native_frame_log import frame_log
+from native_frame_records import frame_records
 from native_pieces import Pieces
 from native_requests import requests
 from native_segments import calls
@@ -586,5 +587,8 @@ def text(kind: int, data: bytes, width: int, written: bytes | None) -> None:
 
 TARGETS: Mapping[str, Callable[[bytes], None]] = {
     target.__name__: target
-    for target in (message, json, records, codec, line, calls, requests, forwarded, columns, errors, frame_log)
+    for target in (
+        *(message, json, records, codec, line, calls, requests, forwarded, columns, errors),
+        *(frame_log, frame_records),
+    )
 }

@@ -14,6 +14,7 @@ from typing import Any
 import native_columns
 import native_forwarded
 import native_frame_log
+import native_frame_records
 import native_run
 import native_seeds
 import native_segments
@@ -28,6 +29,7 @@ from kwire.engines.runtime import Refused
 from kwire.frames import pack
 from kwire.fuzz.mutate import BYTES
 from kwire.recording import FrameLog
+from kwire.recording.frame_records import FrameRecords
 from kwire.records import batch, compression, limits
 
 HERE = native_targets.TARGETS
@@ -134,8 +136,16 @@ def test_a_difference_of_calls_fails(monkeypatch: pytest.MonkeyPatch) -> None:
         native_targets.calls(data)
 
 
+class OtherApis(FrameRecords):
+    """Records with the API of another frame."""
+
+    def api(self, to_broker: bool, head: bytes) -> tuple[int, int]:
+        key, version = super().api(to_broker, head)
+        return key, version + 1
+
+
 @needs_native
-@pytest.mark.parametrize("target", ["columns", "errors", "forwarded", "frame_log"])
+@pytest.mark.parametrize("target", ["columns", "errors", "forwarded", "frame_log", "frame_records"])
 def test_a_difference_of_results_fails(monkeypatch: pytest.MonkeyPatch, target: str) -> None:
     data = max(native_seeds.seeds(target), key=len)
     HERE[target](data)
@@ -147,6 +157,8 @@ def test_a_difference_of_results_fails(monkeypatch: pytest.MonkeyPatch, target: 
         case "forwarded":
             wrong = SimpleNamespace(requests=lambda _, at: (at, 0), responses=lambda _data, at, _number: (at, 1))
             monkeypatch.setattr(native_forwarded, "SEARCH", wrong)
+        case "frame_records":
+            monkeypatch.setattr(native_frame_records, "NATIVE", OtherApis)
         case _:
             monkeypatch.setattr(FrameLog, "write_frames", lambda *_: 0)
     with pytest.raises(AssertionError):
