@@ -96,7 +96,7 @@ SHELLS = [
     "mockbroker/proxy/upstream",
     "mockbroker/recording/files",
     "mockbroker/recording/topic",
-    "mockbroker/recording/topic_producer",
+    "mockbroker/recording/topic_connections",
     "mockbroker/replay/clock",
     "mockbroker/replay/server",
     "mockbroker/api/cluster",

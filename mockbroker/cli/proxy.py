@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, nullcontext
@@ -13,7 +12,8 @@ import trio
 
 from mockbroker.api.proxied_cluster import CAPABILITIES, ProxiedCluster, intercepted, observers
 from mockbroker.base.errors import ConflictError, FaultRuleError
-from mockbroker.base.settings import Settings, SettingsError, read_properties
+from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.cli.client_properties import LAST_PORT, addresses, read_credentials, read_file, tls_context
 from mockbroker.cli.end_signals import end_signals
 from mockbroker.cli.garbage_collection import limit_garbage_collection
 from mockbroker.cli.http_address import HttpAddress, http_address
@@ -34,11 +34,8 @@ from mockbroker.net.clock import BrokerTime
 from mockbroker.net.open_files import raise_open_files_limit
 from mockbroker.net.tls import Tls
 from mockbroker.proxy.addresses import Address, error_reason
-from mockbroker.proxy.login import Credentials, LoginError
 from mockbroker.proxy.relay import Proxy
 from mockbroker.proxy.upstream import Upstream
-
-LAST_PORT = 65_535
 
 
 @click.command("proxy")
@@ -107,6 +104,7 @@ def command(
     record: str | None,
     record_size: float | None,
     record_time: float | None,
+    record_config: Path | None,
     ready_file: Path | None,
 ) -> None:
     """Forward the connections of clients to a real cluster until SIGTERM, SIGINT or SIGHUP.
@@ -121,14 +119,14 @@ def command(
                 f"--host {host} with {option}: any client that reaches the proxy would act with the proxy's "
                 "credentials; use a loopback address, or --tls with --tls-client-ca"
             )
-    credentials = _credentials(sasl_to)
+    credentials = None if sasl_to is None else read_credentials(f"--sasl-to {sasl_to}", read_file("--sasl-to", sasl_to))
     certificates = _certificates(tls, tls_client_ca, advertise or reachable(host))
     upstream_tls = None
     if tls_to or tls_to_ca is not None or tls_to_certificate is not None or tls_to_unverified:
-        upstream_tls = _tls(tls_to_ca, tls_to_certificate, unverified=tls_to_unverified)
-    upstream = Upstream(_addresses(to), upstream_tls, credentials)
+        upstream_tls = tls_context(tls_to_ca, tls_to_certificate, unverified=tls_to_unverified)
+    upstream = Upstream(addresses(f"--to {to}", to), upstream_tls, credentials)
     faults = read_faults(faults_file)
-    recording = open_recording(record, record_size, record_time)
+    recording = open_recording(record, record_size, record_time, record_config, upstream)
     recorders = [] if recording is None else [recording.recorder]
     address = http_address(http, http_hosts, http_token_file)
     check_extra(address)
@@ -206,32 +204,6 @@ async def proxied_control_api(
         yield url
 
 
-def _addresses(text: str) -> list[Address]:
-    addresses = []
-    for each in text.split(","):
-        address = Address.parse(each.strip())
-        if address is None or not 0 < address.port <= LAST_PORT:
-            raise click.UsageError(f"--to {text}: {each.strip()!r} is not an address: use HOST:PORT")
-        addresses.append(address)
-    return addresses
-
-
-def _credentials(path: Path | None) -> Credentials | None:
-    if path is None:
-        return None
-    try:
-        with path.open(encoding="utf-8") as file:
-            return Credentials.parse(read_properties(file))
-    except UnicodeDecodeError as error:
-        raise click.UsageError(
-            f"--sasl-to {path}: the file is not UTF-8: {error.reason} at byte {error.start}"
-        ) from error
-    except SettingsError as error:  # the line itself may have a password
-        raise click.UsageError(f"--sasl-to {path}: {str(error).partition(', got')[0]}") from error
-    except LoginError as error:
-        raise click.UsageError(f"--sasl-to {path}: {error}") from error
-
-
 def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | None:
     """Return the certificates that the proxy uses for the connections of clients; None without --tls.
 
@@ -260,17 +232,3 @@ def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | N
         name, _, reason = str(error).partition(": ")
         option = f"--tls-client-ca {client_ca}" if name.startswith("ssl.truststore") else f"--tls {tls}"
         raise click.UsageError(f"{option}: {reason}") from error
-
-
-def _tls(ca: Path | None, certificate: Path | None, *, unverified: bool) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=None if ca is None else str(ca))
-        if certificate is not None:
-            context.load_cert_chain(certificate)
-    except (OSError, ssl.SSLError) as error:
-        given = ca if certificate is None else certificate
-        raise click.UsageError(f"{given}: the file must contain a valid certificate and its private key") from error
-    if unverified:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context

@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import click
 
 from kwire.recording import WRITERS, writer_of
+from mockbroker.cli.client_properties import addresses, read_cluster
+from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording.files import RecordingFiles
 from mockbroker.recording.memory import keep_freed_memory
 from mockbroker.recording.rotation import Limits
@@ -38,37 +40,51 @@ OPTIONS = (
         type=click.FloatRange(min=0, min_open=True),
         help="Continue the recording in another file after this time.",
     ),
+    click.option(
+        "--record-config",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="Connect to the cluster of the topic with these properties of a Kafka client (security.protocol, ssl.*, "
+        "sasl.*).  [default: as to the cluster of --to, if an address is the same; else without TLS and SASL]",
+    ),
 )
 
 
 def recording_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options --record, --record-size and --record-time to a command.
+    """Add the options --record, --record-size, --record-time and --record-config to a command.
 
-    The function of the command gets the arguments ``record``, ``record_size`` (MiB) and ``record_time`` (seconds); None
-    for an option that was not given.
+    The function of the command gets the arguments ``record``, ``record_size`` (MiB), ``record_time`` (seconds) and
+    ``record_config`` (path); None for an option that was not given.
     """
     for option in reversed(OPTIONS):
         command = option(command)
     return command
 
 
-def open_recording(to: str | None, size_mib: float | None, seconds: float | None) -> Recording | None:
+def open_recording(
+    to: str | None, size_mib: float | None, seconds: float | None, config: Path | None, recorded: Upstream
+) -> Recording | None:
     """Create the first file of a recording, or the producer of a recording in a topic; return None for no recording.
 
     Args:
         to: Path of the file, or ``kafka://HOST:PORT/TOPIC``; None for no recording.
         size_mib: Maximum size of a file in MiB; None for no limit.
         seconds: Maximum time span of a file in seconds; None for no limit.
+        config: File with properties of a Kafka client for the cluster of the topic; None for no file.
+        recorded: The recorded cluster. A topic of this cluster is written with the same TLS and credentials.
 
-    Raises: click.UsageError if the format is unknown, an option needs a file, or the file cannot be created.
+    Raises: click.UsageError if the format is unknown, an option needs a file or a topic, the file cannot be created, or
+    the properties cannot be used.
     """
     if (to is None or to.startswith(SCHEME)) and (size_mib is not None or seconds is not None):
         raise click.UsageError("--record-size and --record-time need --record FILE")
+    if config is not None and (to is None or not to.startswith(SCHEME)):
+        raise click.UsageError("--record-config needs --record kafka://HOST:PORT/TOPIC")
     if to is None:
         return None
     keep_freed_memory()
     if to.startswith(SCHEME):
-        return _recording_topic(to)
+        return _recording_topic(to, config, recorded)
     path = Path(to)
     writer = writer_of(path)
     if writer is None:
@@ -79,8 +95,15 @@ def open_recording(to: str | None, size_mib: float | None, seconds: float | None
         raise click.UsageError(f"--record {path}: cannot be written: {error.strerror}") from error
 
 
-def _recording_topic(address: str) -> RecordingTopic:
-    match = ADDRESS.fullmatch(address)
+def _recording_topic(to: str, config: Path | None, recorded: Upstream) -> RecordingTopic:
+    match = ADDRESS.fullmatch(to)
     if match is None:
-        raise click.UsageError(f"--record {address}: expected kafka://HOST:PORT/TOPIC")
-    return RecordingTopic(match["servers"], match["topic"], secrets.token_hex(4))
+        raise click.UsageError(f"--record {to}: expected kafka://HOST:PORT/TOPIC")
+    servers = addresses(f"--record {to}", match["servers"])
+    if config is not None:
+        cluster = read_cluster("--record-config", config, servers)
+    elif set(servers) & set(recorded.bootstrap):
+        cluster = Upstream(servers, recorded.tls, recorded.credentials)
+    else:
+        cluster = Upstream(servers)
+    return RecordingTopic(cluster, match["topic"], secrets.token_hex(4))

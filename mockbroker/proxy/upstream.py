@@ -23,6 +23,7 @@ CONNECT_TIMEOUT = 10.0  # seconds, with TLS and SASL
 CHECK_INTERVAL = 5.0  # seconds between the attempts to reach a cluster that is missing at the start
 NOT_TLS = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNEXPECTED_EOF_WHILE_READING")  # from a plain listener
 LOGIN_RESPONSE = 65_536  # maximum bytes of a response during the login
+CLOSED_DURING_LOGIN = "the broker closed the connection during the login: check that its listener uses SASL"
 
 
 class UnreachableError(Exception):
@@ -100,7 +101,7 @@ class Upstream:
             try:
                 return await self._connect(address), address
             except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
-                problem = _reason(error)
+                problem = reason_of(error)
             except (LoginError, FrameError) as error:
                 raise UnreachableError(f"cannot log in to the cluster at {address}: {error}") from error
         raise UnreachableError(f"cannot connect to the cluster at {names} ({problem})")
@@ -130,7 +131,7 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
             the token cannot be read.
         FrameError: A response of the broker is too large.
     """
-    steps = login(credentials, _token(credentials.token_file))
+    steps = login(credentials, read_token(credentials.token_file))
     responses = FrameBuffer(LOGIN_RESPONSE)
     request = next(steps)
     while True:
@@ -138,7 +139,7 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
         while (response := responses.next_frame()) is None:
             data = await stream.receive_some()
             if not data:
-                raise LoginError("the broker closed the connection during the login: check that its listener uses SASL")
+                raise LoginError(CLOSED_DURING_LOGIN)
             responses.feed(bytes(data))
         try:
             request = steps.send(response)
@@ -146,7 +147,7 @@ async def _log_in(stream: trio.abc.Stream, credentials: Credentials) -> None:
             return
 
 
-def _token(path: Path | None) -> bytes:
+def read_token(path: Path | None) -> bytes:
     """Return the OAUTHBEARER token in a file; b"" if ``path`` is None.
 
     Raises:
@@ -158,7 +159,7 @@ def _token(path: Path | None) -> bytes:
         raise LoginError(f"cannot read the token file {path}: {error.strerror}") from error
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return the reason why a connection failed, as the operating system or the TLS library describes it."""
     if isinstance(error, trio.TooSlowError):
         return f"no response in {CONNECT_TIMEOUT:.0f} s"

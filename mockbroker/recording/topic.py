@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
@@ -15,10 +16,12 @@ import trio
 
 from kwire.errorcodes import ErrorCode
 from kwire.errors import WireError
-from mockbroker.proxy.addresses import Address, error_reason
+from mockbroker.proxy.addresses import error_reason
 from mockbroker.proxy.repeated_warnings import RepeatedWarnings
+from mockbroker.proxy.upstream import Upstream, reason_of
 from mockbroker.recording.record_batches import RecordBatch, TopicBatches
-from mockbroker.recording.topic_producer import CONNECT_TIMEOUT, RefusedError, TopicProducer
+from mockbroker.recording.topic_connections import CONNECT_TIMEOUT
+from mockbroker.recording.topic_producer import RefusedError, TopicProducer
 from mockbroker.recording.topic_recorder import Collected, TopicRecorder
 
 log = logging.getLogger("mockbroker")
@@ -35,24 +38,22 @@ class RecordingTopic:
     """A recording in a topic. Records that the cluster does not accept are lost, and their number is logged.
 
     Args:
-        servers: addresses of brokers of the cluster with the topic, ``host:port``, divided by commas.
+        cluster: the cluster with the topic.
         topic: name of the topic.
         run: text that distinguishes this recording from all other recordings in the topic. The key of each record
             contains it.
 
     Attributes:
         recorder: the observer to pass to the proxy.
-
-    Raises: ValueError if an address is not valid.
     """
 
-    def __init__(self, servers: str, topic: str, run: str) -> None:
+    def __init__(self, cluster: Upstream, topic: str, run: str) -> None:
         self._arrived = trio.Event()
         self._collected: SimpleQueue[Collected | None] = SimpleQueue()
         self.recorder = TopicRecorder(lambda: self._arrived.set(), self._collected.put)
         self._topic = topic
         self._run = run
-        self._producer = TopicProducer(_addresses(servers), topic)
+        self._producer = TopicProducer(cluster, topic)
         self._batches: TopicBatches | None = None  # None until the number of partitions is known
         self._warnings = RepeatedWarnings()
         self._has_given_up = Event()  # set when nothing is attempted again
@@ -150,13 +151,7 @@ class RecordingTopic:
             pause = min(2 * pause, most)
 
     def _warn(self, error: Exception) -> None:
-        reason = error_reason(error) if isinstance(error, OSError) else error
+        reason: object = error_reason(error) if isinstance(error, OSError) else error
+        if isinstance(error, ssl.SSLError):
+            reason = reason_of(error)
         self._warnings.warn(f"the recording in topic {self._topic} was not written: {reason}", time.monotonic())
-
-
-def _addresses(servers: str) -> list[Address]:
-    """Return the addresses in a text. Raises: ValueError if one is not valid."""
-    found = [Address.parse(each) for each in servers.split(",")]
-    if None in found:
-        raise ValueError(f"{servers} is not host:port")
-    return [each for each in found if each is not None]

@@ -1,11 +1,10 @@
-"""The idempotent producer of a recording in a topic: blocking sockets, and one request at a time.
+"""The idempotent producer of a recording in a topic, with one request at a time.
 
 The requests have the lowest versions with what they need. Kafka supports them from release 0.11 on.
 """
 
 from __future__ import annotations
 
-import socket
 import struct
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,19 +15,17 @@ from kwire.apikeys import ApiKey
 from kwire.errorcodes import ErrorCode
 from kwire.errors import RemoteProtocolError
 from kwire.frames import PREFIX
-from kwire.limits import MAX_FRAME
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording.record_batches import RecordBatch
+from mockbroker.recording.topic_connections import REQUEST_TIMEOUT, BrokerConnection
 
 PRODUCE_VERSION, METADATA_VERSION, PRODUCER_ID_VERSION = 3, 4, 0
 CLIENT_ID = "mockbroker-recording"
-CONNECT_TIMEOUT = 5.0  # seconds
-REQUEST_TIMEOUT = 10.0  # seconds until a connection without progress is closed
 ALL_REPLICAS = -1  # acks
-MAX_BUFFERS = 512  # buffers of one call of sendmsg; Linux permits 1,024
 SIZE = struct.Struct(">i")  # of the records in a Produce request
 RESTARTED = frozenset(  # errors after which a producer needs another producer id
     {
@@ -65,15 +62,16 @@ class TopicProducer:
     if it answers with an error. The call can then be repeated.
 
     Args:
-        servers: addresses of brokers, of which the first that can be reached is asked for the leaders.
+        cluster: the cluster. The first of its addresses that can be reached is asked for the leaders.
         topic: name of the topic. If it does not exist, the cluster may create it.
     """
 
-    def __init__(self, servers: Sequence[Address], topic: str) -> None:
-        self._servers = servers
+    def __init__(self, cluster: Upstream, topic: str) -> None:
+        self._cluster = cluster
+        self._servers = cluster.bootstrap
         self._topic = topic
         self._leaders: dict[int, Address] = {}  # by partition
-        self._sockets: dict[Address, socket.socket] = {}
+        self._connections: dict[Address, BrokerConnection] = {}
         self._producer: tuple[int, int] | None = None  # producer id and epoch
         self._sequences: dict[int, int] = {}  # of the next record, by partition
         self._correlation_id = 0
@@ -138,14 +136,14 @@ class TopicProducer:
         A call that waits for a new connection ends after CONNECT_TIMEOUT.
         """
         self._is_aborted = True
-        for each in tuple(self._sockets.values()):
+        for each in tuple(self._connections.values()):
             with suppress(OSError):  # it is not connected any more
-                each.shutdown(socket.SHUT_RDWR)
+                each.shut_down()
 
     def close(self) -> None:
         """Close all connections."""
-        while self._sockets:
-            self._sockets.popitem()[1].close()
+        while self._connections:
+            self._connections.popitem()[1].close()
 
     def _update_leaders(self) -> Any:
         """Return the metadata of the topic, after the leaders of its partitions are stored."""
@@ -181,33 +179,29 @@ class TopicProducer:
 
     def _exchanged(self, addresses: Sequence[Address], buffers: Sequence[bytes]) -> bytes:
         for number, address in enumerate(addresses):
-            known = self._sockets.pop(address, None)
+            known = self._connections.pop(address, None)
             try:
                 if known is not None:
                     try:
                         return self._answer(address, known, buffers)
                     except OSError:  # brokers close idle connections
                         known.close()
-                return self._answer(address, _connected(address), buffers)
+                return self._answer(address, BrokerConnection(address, self._cluster), buffers)
             except OSError:
                 if number == len(addresses) - 1:
                     raise
         raise AssertionError("there is at least one address")
 
-    def _answer(self, address: Address, sock: socket.socket, buffers: Sequence[bytes]) -> bytes:
+    def _answer(self, address: Address, connection: BrokerConnection, buffers: Sequence[bytes]) -> bytes:
         """Send a request, and return the response. Afterwards, the connection can be used again."""
-        self._sockets[address] = sock
+        self._connections[address] = connection
         try:
             if self._is_aborted:  # ``abort`` may have missed this connection
                 raise ConnectionAbortedError("the recording has ended")
-            _send(sock, buffers)
-            (size,) = PREFIX.unpack(_received(sock, PREFIX.size))
-            if not 0 <= size <= MAX_FRAME:
-                raise RemoteProtocolError(f"the broker sent a frame of {size} bytes")
-            return _received(sock, size)
+            return connection.exchange(buffers)
         except BaseException:
-            del self._sockets[address]
-            sock.close()
+            del self._connections[address]
+            connection.close()
             raise
 
 
@@ -225,37 +219,3 @@ def _only(elements: Sequence[Element]) -> Element:
     if len(elements) != 1:
         raise RemoteProtocolError(f"the response has {len(elements)} topics or partitions, but 1 was requested")
     return elements[0]
-
-
-def _connected(address: Address) -> socket.socket:
-    """Return a connection to a broker."""
-    try:
-        connected = socket.create_connection(address, CONNECT_TIMEOUT)
-    except UnicodeError as error:
-        raise OSError(f"{address.host} is not a valid host name") from error
-    connected.settimeout(REQUEST_TIMEOUT)
-    connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return connected
-
-
-def _send(sock: socket.socket, buffers: Sequence[bytes]) -> None:
-    if not hasattr(sock, "sendmsg"):  # on Windows
-        sock.sendall(b"".join(buffers))
-        return
-    rest = [memoryview(each) for each in buffers]
-    while rest:
-        sent = sock.sendmsg(rest[:MAX_BUFFERS])
-        while rest and sent >= len(rest[0]):
-            sent -= len(rest.pop(0))
-        if sent:
-            rest[0] = rest[0][sent:]
-
-
-def _received(sock: socket.socket, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        more = sock.recv(size - len(data))
-        if not more:
-            raise ConnectionResetError("the broker has closed the connection")
-        data += more
-    return bytes(data)

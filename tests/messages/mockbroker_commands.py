@@ -283,6 +283,13 @@ UNKNOWN_STATE = [
 ]
 STORY = {"scenario": "x", "broker": "Apache Kafka 4.2.0", "broker_config": {}}
 
+
+def topic_with(properties: str) -> Run:
+    """Record in a topic whose cluster is reached with these properties of a client."""
+    command = ("mockbroker", "proxy", "--to", "a:1", "--record", "kafka://b:1/frames", "--record-config", "c")
+    return Run(command, files={"c": properties})
+
+
 ROWS = [
     # mockbroker proxy
     Row("case of torture", run("mockbroker torture --case nothing -- app"), "Error: no case matches the given names and steps: --list prints all cases"),
@@ -310,6 +317,11 @@ ROWS = [
     Row("speed of a replay", run("mockbroker replay r.jsonl --speed fast", files={"r.jsonl": ""}), "Error: --speed: fast is not a valid speed: use a number above 0, or max"),
     Row("replay of nothing", run("mockbroker replay r.jsonl", files={"r.jsonl": ""}), "Error: r.jsonl: no requests with responses in the recording"),
     Row("topic of a recording", run("mockbroker proxy --to a:1 --record kafka://broker/"), "Error: --record kafka://broker/: expected kafka://HOST:PORT/TOPIC"),
+    Row("address of a topic's cluster", run("mockbroker proxy --to a:1 --record kafka://a,b:1/frames"), "Error: --record kafka://a,b:1/frames: 'a' is not an address: use HOST:PORT"),
+    Row("properties of no topic", Run(("mockbroker", "proxy", "--to", "a:1", "--record", "out.jsonl", "--record-config", "c"), files={"c": ""}), "Error: --record-config needs --record kafka://HOST:PORT/TOPIC"),
+    Row("protocol of a topic's cluster", topic_with("security.protocol=TLS"), "Error: --record-config c: security.protocol=TLS is not supported: use PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+    Row("store of a topic's cluster", topic_with("security.protocol=SSL\nssl.truststore.type=JKS"), "Error: --record-config c: ssl.truststore.type=JKS is not supported: use PEM"),
+    Row("login to a topic's cluster", topic_with("security.protocol=SASL_PLAINTEXT"), "Error: --record-config c: sasl.mechanism is missing: use one of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER"),
     Row("size of no recording", run("mockbroker proxy --to a:1 --record-size 5"), "Error: --record-size and --record-time need --record FILE"),
     Row("port of the proxy in use", proxy_port_in_use, "Error: cannot listen on 127.0.0.1:$PORT: Address already in use"),
     # mockbroker serve

@@ -80,6 +80,38 @@ def test_a_topic_is_read_after_kill_9() -> None:
     assert b"-1" not in apis
 
 
+LOGIN = "sasl.mechanism=SCRAM-SHA-512\nsasl.username=alice\nsasl.password=alice-secret\n"
+PASSED_ON = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password": "alice-secret"}
+
+
+@pytest.mark.parametrize("logs_in", [True, False], ids=["as the proxy", "with properties of its own"])
+def test_a_topic_behind_tls_and_sasl_is_written(logs_in: bool, tmp_path: Path) -> None:
+    """The proxy logs in for its clients, and for the recording; or SASL is forwarded."""
+    with run_cluster(
+        topics={"orders": 1, "frames": 2}, listeners=["SASL_SSL"], users={"alice": "alice-secret"}
+    ) as cluster:
+        servers, ca, login = cluster.bootstrap_servers, str(cluster.tls.ca), tmp_path / "client.properties"
+        store = f"security.protocol=SASL_SSL\nssl.truststore.type=PEM\nssl.truststore.location={ca}\n"
+        login.write_text(LOGIN if logs_in else LOGIN + store)
+        options = ["--tls-to-ca", ca, "--sasl-to" if logs_in else "--record-config", str(login)]
+        arguments = ["--to", servers, "--record", f"kafka://{servers}/frames", *options]
+        process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            settings = {} if logs_in else {"security.protocol": "SASL_PLAINTEXT", **PASSED_ON}
+            address = process.stdout.readline().partition("=")[2].strip()
+            producer = Producer({"bootstrap.servers": address, **settings})
+            producer.produce("orders", b"value")
+            assert producer.flush(PATIENCE) == 0
+        finally:
+            process.terminate()
+            _, errors = process.communicate(timeout=PATIENCE)
+        values = [record.value or b"" for record in cluster.records("frames")]
+    assert (errors, process.returncode) == ("", 0)
+    assert sum(b"value" in value for value in values) == 1
+    assert not any(b"alice-secret" in value for value in values)
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 @pytest.mark.parametrize("suffix", ["jsonl", "pcapng"])
 def test_a_disk_that_stops_does_not_hold_up_clients(suffix: str, tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from kwire.records import Record, build_batch
 from kwire.records.batch import HEADER
 from mockbroker import ThreadCluster, run_cluster
 from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording.record_batches import RecordBatch
 from mockbroker.recording.topic_producer import RefusedError, TopicProducer
 
@@ -24,7 +25,7 @@ def cluster() -> Iterator[ThreadCluster]:
 
 @pytest.fixture
 def producer(cluster: ThreadCluster) -> Iterator[TopicProducer]:
-    made = TopicProducer(addresses(cluster), "frames")
+    made = TopicProducer(Upstream(addresses(cluster)), "frames")
     yield made
     made.close()
 
@@ -63,7 +64,7 @@ def test_a_batch_is_not_stored_twice(cluster: ThreadCluster, producer: TopicProd
 
 def test_the_producer_follows_the_leader() -> None:
     with run_cluster(brokers=2, topics={"frames": 1}, config={"default.replication.factor": 2}) as cluster:
-        producer = TopicProducer(addresses(cluster), "frames")
+        producer = TopicProducer(Upstream(addresses(cluster)), "frames")
         producer.write(batch(b"1"))
         for node in (0, 1):
             cluster.move_leader("frames", 0, node)
@@ -88,7 +89,7 @@ def test_a_closed_connection_is_replaced(cluster: ThreadCluster, producer: Topic
 
 
 def test_the_next_server_is_used_if_one_is_missing(cluster: ThreadCluster) -> None:
-    producer = TopicProducer([Address("127.0.0.1", 1), *addresses(cluster)], "frames")
+    producer = TopicProducer(Upstream([Address("127.0.0.1", 1), *addresses(cluster)]), "frames")
     producer.write(batch(b"1"))
     producer.close()
     assert values(cluster) == [b"1"]
@@ -141,7 +142,7 @@ def test_an_invalid_response_is_an_error_of_the_call(
     api: str, body: dict[str, Any], error: type[Exception], text: str
 ) -> None:
     with run_cluster(topics={"frames": 1}) as cluster:
-        producer = TopicProducer(addresses(cluster), "frames")
+        producer = TopicProducer(Upstream(addresses(cluster)), "frames")
         cluster.faults.add(api=api, respond=body, times="always")
         call = (
             producer.partitions if api == "Metadata" and error is not OSError else lambda: producer.write(batch(b"1"))
