@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from itertools import islice
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.errors import NotFoundError
+from mockbroker.base.texts import listed
 from mockbroker.net.in_process import BrokerEnd
 from mockbroker.net.pump import Pump
 from mockbroker.net.sockets import SocketConnection
-
-LISTED = 10  # open connections that an error message names
 
 
 class UnknownConnectionError(NotFoundError):
@@ -127,7 +125,7 @@ def selected(existing: Mapping[int, ConnectionSnapshot], connection_id: int | No
         case int(), None:
             if connection_id not in existing:
                 raise UnknownConnectionError(
-                    f"connection {connection_id} is not open; open connections: {_listed(existing) or 'none'}"
+                    f"connection {connection_id} is not open; open connections: {listed(existing)}"
                 )
             return [connection_id]
         case None, str():
@@ -140,9 +138,3 @@ def selected(existing: Mapping[int, ConnectionSnapshot], connection_id: int | No
                 f"disconnect() got connection_id={connection_id!r} and client_id={client_id!r}: pass one of them; "
                 "client_id may be a glob"
             )
-
-
-def _listed(numbers: Collection[int]) -> str:
-    """Return the first numbers as text for an error message."""
-    more = [] if len(numbers) <= LISTED else ["..."]
-    return ", ".join([*map(str, islice(numbers, LISTED)), *more])

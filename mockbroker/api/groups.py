@@ -8,6 +8,7 @@ from mockbroker.api.records import partition as find_partition
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
+from mockbroker.base.texts import listed
 from mockbroker.base.timers import LossDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.coordinated import CoordinatedGroup
@@ -51,10 +52,10 @@ def evict(broker: Broker, group_id: str, member_id: str, reason: str, now: float
     Raises: UnknownGroupError; UnknownMemberError; CoordinatorUnavailableError.
     """
     group = _get_group(broker, group_id)
-    member_ids = ", ".join(map(repr, group.members))
+    member_ids = listed(group.members, repr)
     effects = broker.groups.receive(group_id, Evict(member_id, _with_reason(EVICTED, reason)), now)
     if not effects:
-        raise UnknownMemberError(f"group {group_id!r} has no member {member_id!r}; its members: {member_ids or 'none'}")
+        raise UnknownMemberError(f"group {group_id!r} has no member {member_id!r}; its members: {member_ids}")
     return effects
 
 
@@ -117,9 +118,8 @@ def _get_group(broker: Broker, group_id: str) -> CoordinatedGroup:
 
 
 def unknown_group(broker: Broker, group_id: str) -> UnknownGroupError:
-    """Return the error for a group that does not exist; it names the existing groups."""
-    names = ", ".join(map(repr, sorted(broker.groups)))
-    return UnknownGroupError(f"group {group_id!r} does not exist; existing groups: {names or 'none'}")
+    """Return the error for a group that does not exist; it names existing groups."""
+    return UnknownGroupError(f"group {group_id!r} does not exist; existing groups: {listed(broker.groups, repr)}")
 
 
 def _check_coordinator(broker: Broker, group_id: str) -> None:

@@ -12,6 +12,7 @@ from kwire.records.batch import build_batch, read_batch
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
+from mockbroker.base.texts import listed
 from mockbroker.broker import failover, paused_replicas
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
@@ -226,8 +227,8 @@ def as_records(values: Iterable[Value], template: Record) -> list[Record]:
 def _topic(broker: Broker, name: str) -> Topic:
     topic = broker.cluster.topics.get(name)
     if topic is None:
-        names = ", ".join(sorted(each.name for each in broker.cluster.topics.values() if not each.internal))
-        raise UnknownTopicError(f"topic {name!r} does not exist; existing topics: {names or 'none'}")
+        names = [each.name for each in broker.cluster.topics.values() if not each.internal]
+        raise UnknownTopicError(f"topic {name!r} does not exist; existing topics: {listed(names)}")
     return topic
 
 

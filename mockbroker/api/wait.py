@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.api.snapshots import GroupSnapshot, snapshot
+from mockbroker.base.texts import listed
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.coordinated import DEAD
@@ -85,8 +86,7 @@ def event_report(events: list[Event]) -> list[str]:
 
 def _group_lines(group: GroupSnapshot, broker: Broker) -> list[str]:
     if group.state == DEAD:
-        others = ", ".join(sorted(broker.groups)) or "none"
-        return [f"the group does not exist (Dead); existing groups: {others}"]
+        return [f"the group does not exist (Dead); existing groups: {listed(broker.groups)}"]
     protocol = group.protocol or "none yet"
     members = _counted(len(group.members), "member")
     lines = [f"the group is {group.state}: generation {group.generation}, protocol {protocol}, {members}"]

@@ -1,9 +1,14 @@
-"""Texts of Kafka error messages that several request handlers return."""
+"""Parts of error messages: texts of Kafka that several request handlers return, and lists of names."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from heapq import nsmallest
+from typing import Any
+
 from kwire import ErrorCode
 
+LISTED = 10  # names in a list; a cluster may have 100,000 groups
 LONGEST_QUOTED = 1_000  # maximum characters of a client's text in a message, as the size of a string is limited
 
 OF_ERRORS = {  # Kafka's default message of each error
@@ -27,3 +32,14 @@ OF_ERRORS = {  # Kafka's default message of each error
 def shortened(text: str) -> str:
     """Return a text from a client for use in a message, cut to LONGEST_QUOTED characters."""
     return text if len(text) <= LONGEST_QUOTED else f"{text[:LONGEST_QUOTED]}..."
+
+
+def listed(names: Collection[Any], form: Callable[[Any], str] = str) -> str:
+    """Return the first LISTED names in their order, and ``...`` if there are more; ``none`` without names.
+
+    Args:
+        names: names, or numbers.
+        form: function that returns a name as text.
+    """
+    more = [] if len(names) <= LISTED else ["..."]
+    return ", ".join([*map(form, nsmallest(LISTED, names)), *more]) or "none"

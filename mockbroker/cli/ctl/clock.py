@@ -29,7 +29,7 @@ def show(session: Session) -> None:
 @command.command("stop")
 @pass_session
 def stop(session: Session) -> None:
-    """Stop the clock, so that only the command clock advance changes the time."""
+    """Stop the clock: only clock advance changes its time."""
     _show(session, session.client.ask("POST", "/v1/clock", body={"mode": "manual"}))
 
 

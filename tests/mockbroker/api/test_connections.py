@@ -15,7 +15,8 @@ from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker import Cluster, ConnectionClosedError, UnknownConnectionError, open_cluster
-from mockbroker.api.connections import LISTED, selected
+from mockbroker.api.connections import selected
+from mockbroker.base.texts import LISTED
 
 
 async def connect(cluster: Cluster, node: int = 0) -> Peer:

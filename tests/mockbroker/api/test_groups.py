@@ -10,6 +10,7 @@ from kwire import ErrorCode as E
 from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker import (
     Cluster,
@@ -59,6 +60,21 @@ async def test_unknown_group_and_member() -> None:
         joined = await stable_member(cluster)
         with pytest.raises(UnknownMemberError, match=f"group 'g' has no member 'a'; its members: '{joined.member_id}'"):
             cluster.evict("g", "a")
+
+
+async def test_an_unknown_group_names_few_of_many_groups() -> None:
+    async with open_cluster(config=QUICK, topics={"t": 1}) as cluster:
+        connection = cluster.connect()
+        for number in range(20):
+            request = OffsetCommitRequest(
+                group_id=f"g{number:02}",
+                topics=[OffsetCommitRequest.Topic(name="t", partitions=[OffsetCommitRequest.Topic.Partition()])],
+            )
+            await connection.ask(request, 8)
+        with pytest.raises(UnknownGroupError) as error:
+            cluster.evict("g", "a")
+        names = ", ".join(f"'g{number:02}'" for number in range(10))
+        assert str(error.value) == f"group 'g' does not exist; existing groups: {names}, ..."
 
 
 async def test_an_evicted_member_is_not_in_the_data_directory(tmp_path: Path) -> None:
