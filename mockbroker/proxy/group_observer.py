@@ -36,6 +36,7 @@ from mockbroker.proxy.observer import Exchange, Observer
 
 LEAVE_EPOCHS = (-1, -2)  # member epochs of a ConsumerGroupHeartbeat that leaves
 GROUPS = 10_000  # maximum number that are kept
+PRODUCERS = 10_000  # maximum number of producers with an open transaction that are kept
 TASKS = {"active": "active_tasks", "standby": "standby_tasks", "warmup": "warmup_tasks"}
 CONSUMER_PROTOCOL = "consumer"
 Partitions = Mapping[tuple[str, int], Committed]
@@ -118,7 +119,7 @@ class GroupObserver(Observer):
             for each in found:
                 key = each.key if response.coordinators else request.key
                 if each.error_code == ErrorCode.NONE:
-                    self._broker.coordinators[key] = each.node_id
+                    self._store_coordinator(key, each.node_id)
         return ()
 
     def _join(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
@@ -297,6 +298,8 @@ class GroupObserver(Observer):
         if stored:
             pending = self._transactional.setdefault(request.producer_id, {})
             pending.setdefault(request.group_id, {}).update(stored)
+            if len(self._transactional) > PRODUCERS:  # of most of these, the transaction has timed out
+                del self._transactional[next(iter(self._transactional))]
         return ()
 
     def _end_transaction(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
@@ -388,8 +391,21 @@ class GroupObserver(Observer):
         member.client_id = exchange.client_id or ""
         member.client_host = f"/{exchange.connection.client.host}"
         if group.group_id not in self._broker.coordinators and exchange.connection.node >= 0:
-            self._broker.coordinators[group.group_id] = exchange.connection.node
+            self._store_coordinator(group.group_id, exchange.connection.node)
         return member
+
+    def _store_coordinator(self, group_id: str, node: int) -> None:
+        """Store the coordinator of a group, which need not exist; remove the oldest one above GROUPS.
+
+        Args:
+            group_id: group id.
+            node: broker id of the coordinator.
+        """
+        coordinators = self._broker.coordinators
+        coordinators.pop(group_id, None)
+        coordinators[group_id] = node
+        if len(coordinators) > GROUPS:
+            del coordinators[next(iter(coordinators))]
 
     def _renew(self, group: ObservedGroup, member: ObservedMember) -> None:
         """Restart the session timeout of a member, because the member has sent a request."""

@@ -27,6 +27,7 @@ from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCo
 from kwire.schema import schema_of
 from mockbroker.base.settings import Settings
 from mockbroker.broker.journal import Journal
+from mockbroker.proxy import group_observer as module
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.group_observer import GroupObserver
 from mockbroker.proxy.observed_broker import ObservedBroker
@@ -255,6 +256,30 @@ def test_offsets_of_a_transaction_count_from_its_end(traffic: Traffic) -> None:
         found = None if group is None else {key: each.offset for key, each in group.offsets.committed.items()}
         assert found == offsets
     assert traffic.kinds == ["commit"]
+
+
+def test_coordinators_of_many_groups_do_not_take_memory(traffic: Traffic, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GROUPS", 3)
+    for number in range(10):
+        response = FindCoordinatorResponse.Coordinator(key=f"g{number}", node_id=number)
+        request = FindCoordinatorRequest(coordinator_keys=[f"g{number}"])
+        traffic.passes(request, FindCoordinatorResponse(coordinators=[response]))
+    assert traffic.broker.coordinators == {"g7": 7, "g8": 8, "g9": 9}
+
+
+def test_open_transactions_of_many_producers_do_not_take_memory(
+    traffic: Traffic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The transactions of the oldest producers are dropped, as if they had been aborted."""
+    monkeypatch.setattr(module, "PRODUCERS", 3)
+    for number in range(5):
+        partition = TxnOffsetCommitRequest.Topic.Partition(partition_index=number, committed_offset=5)
+        topic = TxnOffsetCommitRequest.Topic(name="t", partitions=[partition])
+        request = TxnOffsetCommitRequest(transactional_id="x", group_id="g", producer_id=number, topics=[topic])
+        traffic.passes(request, TxnOffsetCommitResponse())
+    for number in range(5):
+        traffic.passes(EndTxnRequest(transactional_id="x", producer_id=number, committed=True), EndTxnResponse())
+    assert sorted(traffic.group().offsets.committed) == [("t", 2), ("t", 3), ("t", 4)]
 
 
 def test_fetched_offsets_are_those_of_the_group(traffic: Traffic) -> None:
