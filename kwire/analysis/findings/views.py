@@ -18,6 +18,7 @@ from kwire.lazy_dataclass import dataclass
 
 SHORT = 8  # characters of a member id that tell it from others of its client
 FOREVER = 2**62  # later than all times in captures
+BLOCK = 256  # high watermarks of a partition that are skipped together
 T = TypeVar("T")
 
 
@@ -170,10 +171,31 @@ class GroupView:
         marks = self.marks.get(place)
         if not marks:
             return None
-        at = bisect_right(marks, since, key=lambda mark: mark[0])
-        if at and marks[at - 1][1] > offset:
+        number = bisect_right(marks, since, key=lambda mark: mark[0])
+        if number and marks[number - 1][1] > offset:
             return since
-        return next((marks[n][0] for n in range(at, len(marks)) if marks[n][1] > offset), None)
+        while number < len(marks):
+            if number % BLOCK == 0 and self._highest_of_blocks(place)[number // BLOCK] <= offset:
+                number += BLOCK  # else the time would grow with the square of the traffic if no mark is above
+                continue
+            if marks[number][1] > offset:
+                return marks[number][0]
+            number += 1
+        return None
+
+    def _highest_of_blocks(self, place: Place) -> Sequence[int]:
+        """Return the highest high watermark of each BLOCK consecutive ones of a partition. ``place``: the partition."""
+        highest = self._highest.get(place)
+        if highest is None:
+            marks = self.marks[place]
+            blocks = (marks[begin : begin + BLOCK] for begin in range(0, len(marks), BLOCK))
+            highest = self._highest[place] = [max(offset for _, offset in block) for block in blocks]
+        return highest
+
+    @cached_property
+    def _highest(self) -> dict[Place, list[int]]:
+        """The results of ``_highest_of_blocks``."""
+        return {}
 
 
 @dataclass(frozen=True)
