@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 SIZE = struct.Struct(">I")  # the length prefix of a frame
+SMALL = 4 * 1024  # bytes; the next bytes are joined to a smaller buffer, because each buffer takes 50 bytes more
 UNKNOWN = -1  # of a frame whose length prefix is incomplete
 
 
@@ -44,7 +45,10 @@ class FrameAligner:
         if self._incomplete:
             held, missing = self._incomplete.get(key, (pieces, 0))
             if missing > len(data):
-                held.append(data)
+                if len(held[-1]) < SMALL:
+                    held[-1] += data
+                else:
+                    held.append(data)
                 self.size += len(data)
                 self._incomplete[key] = held, missing - len(data)
                 return []

@@ -33,3 +33,12 @@ def test_directions_and_connections_do_not_mix() -> None:
     assert aligner.size == 5
     assert b"".join(aligner.complete(2, True, frame[5:], ends_frame=True)) == frame
     assert b"".join(aligner.complete(1, True, frame, ends_frame=True)) == frame
+
+
+def test_a_frame_in_tiny_pieces_takes_few_buffers() -> None:
+    aligner, frame = FrameAligner(), pack(bytes(100_000))
+    for at in range(0, len(frame) - 2, 2):
+        assert aligner.complete(1, True, frame[at : at + 2], ends_frame=False) == []
+    buffers = aligner.complete(1, True, frame[-2:], ends_frame=False)
+    assert b"".join(buffers) == frame
+    assert len(buffers) < 40
