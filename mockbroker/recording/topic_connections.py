@@ -13,7 +13,7 @@ from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.login import Credentials, LoginError, login
 from mockbroker.proxy.upstream import CLOSED_DURING_LOGIN, LOGIN_RESPONSE, Upstream, read_token
 
-CONNECT_TIMEOUT = 5.0  # seconds
+CONNECT_TIMEOUT = 5.0  # seconds; also for each response of the login
 REQUEST_TIMEOUT = 10.0  # seconds until a connection without progress is closed
 MAX_BUFFERS = 512  # buffers of one call of sendmsg; Linux permits 1,024
 
@@ -33,9 +33,9 @@ class BrokerConnection:
         try:
             if cluster.tls is not None:
                 self._socket = cluster.tls.wrap_socket(self._socket, server_hostname=address.host)
-            self._socket.settimeout(REQUEST_TIMEOUT)
             if cluster.credentials is not None:
                 self._log_in(address, cluster.credentials)
+            self._socket.settimeout(REQUEST_TIMEOUT)
         except BaseException:
             self._socket.close()
             raise

@@ -186,6 +186,7 @@ class TopicProducer:
                         return self._answer(address, known, buffers)
                     except OSError:  # brokers close idle connections
                         known.close()
+                self._check_running()
                 return self._answer(address, BrokerConnection(address, self._cluster), buffers)
             except OSError:
                 if number == len(addresses) - 1:
@@ -196,13 +197,17 @@ class TopicProducer:
         """Send a request, and return the response. Afterwards, the connection can be used again."""
         self._connections[address] = connection
         try:
-            if self._is_aborted:  # ``abort`` may have missed this connection
-                raise ConnectionAbortedError("the recording has ended")
+            self._check_running()  # ``abort`` may have missed this connection
             return connection.exchange(buffers)
         except BaseException:
             del self._connections[address]
             connection.close()
             raise
+
+    def _check_running(self) -> None:
+        """Raise ConnectionAbortedError if ``abort`` was called."""
+        if self._is_aborted:
+            raise ConnectionAbortedError("the recording has ended")
 
 
 def _check(code: int) -> None:

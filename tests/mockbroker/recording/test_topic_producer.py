@@ -13,6 +13,7 @@ from kwire.records.batch import HEADER
 from mockbroker import ThreadCluster, run_cluster
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.upstream import Upstream
+from mockbroker.recording import topic_producer as module
 from mockbroker.recording.record_batches import RecordBatch
 from mockbroker.recording.topic_producer import RefusedError, TopicProducer
 
@@ -152,9 +153,12 @@ def test_an_invalid_response_is_an_error_of_the_call(
         producer.close()
 
 
-def test_a_call_after_abort_fails(cluster: ThreadCluster, producer: TopicProducer) -> None:
+def test_a_call_after_abort_fails(
+    cluster: ThreadCluster, producer: TopicProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     producer.write(batch(b"1"))
     producer.abort()
+    monkeypatch.setattr(module, "BrokerConnection", pytest.fail)  # it would wait for a broker that does not answer
     with pytest.raises(ConnectionAbortedError, match="the recording has ended"):
         producer.write(batch(b"2"))
     assert values(cluster) == [b"1"]
