@@ -50,6 +50,7 @@ PARTITIONS = 2
 FENCED = "(?i)fenced|producer_?epoch"
 LAST = "the last"  # written to each partition when all is over: a reader that comes to it has seen everything
 TIMEOUT_MS = 1000
+LONG_SESSION_MS = 30_000  # does not expire while a commit waits for slow markers on a slow machine
 
 
 @contextmanager
@@ -153,7 +154,7 @@ def exactly_once(stage: Stage, family: str, protocol: str) -> None:
 def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> None:
     """Commits in sequence, and a commit that arrives while the previous transaction is being aborted."""
     stage = slow_works
-    first = transformer(stage, family, "first", own_process=True)
+    first = transformer(stage, family, "first", session_ms=LONG_SESSION_MS, own_process=True)
     batches = [orders(stage, "one")]
     first.take(len(batches[0]))
     for name in ("two", "three"):
@@ -161,7 +162,9 @@ def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> 
         first.end("commit")
         first.take(len(batches[-1]))
     first.kill()
-    second = transformer(stage, family, "second")
+    (killed,) = stage.cluster.groups()[stage.group].members
+    stage.cluster.evict(stage.group, killed.member_id, "it was killed")
+    second = transformer(stage, family, "second", session_ms=LONG_SESSION_MS)
     second.take(len(batches[-1]))
     second.end("commit")
     second.leave()

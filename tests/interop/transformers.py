@@ -57,6 +57,7 @@ def transformer(
     name: str,
     *,
     timeout_ms: int = PATIENT_MS,
+    session_ms: int = SESSION_MS,
     protocol: str = "classic",
     own_process: bool = False,
 ) -> Transformer:
@@ -69,7 +70,7 @@ def transformer(
         "topic": stage.topic,
         "output": OUTPUT,
         "protocol": protocol,
-        "session_ms": SESSION_MS,
+        "session_ms": session_ms,
         "heartbeat_ms": HEARTBEAT_MS,
         "transactional_id": TRANSACTIONAL_ID,
         "transaction_timeout_ms": timeout_ms,
