@@ -277,44 +277,37 @@ class Watchers:
 
 
 class Origins:
-    """A record of responses that wait for the disk: whether the group of each response still exists and has the same
-    coordinator.
+    """A record of responses that wait for the disk: whether the group of each response still exists.
 
-    The record is necessary because the group may be deleted or get another coordinator before the response is sent.
+    The record is necessary because the group may be deleted before the response is sent.
     """
 
     def __init__(self) -> None:
         self._deleted: Counter[str] = Counter()
-        self._left: Counter[str] = Counter()
-        self._answers: dict[Ticket, tuple[int, int]] = {}
+        self._answers: dict[Ticket, int] = {}
 
     def journaled(self, event: Event) -> None:
         if event.event == EventKind.DELETE:
             self._deleted[event.group] += 1
-        elif event.event == EventKind.UNLOAD:
-            self._left[event.group] += 1
 
     def replaced(self, group: str) -> None:
         """Record that an empty group was replaced by a group of another type."""
         self._deleted[group] += 1
 
     def answered(self, ticket: Ticket, group: str) -> None:
-        self._answers[ticket] = self._deleted[group], self._left[group]
+        self._answers[ticket] = self._deleted[group]
 
-    def check_origin(self, ticket: Ticket, group: str) -> tuple[bool, bool]:
-        """Remove a response from the record, and return whether its group and the coordinator are still the same.
+    def still_exists(self, ticket: Ticket, group: str) -> bool:
+        """Remove a response from the record, and return whether its group still exists.
+
+        A group that was deleted and created again counts as another group. The result is False for a response that is
+        not in the record.
 
         Args:
             ticket: ticket of the request.
             group: group id.
-
-        Returns:
-            A pair: whether the group still exists, and whether it also has the same coordinator. A group that was
-            deleted and created again counts as another group. Both are False for a response that is not in the record.
         """
-        deleted, left = self._answers.pop(ticket, (-1, -1))
-        lives = deleted == self._deleted[group]
-        return lives, lives and left == self._left[group]
+        return self._answers.pop(ticket, -1) == self._deleted[group]
 
     def crashed(self) -> None:
         """Remove all responses that wait for the disk: after a crash they are never sent."""

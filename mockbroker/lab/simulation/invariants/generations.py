@@ -44,7 +44,7 @@ class Generations(Watcher):
     A generation is written when the leader's SyncGroup is handled. If the coordinator is lost before that, the next
     coordinator uses the same generation number again, as in Kafka (fixtures/failover,
     an_unwritten_generation_is_forgotten). Therefore JoinGroup responses are compared only with JoinGroup responses of
-    the same coordinator.
+    the same coordinator, in the order in which they were made: those of different connections may be sent in another.
     """
 
     name = "I2"
@@ -150,20 +150,18 @@ class Generations(Watcher):
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         group = call.request.group_id
-        if call.ticket.api_key != ApiKey.JOIN_GROUP or not _has_epochs(broker, group):  # else a member epoch
+        if call.ticket.api_key != ApiKey.JOIN_GROUP:
             self._origins.answered(call.ticket, group)
+        elif not response.error_code and not _has_epochs(broker, group):  # else a member epoch
+            self._rises(group, response.generation_id)
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         key = call.ticket.api_key
         group = call.request.group_id
-        lives, current = self._origins.check_origin(call.ticket, group)
-        if not lives:
+        if not self._origins.still_exists(call.ticket, group):
             return
         if key == ApiKey.SYNC_GROUP and not response.error_code:
             self._settled[group] = max(call.request.generation_id, self._settled.get(group, 0))
-        if key == ApiKey.JOIN_GROUP and not response.error_code:
-            if current and not call.ticket.fault:  # a fault rule may have held the response
-                self._rises(group, response.generation_id)
         elif key in HEARTBEATS and not response.error_code:
             member = response.member_id
             if response.member_epoch <= 0:

@@ -93,8 +93,8 @@ class OneOwner(Watcher):
 
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         if call.ticket.api_key == ApiKey.SYNC_GROUP:
-            lives, _ = self._origins.check_origin(call.ticket, call.request.group_id)
-            if lives and not response.error_code and response.assignment:
+            still_exists = self._origins.still_exists(call.ticket, call.request.group_id)
+            if still_exists and not response.error_code and response.assignment:
                 self._synced(call, response)
                 if response.protocol_type == "consumer":
                     assignment, _ = decode_stored(ConsumerProtocolAssignment, response.assignment)

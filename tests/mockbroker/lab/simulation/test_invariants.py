@@ -113,6 +113,13 @@ def test_generation_may_fall_with_the_next_coordinator():
     checked.acknowledge(checked.join(4))
 
 
+def test_join_group_answers_may_be_sent_in_another_order():
+    checked = Checked(Generations())
+    first, second = checked.join(4), checked.join(5)
+    checked.acknowledge(second)
+    checked.acknowledge(first)
+
+
 @pytest.mark.parametrize("loaded_before", [True, False], ids=["after the load", "before the load"])
 def test_join_group_answer_of_a_former_coordinator(loaded_before):
     """The answer waits for the disk while its coordinator stops: it says nothing about the next one."""
