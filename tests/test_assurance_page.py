@@ -10,6 +10,11 @@ def test_docs_are_up_to_date() -> None:
     assert assurance_page.renewed(text) == text, "make docs"
 
 
+def test_table_of_planted_bugs_is_up_to_date() -> None:
+    text = (ROOT / "docs" / "planted_bugs.md").read_text("utf-8")
+    assert assurance_page.planted_page() == text, "make docs"
+
+
 @pytest.mark.parametrize("part", assurance_page.PARTS)
 def test_every_table_has_its_marks(part: str) -> None:
     text = (ROOT / "docs" / "assurance.md").read_text("utf-8")

@@ -37,7 +37,9 @@ def test_table_has_every_bug() -> None:
     rows = planted_bugs.table().splitlines()[2:]
     caught = json.loads(planted_bugs.CAUGHT.read_text("utf-8"))
     assert len(rows) == len(RULE_BUGS) + len(caught) >= 150
-    assert f"named tests notice {len(RULE_BUGS)}" in planted_bugs.summary()
+    assert f"named tests find {len(RULE_BUGS)}" in planted_bugs.summary()
+    names = (each["invariant"] for each in caught.values())
+    assert all(name in planted_bugs.invariants() for name in names)
 
 
 @pytest.mark.long

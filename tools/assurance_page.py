@@ -4,9 +4,9 @@
     python tools/assurance_page.py --simulate SEEDS
     python tools/assurance_page.py --rates SEEDS
 
-replaces the text between each two marks; with --simulate it first runs seeds of each scheme of the simulator, and keeps
-what they reached; with --rates it measures and keeps the events per CPU second of each scheme with each engine, which
-needs the native engine (make native).
+replaces the text between each two marks, and writes planted_bugs.md, which is in the same folder; with --simulate it
+first runs seeds of each scheme of the simulator, and keeps what they reached; with --rates it measures and keeps the
+events per CPU second of each scheme with each engine, which needs the native engine (make native).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -34,6 +35,7 @@ import soak  # noqa: E402
 
 RESULTS = ROOT / "fuzzing" / "results"
 EVENTS = 1_000  # of each seed
+WIDTH = 120  # characters of a line
 ROUNDS = 3  # times that each seed runs to measure the rate; the least CPU time counts
 ENGINES = ("compiled", "native")
 SCHEMES = ("swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes", "upkeep")
@@ -75,8 +77,14 @@ def soak_table() -> str:
 
 
 def planted_table() -> str:
-    """Return how many planted bugs there are, by what notices them."""
-    return planted_bugs.summary() + "\n"
+    """Return how many planted bugs there are, with a link to the table of all."""
+    text = f"{planted_bugs.summary()} [Planted bugs](planted_bugs.md) has the table of all bugs."
+    return textwrap.fill(text, WIDTH) + "\n"
+
+
+def planted_page() -> str:
+    """Return the page with the table of all planted bugs."""
+    return PLANTED_HEAD + planted_bugs.table()
 
 
 def fuzz_table() -> str:
@@ -86,6 +94,15 @@ def fuzz_table() -> str:
     rows = [f"| `{name}` | {sums.get(name, 0):,} |" for name in sorted(names, key=lambda name: -sums.get(name, 0))]
     return "\n".join(["| target | executions |", "|---|--:|", *rows]) + "\n"
 
+
+PLANTED_HEAD = """# Planted bugs
+
+This page lists changes of the code that break a rule, and what finds each: a named test, or a seed of the
+[simulator](simulation.md#planted-bugs) with its scheme. Where the simulator finds the bug, the rule is the invariant
+that is violated. [Assurance](assurance.md#planted-bugs) has the numbers. `make planted` plants the bugs that tests must
+find, and prints this table; `make simulate-check` searches the seeds.
+
+"""
 
 PARTS: Mapping[str, Callable[[], str]] = {
     "make mutants": mutants_table,
@@ -213,3 +230,4 @@ if __name__ == "__main__":
     else:
         page = Path(sys.argv[1])
         page.write_text(renewed(page.read_text("utf-8")), "utf-8")
+        page.with_name("planted_bugs.md").write_text(planted_page(), "utf-8")

@@ -115,7 +115,7 @@ def handle_with(patch: Patch, module: ModuleType, handle: Callable[..., Effects]
 
 
 @bug("I2", "I12")
-def a_generation_is_not_counted(patch: Patch) -> None:
+def a_rebalance_does_not_increase_the_generation(patch: Patch) -> None:
     real = phases.elect_leader
 
     def elect(group: ClassicGroup) -> None:
@@ -126,7 +126,7 @@ def a_generation_is_not_counted(patch: Patch) -> None:
 
 
 @bug("I2")
-def a_generation_counts_twice(patch: Patch) -> None:
+def a_rebalance_increases_the_generation_by_two(patch: Patch) -> None:
     real = phases.elect_leader
 
     def elect(group: ClassicGroup) -> None:
@@ -137,7 +137,7 @@ def a_generation_counts_twice(patch: Patch) -> None:
 
 
 @bug("I2", "I12")
-def an_epoch_falls(patch: Patch) -> None:
+def an_epoch_decreases(patch: Patch) -> None:
     real = ConsumerGroup.bump_epoch
 
     def bump(group: ConsumerGroup, reason: str) -> Note:
@@ -150,7 +150,7 @@ def an_epoch_falls(patch: Patch) -> None:
 
 
 @bug("I2")
-def an_epoch_counts_twice(patch: Patch) -> None:
+def an_epoch_increases_by_two(patch: Patch) -> None:
     real = ConsumerGroup.bump_epoch
 
     def bump(group: ConsumerGroup, reason: str) -> Note:
@@ -173,7 +173,7 @@ def a_follower_gets_the_list_of_members(patch: Patch) -> None:
 
 
 @bug("I3", "I9")
-def the_leader_is_not_told_of_the_last_member(patch: Patch) -> None:
+def the_leader_gets_a_list_without_the_last_member(patch: Patch) -> None:
     real = replies.join_response
 
     def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
@@ -184,7 +184,7 @@ def the_leader_is_not_told_of_the_last_member(patch: Patch) -> None:
 
 
 @bug("I3")
-def everybody_is_told_that_he_leads(patch: Patch) -> None:
+def every_member_is_the_leader(patch: Patch) -> None:
     real = replies.join_response
 
     def joined(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
@@ -194,7 +194,7 @@ def everybody_is_told_that_he_leads(patch: Patch) -> None:
 
 
 @bug("I1", "I3")
-def a_sync_is_answered_with_the_share_of_another(patch: Patch) -> None:
+def a_sync_returns_the_assignment_of_another_member(patch: Patch) -> None:
     real = replies.sync_response
 
     def synced(group: ClassicGroup, ticket: Ticket, member: Member) -> Reply:
@@ -204,13 +204,13 @@ def a_sync_is_answered_with_the_share_of_another(patch: Patch) -> None:
 
 
 @bug("I1")
-def partitions_are_taken_that_others_have(patch: Patch) -> None:
+def partitions_that_other_members_own_are_assigned(patch: Patch) -> None:
     real = consumer.reconciled_member
     patch.setattr(consumer, "reconciled_member", lambda member, goal: real(member, replace(goal, partition_epochs={})))
 
 
 @bug("I1")
-def nobody_waits_until_partitions_are_given_up(patch: Patch) -> None:
+def partitions_are_assigned_before_they_are_revoked(patch: Patch) -> None:
     patch.setattr(reconcile.ReconciliationInput, "owns_any", lambda goal, partitions: False)
 
 
@@ -232,7 +232,7 @@ def the_target_is_not_recomputed(patch: Patch) -> None:
 
 
 @bug("I10")
-def a_heartbeat_is_no_sign_of_life(patch: Patch) -> None:
+def a_heartbeat_does_not_renew_the_session(patch: Patch) -> None:
     real = membership.renew_session
 
     def renew(group: ClassicGroup, member: Member, now: float) -> None:
@@ -258,7 +258,7 @@ def sessions_end_early(patch: Patch) -> None:
 
 
 @bug("I10", "I9", "I13")
-def members_of_the_consumer_protocol_stay_for_ever(patch: Patch) -> None:
+def sessions_of_consumer_members_do_not_expire(patch: Patch) -> None:
     real = consumer.fence
 
     def fence(group: ConsumerGroup, members: Iterable[ConsumerMember], event: EventKind, *rest: Any) -> GroupEffects:
@@ -273,7 +273,7 @@ def members_of_the_consumer_protocol_stay_for_ever(patch: Patch) -> None:
 
 
 @bug("I10", "I9")
-def an_id_that_nobody_uses_is_kept(patch: Patch) -> None:
+def an_unused_member_id_is_kept(patch: Patch) -> None:
     real = classic_join._require_member_id
 
     def give(group: ClassicGroup, event: Join, now: float) -> Effects:
@@ -285,7 +285,7 @@ def an_id_that_nobody_uses_is_kept(patch: Patch) -> None:
 
 
 @bug("I13", "I14", "I9", "I3", "I12")
-def a_static_member_comes_twice(patch: Patch) -> None:
+def a_static_member_joins_twice(patch: Patch) -> None:
     real = classic_join._join_as_new_member
 
     def join(group: ClassicGroup, event: Join, now: float) -> Effects:
@@ -344,7 +344,7 @@ def deadlines_are_not_forgotten_with_their_members(patch: Patch) -> None:
 
 
 @bug("I13")
-def parked_joins_are_miscounted(patch: Patch) -> None:
+def pending_joins_are_miscounted(patch: Patch) -> None:
     real = ClassicGroup.set_pending_join
 
     def park(group: ClassicGroup, member: Member, ticket: Ticket) -> None:
@@ -358,7 +358,7 @@ def parked_joins_are_miscounted(patch: Patch) -> None:
 
 
 @bug("I7", "I9")
-def a_parked_join_is_forgotten(patch: Patch) -> None:
+def a_pending_join_is_forgotten(patch: Patch) -> None:
     real = ClassicGroup.pop_pending_join
 
     def take(group: ClassicGroup, member: Member) -> Ticket | None:
@@ -410,7 +410,7 @@ def a_heartbeat_is_answered_as_a_join(patch: Patch) -> None:
 
 
 @bug("I7", "I9")
-def nobody_is_told_that_the_coordinator_moved(patch: Patch) -> None:
+def pending_requests_of_a_moved_group_get_no_response(patch: Patch) -> None:
     real = phases.fail_pending_requests
     patch.setattr(
         phases, "fail_pending_requests", lambda group, error: [] if error == E.NOT_COORDINATOR else real(group, error)
@@ -421,7 +421,7 @@ def nobody_is_told_that_the_coordinator_moved(patch: Patch) -> None:
 
 
 @bug("I6")
-def a_commit_of_an_old_generation_counts(patch: Patch) -> None:
+def a_commit_of_an_old_generation_is_accepted(patch: Patch) -> None:
     real = rules.commit_error
 
     def error(group: ClassicGroup, event: Commit) -> E:
@@ -432,7 +432,7 @@ def a_commit_of_an_old_generation_counts(patch: Patch) -> None:
 
 
 @bug("I6")
-def a_commit_of_a_stranger_counts(patch: Patch) -> None:
+def a_commit_of_a_non_member_is_accepted(patch: Patch) -> None:
     real = rules.commit_error
 
     def error(group: ClassicGroup, event: Commit) -> E:
@@ -443,7 +443,7 @@ def a_commit_of_a_stranger_counts(patch: Patch) -> None:
 
 
 @bug("I6")
-def a_commit_of_a_stale_epoch_counts(patch: Patch) -> None:
+def a_commit_of_an_old_epoch_is_accepted(patch: Patch) -> None:
     patch.setattr(commit_rules, "_epoch_error", lambda member, epoch: E.NONE)
 
 
@@ -477,12 +477,12 @@ def an_offset_fetch_reads_what_is_committed_meanwhile(patch: Patch) -> None:
 
 
 @bug("I4", "I5", "I6")
-def a_killed_broker_carries_out_the_rest(patch: Patch) -> None:
+def a_killed_broker_completes_a_request(patch: Patch) -> None:
     patch.setattr(Pump, "stop", lambda pump, node: None)
 
 
 @bug("I6")
-def who_left_may_commit(patch: Patch) -> None:
+def a_member_that_has_left_may_commit(patch: Patch) -> None:
     def error(group: ClassicGroup, event: Commit) -> E:
         if not group.empty and event.generation < 0:
             return E.UNKNOWN_MEMBER_ID
@@ -492,12 +492,12 @@ def who_left_may_commit(patch: Patch) -> None:
 
 
 @bug("I6", "I4", "I5")
-def a_broker_that_does_not_lead_answers_for_groups(patch: Patch) -> None:
+def a_broker_that_is_not_the_coordinator_responds(patch: Patch) -> None:
     patch.setattr(Broker, "coordinator_error", lambda broker, group_id, node: E.NONE)
 
 
 @bug("I6")
-def nobody_waits_until_groups_are_read(patch: Patch) -> None:
+def requests_are_handled_before_groups_are_loaded(patch: Patch) -> None:
     real = Broker.coordinator_error
 
     def error(broker: Broker, group_id: str, node: int) -> E:
@@ -519,7 +519,7 @@ def every_seventh_offset_is_lost(patch: Patch) -> None:
 
 
 @bug("I5")
-def offsets_are_stored_for_the_partition_beside(patch: Patch) -> None:
+def offsets_are_stored_for_the_next_partition(patch: Patch) -> None:
     real = Offsets.store
 
     def store(offsets: Offsets, topic: str, partition: int, committed: Committed) -> None:
@@ -529,7 +529,7 @@ def offsets_are_stored_for_the_partition_beside(patch: Patch) -> None:
 
 
 @bug("I5")
-def offsets_never_go_back(patch: Patch) -> None:
+def a_commit_of_a_lower_offset_is_ignored(patch: Patch) -> None:
     real = Offsets.store
 
     def store(offsets: Offsets, topic: str, partition: int, committed: Committed) -> None:
@@ -586,7 +586,7 @@ def a_transaction_overwrites_what_was_committed_later(patch: Patch) -> None:
 
 
 @bug("I4")
-def offsets_are_told_before_their_transaction_ends(patch: Patch) -> None:
+def pending_offsets_are_returned(patch: Patch) -> None:
     real = offset_fetch._VisibleOffsets.get
 
     def get(seen: offset_fetch._VisibleOffsets, topic: str, partition: int) -> tuple[Committed, E]:
@@ -652,7 +652,7 @@ def tombstones_are_not_written(patch: Patch) -> None:
 
 
 @bug("I4", "I5", "I11", "I2")
-def deleted_groups_come_back(patch: Patch) -> None:
+def deleted_groups_are_loaded_again(patch: Patch) -> None:
     real = GroupRecordWriter.write
 
     def write(kept: GroupRecordWriter, group_id: str, group: CoordinatedGroup | None, now: float) -> Partition | None:
@@ -683,7 +683,7 @@ def a_change_of_a_member_is_not_recorded(patch: Patch) -> None:
 
 
 @bug("I2", "I11")
-def a_field_that_outlives_the_coordinator_is_taken_for_transient(patch: Patch) -> None:
+def a_durable_field_is_not_written(patch: Patch) -> None:
     patch.setattr(ConsumerGroup, "TRANSIENT", ConsumerGroup.TRANSIENT | {"assignment_epoch"})
 
 
@@ -706,7 +706,7 @@ def offsets_of_open_transactions_are_not_written(patch: Patch) -> None:
 
 
 @bug("I2", "I11")
-def a_new_coordinator_is_one_generation_behind(patch: Patch) -> None:
+def a_new_coordinator_loads_an_older_generation(patch: Patch) -> None:
     real = classic_records.group_from_record
 
     def rebuilt(*given: Any, **how: Any) -> ClassicGroup:
@@ -733,7 +733,7 @@ def a_member_is_lost_by_the_next_coordinator(patch: Patch) -> None:
 
 
 @bug("I11", "I1")
-def the_next_coordinator_forgets_who_has_what(patch: Patch) -> None:
+def the_next_coordinator_loads_no_assignments(patch: Patch) -> None:
     patch.setattr(consumer_records, "_partition_set", lambda lines: frozenset())
 
 
@@ -749,7 +749,7 @@ def targets_are_not_written(patch: Patch) -> None:
 
 
 @bug("I4", "I2", "raised")
-def what_is_acknowledged_is_not_on_the_disk(patch: Patch) -> None:
+def acknowledged_changes_are_not_on_the_disk(patch: Patch) -> None:
     patch.setattr(Worker, "perform", lambda worker, work: None)
 
 
@@ -797,7 +797,7 @@ def empty_groups_are_not_listed(patch: Patch) -> None:
 
 
 @bug("I14")
-def the_journal_does_not_say_who_left(patch: Patch) -> None:
+def the_journal_omits_the_member_that_left(patch: Patch) -> None:
     real = membership.member_note
 
     def note(group: ClassicGroup, event: EventKind, member: Member, reason: str = "") -> Note:
@@ -807,12 +807,12 @@ def the_journal_does_not_say_who_left(patch: Patch) -> None:
 
 
 @bug("I16")
-def chance_comes_from_outside(patch: Patch) -> None:
+def random_numbers_do_not_depend_on_the_seed(patch: Patch) -> None:
     patch.setattr(Broker, "new_member_id", lambda broker, client_id: f"{client_id}-{uuid.uuid4()}")
 
 
 @bug("I16")
-def times_depend_on_addresses(patch: Patch) -> None:
+def times_depend_on_memory_addresses(patch: Patch) -> None:
     real = Client.delay
     patch.setattr(
         Client, "delay", lambda client: real(client) + id(object()) % 4096 * 1e-9 + uuid.uuid4().int % 9 * 1e-6
@@ -888,7 +888,7 @@ def the_next_coordinator_knows_no_sessions(patch: Patch) -> None:
 
 
 @bug("I18", "raised")
-def a_member_that_gave_up_its_partitions_is_fenced(patch: Patch) -> None:
+def a_member_that_has_revoked_its_partitions_is_fenced(patch: Patch) -> None:
     real = consumer.reconcile
 
     def reconcile(group: ConsumerGroup, member_id: str, *given: Any, **how: Any) -> tuple[ConsumerMember, Effects]:
@@ -930,7 +930,7 @@ def the_next_coordinator_knows_no_sessions_of_classic_members(patch: Patch) -> N
 
 
 @bug("I19")
-def the_epoch_before_counts(patch: Patch) -> None:
+def the_previous_producer_epoch_is_accepted(patch: Patch) -> None:
     real = transaction_rules.identity_error
 
     def error(txn: Transaction | None, asked: Identity) -> E:

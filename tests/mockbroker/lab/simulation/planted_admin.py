@@ -46,7 +46,7 @@ def decisions_of_the_authorizer_are_never_forgotten(patch: Patch) -> None:
 
 
 @bug("I38")
-def a_deleted_topic_exists_on(patch: Patch) -> None:
+def a_deleted_topic_still_exists(patch: Patch) -> None:
     real = Broker.delete_topics
     patch.setattr(Broker, "delete_topics", lambda self, topics: real(self, topics[1:]))
 

@@ -128,12 +128,12 @@ def a_release_takes_a_delivery_back(patch: Patch) -> None:
 
 
 @bug("I24")
-def accepted_records_come_again(patch: Patch) -> None:
+def accepted_records_are_delivered_again(patch: Patch) -> None:
     patch.setitem(acknowledge.STATES, acknowledge.AcknowledgeType.ACCEPT, AVAILABLE)
 
 
 @bug("I24")
-def rejected_records_come_again(patch: Patch) -> None:
+def rejected_records_are_delivered_again(patch: Patch) -> None:
     patch.setitem(acknowledge.STATES, acknowledge.AcknowledgeType.REJECT, AVAILABLE)
 
 
@@ -170,7 +170,7 @@ def snapshots_have_no_batches(patch: Patch) -> None:
 
 
 @bug("I24")
-def older_states_win(patch: Patch) -> None:
+def an_older_share_state_replaces_a_newer_one(patch: Patch) -> None:
     real = state.combined
 
     def combined(batches: Iterable[StateBatch], start_offset: int) -> list[StateBatch]:

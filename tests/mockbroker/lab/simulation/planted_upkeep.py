@@ -193,7 +193,7 @@ def a_rate_forgets_its_earlier_windows(patch: Patch) -> None:
 
 
 @bug("I45")
-def tokens_come_back_at_once(patch: Patch) -> None:
+def quota_tokens_return_at_once(patch: Patch) -> None:
     patch.setattr(TokenBucket, "tokens", lambda self, now: self.burst)
 
 

@@ -37,7 +37,7 @@ def test_a_script_is_the_same_after_json(scheme):
 
 
 def test_the_farm_keeps_a_failing_script(monkeypatch, tmp_path):
-    next(bug for bug in BUGS if bug.name == "a_generation_counts_twice").plant(monkeypatch)
+    next(bug for bug in BUGS if bug.name == "a_rebalance_increases_the_generation_by_two").plant(monkeypatch)
     seeds, failures, coverage = farm.farm(0.01, ("swarm",), 2, tmp_path)
     assert (seeds, failures) == (1, 1)
     assert coverage.cells

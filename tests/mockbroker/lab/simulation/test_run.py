@@ -178,7 +178,7 @@ def test_everything_that_can_go_wrong_does():
 
 
 def test_failing_script_is_shrunk(monkeypatch):
-    planted("a_static_member_comes_twice", monkeypatch)
+    planted("a_static_member_joins_twice", monkeypatch)
     seed = next(seed for seed in range(100) if run(swarm(seed, EVENTS)).broken == "I13")
     outcome = run(swarm(seed, EVENTS))
     best = Shrinker(outcome).shrink()
@@ -193,7 +193,7 @@ def test_fault_as_text():
 
 
 def test_command_prints_the_violated_invariant(monkeypatch):
-    planted("a_generation_counts_twice", monkeypatch)
+    planted("a_rebalance_increases_the_generation_by_two", monkeypatch)
     result = CliRunner().invoke(simulate, ["--seed", "2", "--events", "300"])
     assert result.exit_code == 1
     assert result.output.startswith("seed 2 of swarm: I2 is broken: ")
