@@ -104,7 +104,7 @@ def run(folder: Path, work: Path) -> None:
 
     def counted_update(groups: Any, each: Any, increments: Any, about: Any, tasks: int) -> Any:
         done = write(groups, each, increments, about, tasks)
-        updates.append((len(done.due), len(done.due.keys() & set(about.rebuilt))))
+        updates.append((len(done.buckets), len(done.buckets & set(about.rebuilt))))
         return done
 
     def measured(self: Any, spark: Any, batch: Any, number: int) -> None:
@@ -145,7 +145,6 @@ def run_states(paths: list[Path]) -> None:
     summary = stages.CaptureSummary()
     history: list[Any] = []
     states: dict[int, bytes] = {}
-    due: set[int] = set()
     rows: list[tuple[float, ...]] = []
     print("| micro-batch | CPU s | rows read | kB of states read | kB of states written | current rows | final rows |")
     print(f"|{'---|' * 7}")
@@ -187,10 +186,10 @@ def run_states(paths: list[Path]) -> None:
         began = time.process_time()
         convert = Increments("c", summary.names, Clusters(summary.statements))
         new, more = by_bucket(fresh), by_bucket(pending)
-        rebuilt = {bucket for bucket in {*new, *more} if whole or bucket in due or bucket not in states}
+        rebuilt = {bucket for bucket in {*new, *more} if whole or bucket not in states}
         every = by_bucket(history) if rebuilt else {}
         totals = [0, 0, 0, 0, 0]
-        for bucket in {*new, *more} | due:
+        for bucket in {*new, *more}:
             loaded = None if bucket in rebuilt else plain.loads(states[bucket])
             own = (every if bucket in rebuilt else new).get(bucket, {})
             done = convert.bucket(loaded, own, more.get(bucket, {}))
@@ -200,7 +199,6 @@ def run_states(paths: list[Path]) -> None:
             totals[2] += len(states[bucket])
             totals[3] += sum(len(list(some)) for _, some in done.current)
             totals[4] += sum(len(list(some)) for _, some in done.final)
-            due = (due - {bucket}) | ({bucket} if done.state.is_due else set())
         cpu = time.process_time() - began
         rows.append((cpu, totals[0], totals[1] / 1000, totals[2] / 1000, *totals[3:]))
         print(

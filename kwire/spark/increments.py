@@ -6,10 +6,9 @@ that later events may still need, of a count the sums so far. A micro-batch adds
 - current rows, which later rows may change: they replace the current rows of the bucket, and
 - final rows, which are added.
 
-The state of a group also has the evidence of its removed events, from which findings are derived in each micro-batch.
-The findings about a client or producer need all its calls. They are derived again when the bucket is rebuilt from all
-its rows: these keys have buckets of their own, which are rebuilt when they have grown by a quarter. Any bucket is
-rebuilt when a row arrives that is older than the final rows, when a cluster changes, in the cases of
+The state of a group also has the evidence of its removed events, and that of a client or transactional id has summaries
+of its removed calls. From these, findings are derived in each micro-batch. A bucket is rebuilt from all its rows when a
+row arrives that is older than the final or removed rows, when a cluster changes, in the cases of
 ``stream.buckets_to_rebuild``, and at the end of the stream. This module does not depend on Spark.
 """
 
@@ -29,6 +28,7 @@ from kwire.analysis.columns import Row
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings import fold as findings
 from kwire.analysis.findings.evidence import Evidence
+from kwire.analysis.findings.observations import Connected, Step, Tally
 from kwire.analysis.groups import history
 from kwire.analysis.groups.thinning import Pauses, settle
 from kwire.analysis.tables import LATENCY
@@ -37,16 +37,10 @@ from kwire.analysis.unread import Unread
 from kwire.capture.files.file_systems import below, file_system
 from kwire.spark import bundles, plain
 from kwire.spark.bundles import COUNTED, Counts, Rows
+from kwire.spark.subjects import Calls, LateRowError, Subject
 
 SETTLED_US = 360_000_000  # microseconds; longer than the rebalance timeout of clients (5 minutes)
-GROWTH = 1.25  # a bucket is rebuilt when it has so many times the rows that it had
-NEW = 100  # rows that a bucket may grow by without being rebuilt, so that small buckets are not rebuilt all the time
-WHOLE = ("tallies", "connected", "steps")  # kinds of rows from which findings are derived when a bucket is rebuilt
 Tables = Mapping[str, Iterable[Row]]
-
-
-class LateRowError(Exception):
-    """The error for a row that is older than the final rows of its bucket: the bucket must be rebuilt."""
 
 
 @dataclass(slots=True)
@@ -74,11 +68,13 @@ class KeyState:
         rows: rows by kind: high watermarks, fetches and ends of transactions of a group, latencies of a minute, sums of
             counts and errors.
         groups: states of the groups with this key, by group id.
-        findings: findings of a client or transactional id, when the bucket was last rebuilt.
+        subjects: states of clients by cluster, client id and host; of transactional ids by cluster and id.
+        findings: findings about these clients or transactional ids.
     """
 
     rows: dict[str, list[Any]] = field(default_factory=dict)
     groups: dict[str, GroupState] = field(default_factory=dict)
+    subjects: dict[Any, Subject] = field(default_factory=dict)
     findings: list[Row] = field(default_factory=list)
 
 
@@ -88,22 +84,13 @@ class BucketState:
 
     Attributes:
         keys: states by key.
-        count: number of rows of clients and transactional ids so far.
-        rebuilt: value of ``count`` when the bucket was last rebuilt.
         minute: start of the latest minute of which all latencies are final, in microseconds since 1970; -1 if none.
         settings: changed thresholds of detectors when the bucket was last rebuilt.
     """
 
     keys: dict[str, KeyState] = field(default_factory=dict)
-    count: int = 0
-    rebuilt: int = 0
     minute: int = -1
     settings: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def is_due(self) -> bool:
-        """Whether the bucket must be rebuilt, because it has grown since it was last rebuilt."""
-        return self.count > self.rebuilt * GROWTH + NEW
 
 
 @dataclass(slots=True)
@@ -122,19 +109,19 @@ class Buckets:
     due: set[int] = field(default_factory=set)
     stale: set[int] = field(default_factory=set)
 
-    def after(self, due: Mapping[int, bool], version: str, rebuilt: Collection[int]) -> Buckets:
+    def after(self, updated: Collection[int], version: str, rebuilt: Collection[int]) -> Buckets:
         """Return the states after an update of buckets.
 
         Args:
-            due: for each updated bucket, whether the next micro-batch must rebuild it.
+            updated: the updated buckets.
             version: name of the new version of their states.
             rebuilt: buckets that the update has rebuilt.
         """
         return Buckets(
-            self.versions | dict.fromkeys(due, version),
-            [(bucket, self.versions[bucket]) for bucket in due if bucket in self.versions],
-            (self.due - due.keys()) | {bucket for bucket, is_due in due.items() if is_due},
-            (self.stale | due.keys()) - set(rebuilt),
+            self.versions | dict.fromkeys(updated, version),
+            [(bucket, self.versions[bucket]) for bucket in updated if bucket in self.versions],
+            self.due - set(updated),
+            (self.stale | set(updated)) - set(rebuilt),
         )
 
 
@@ -185,7 +172,6 @@ class Increments:
         Raises: LateRowError if a row is older than the final rows of the bucket, if the thresholds have changed, or if
             an earlier release of kwire has stored the state.
         """
-        is_rebuilt = state is None
         state = state or BucketState(settings=dict(self.settings))
         if getattr(state, "settings", None) != self.settings:
             raise LateRowError
@@ -193,21 +179,20 @@ class Increments:
         minute = self._settled_minute(state, fresh)
         for about in sorted({*state.keys, *fresh, *pending}):
             own, new, more = state.keys.get(about) or KeyState(), fresh.get(about, {}), pending.get(about, {})
-            state.count += sum(len(new.get(kind, ())) for kind in WHOLE)
             if about.startswith("group "):
                 self._group(own, new, more, outcome)
             elif about.startswith("minute "):
                 if not self._latency(own, new, more, outcome, minute):
                     state.keys.pop(about, None)
                     continue
-            elif about.startswith(("client ", "transactions ")):
-                self._whole(own, new, more, outcome, is_rebuilt=is_rebuilt)
+            elif about.startswith("client "):
+                self._client(own, new, more, outcome)
+            elif about.startswith("transactions "):
+                self._transactions(own, new, more, outcome)
             else:
                 self._counts(own, new, more, outcome)
             state.keys[about] = own
         state.minute = minute
-        if is_rebuilt:
-            state.rebuilt = state.count
         return outcome
 
     # --- groups ---
@@ -357,16 +342,52 @@ class Increments:
         own.rows["waits"] = waits
         return not is_final
 
-    def _whole(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome, *, is_rebuilt: bool) -> None:
-        """Add the findings of a client or transactional id to ``outcome``; derive them only if all rows are given."""
-        if is_rebuilt:
-            met = {kind: [*new.get(kind, ()), *more.get(kind, ())] for kind in WHOLE}
-            if met["steps"]:
-                own.findings = findings.of_transactions(self.capture_id, met["steps"], self.clusters, self.settings)
-            else:
-                seen = met["tallies"], met["connected"]
-                own.findings = findings.of_clients(self.capture_id, *seen, self.clusters, self.settings)
+    # --- clients and transactional ids ---
+
+    def _client(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome) -> None:
+        """Add the findings about clients to ``outcome``, and update their states.
+
+        Raises: LateRowError if a row is older than removed rows.
+        """
+        if new or more:
+            fresh, pending = (self._by_client(rows) for rows in (new, more))
+            own.findings = []
+            for client in {*own.subjects, *fresh, *pending}:
+                state = own.subjects.setdefault(client, Subject())
+                calls = fresh.get(client, Calls()), pending.get(client, Calls())
+                view = state.add_calls(client, *calls, self.settings, self.settled_us)
+                own.findings += findings.of_view(self.capture_id, view, client[0], self.settings)
         outcome.current.append(("findings", own.findings))
+
+    def _by_client(self, rows: Rows) -> dict[findings.Client, Calls]:
+        apart: dict[findings.Client, tuple[list[Tally], list[Connected]]] = defaultdict(lambda: ([], []))
+        for kind, number in (("tallies", 0), ("connected", 1)):
+            for one in rows.get(kind, ()):
+                apart[findings.client_of(one, self.clusters)][number].append(one)
+        return {client: Calls(*some) for client, some in apart.items()}
+
+    def _by_transactional_id(self, rows: Rows) -> dict[tuple[str | None, str], list[Step]]:
+        apart: dict[tuple[str | None, str], list[Step]] = defaultdict(list)
+        for step in rows.get("steps", ()):
+            apart[self.clusters.of(step.conn_id, step.broker, step.ts), step.transactional_id].append(step)
+        return apart
+
+    def _transactions(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome) -> None:
+        """Add the findings about transactional ids to ``outcome``, and update their states.
+
+        Raises: LateRowError if a step is older than removed steps.
+        """
+        if new or more:
+            fresh, pending = (self._by_transactional_id(rows) for rows in (new, more))
+            own.findings = []
+            for about in {*own.subjects, *fresh, *pending}:
+                state, (cluster, name) = own.subjects.setdefault(about, Subject()), about
+                steps = fresh.get(about, []), pending.get(about, [])
+                view = state.add_steps(name, *steps, self.settings, self.settled_us)
+                own.findings += findings.of_view(self.capture_id, view, cluster, self.settings)
+        outcome.current.append(("findings", own.findings))
+
+    # --- sums ---
 
     def _counts(self, own: KeyState, new: Rows, more: Rows, outcome: Outcome) -> None:
         """Add the sums of count tables and of errors to ``outcome``, and update the stored sums."""

@@ -27,6 +27,7 @@ MODULES = frozenset(  # modules whose classes may be encoded, besides message cl
         "kwire.analysis.events",
         "kwire.analysis.findings.evidence",
         "kwire.analysis.findings.observations",
+        "kwire.analysis.findings.summaries",
         "kwire.analysis.topics",
         "kwire.analysis.transactions",
         "kwire.analysis.unread",
@@ -49,6 +50,7 @@ MODULES = frozenset(  # modules whose classes may be encoded, besides message cl
         "kwire.spark.following",
         "kwire.spark.increments",
         "kwire.spark.stages",
+        "kwire.spark.subjects",
     }
 )
 DAMAGE = (pickle.UnpicklingError, EOFError, ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)

@@ -7,7 +7,7 @@ finished connections are final.
 
 The tables of groups and counts are divided into buckets by a hash of the group or count. ``increments`` adds the rows
 of a micro-batch to the stored state of each bucket. A bucket is rebuilt from all its rows only if earlier rows may
-change, if it has grown by a quarter, or at the end of the stream.
+change, or at the end of the stream.
 """
 
 from __future__ import annotations
@@ -375,9 +375,9 @@ class Stream:
                 again = replace(update, versions={}, rebuilt=done.late)
                 more = self._updated(fresh, open_now, each.where("false"), now, again, done.late, tasks)
                 written += more.written
-                done.due |= more.due
+                done.buckets |= more.buckets
             written += done.written
-            self._save_summary(summary, states.after(done.due, update.version, rebuilt), number)
+            self._save_summary(summary, states.after(done.buckets, update.version, rebuilt), number)
             stale = {_mark("f", number), bundles.OPEN, *map(bundles.bucket_mark, changed)}
             stale |= {final_mark(bucket, number) for bucket in changed} | set(map(final_marks, rebuilt))
             stale |= {_mark("c", earlier) for earlier in range(0 if is_moved else number, number + 1)}
@@ -392,8 +392,8 @@ class Stream:
     def finish(self, spark: SparkSession) -> None:
         """Rebuild the buckets that have changed since they were last rebuilt. The stream must not run.
 
-        Afterwards all tables are those of a batch job, including the findings that are derived only when a bucket is
-        rebuilt. Nothing is rebuilt if the last micro-batch was interrupted, because Spark repeats it at the next start.
+        This merges the files with final rows of earlier micro-batches; the rows remain the same. Nothing is rebuilt if
+        the last micro-batch was interrupted, because Spark repeats it at the next start.
 
         Args:
             spark: session that runs the queries.
@@ -418,7 +418,7 @@ class Stream:
             marks = {mark(bucket) for bucket in stale for mark in (bundles.bucket_mark, final_marks)}
             self.output.put(spark, staging, self.capture_id, done.written, marks, f"{self.work}/tables", number)
         replaced = [*states.replaced, *((bucket, states.versions[bucket]) for bucket in stale)]
-        states = states.after(done.due, version, stale)
+        states = states.after(done.buckets, version, stale)
         states.due -= stale
         states.replaced = replaced
         self._save_summary(summary, states, number)

@@ -16,9 +16,10 @@ from pyspark.sql import functions as sql
 from kwire.analysis.frames import located
 from kwire.spark import bundles
 from kwire.spark.bundles import BUCKETS, CALLERS, EACH, MET, NEWS, OF_CALLERS, SUMMARY_KINDS, Rows, bundle, unbundle
-from kwire.spark.increments import Increments, LateRowError, final_mark, load_state, runs, save_state, state_path
+from kwire.spark.increments import Increments, final_mark, load_state, runs, save_state, state_path
 from kwire.spark.parts import Parts
 from kwire.spark.stages import CaptureSummary, groups_in, send_to_groups
+from kwire.spark.subjects import LateRowError
 
 PENDING = "open "  # prefix of the kinds of rows of open connections
 
@@ -51,13 +52,13 @@ class Updated:
     Attributes:
         written: paths of the written files, relative to the staging folder.
         late: buckets that have not been updated, because a row is older than their final rows.
-        due: for each updated bucket, whether the next micro-batch must rebuild it.
+        buckets: updated buckets.
         size: bytes of the new states.
     """
 
     written: list[str] = field(default_factory=list)
     late: set[int] = field(default_factory=set)
-    due: dict[int, bool] = field(default_factory=dict)
+    buckets: set[int] = field(default_factory=set)
     size: int = 0
 
 
@@ -115,8 +116,8 @@ def update(groups: DataFrame, each: DataFrame, increments: Increments, about: Up
             case "late":
                 updated.late.update(values)
             case _:
-                for bucket, is_due, size in values:
-                    updated.due[bucket] = is_due
+                for bucket, size in values:
+                    updated.buckets.add(bucket)
                     updated.size += size
     return updated
 
@@ -132,7 +133,7 @@ def _update(increments: Increments, about: Update, batches: Iterator[pa.RecordBa
     Yields: bundles of the kinds ``written``, ``states`` and ``late``, see ``Updated``.
     """
     parts = Parts(about.staging)
-    states: list[tuple[int, bool, int]] = []
+    states: list[tuple[int, int]] = []
     late: list[int] = []
     for bucket, met in runs(_groups(increments, parts, batches)):
         fresh: dict[str, Rows] = defaultdict(dict)
@@ -156,7 +157,7 @@ def _update(increments: Increments, about: Update, batches: Iterator[pa.RecordBa
         for name, final in outcome.final:
             parts.add(name, final, final_mark(bucket, about.number))
         size = save_state(state_path(about.folder, about.version, bucket), outcome.state)
-        states.append((bucket, outcome.state.is_due, size))
+        states.append((bucket, size))
     yield bundles.batch([bundle("written", "", parts.close()), bundle("states", "", states), bundle("late", "", late)])
 
 

@@ -13,8 +13,9 @@ from pyspark.sql import Row
 from kwire.analysis.clusters import Clusters
 from kwire.spark import bundles, plain, source, stages
 from kwire.spark.following import ConnectionFollower
-from kwire.spark.increments import SETTLED_US, Increments, LateRowError, Outcome
+from kwire.spark.increments import SETTLED_US, Increments, Outcome
 from kwire.spark.stream import Follower, buckets_to_rebuild, connection_rows
+from kwire.spark.subjects import LateRowError
 
 ByBucket = dict[int, dict[str, dict[str, list[Any]]]]  # rows by bucket, key and kind
 
@@ -22,18 +23,15 @@ ByBucket = dict[int, dict[str, dict[str, list[Any]]]]  # rows by bucket, key and
 class Batches:
     """A stream that reads one file in each micro-batch.
 
-    ``settled_us``: see ``Increments``; ``settings``: changed thresholds; ``grows``: whether buckets are rebuilt when they
-    have grown; ``rebuilt``: the buckets that each micro-batch has rebuilt; ``states``: the stored states of buckets.
+    ``settled_us``: see ``Increments``; ``settings``: changed thresholds; ``rebuilt``: the buckets that each micro-batch has
+    rebuilt; ``states``: the stored states of buckets.
     """
 
-    def __init__(
-        self, settled_us: int = SETTLED_US, settings: Mapping[str, float] | None = None, *, grows: bool = False
-    ) -> None:
-        self.settled_us, self.grows = settled_us, grows
+    def __init__(self, settled_us: int = SETTLED_US, settings: Mapping[str, float] | None = None) -> None:
+        self.settled_us = settled_us
         self.settings: Mapping[str, float] = settings or {}
         self.rebuilt: list[set[int]] = []
         self.states: dict[int, bytes] = {}
-        self._due: set[int] = set()
         self._follower, self._followers = Follower("c"), dict[bytes, ConnectionFollower]()
         self._summary = stages.CaptureSummary()
         self._history: list[bundles.Bundle] = []
@@ -54,7 +52,7 @@ class Batches:
             "c", now.names, Clusters(now.statements), frozenset(now.unread), self.settings, self.settled_us
         )
         new, more = self._by_bucket(fresh, now), self._by_bucket(pending, now)
-        rebuilt = set(range(bundles.BUCKETS)) if whole else self._due | buckets_to_rebuild(was, now)
+        rebuilt = set(range(bundles.BUCKETS)) if whole else buckets_to_rebuild(was, now)
         changed = {*new, *more, *self.states} & rebuilt | {*new, *more}
         rebuilt |= changed - self.states.keys()
         self.rebuilt.append(set())
@@ -83,9 +81,6 @@ class Batches:
         self.states[bucket] = plain.dumps(outcome.state)
         self._current[bucket] = outcome.current
         self._final.setdefault(bucket, []).extend(outcome.final)
-        self._due.discard(bucket)
-        if outcome.state.is_due and self.grows:
-            self._due.add(bucket)
 
     def _follow(self, path: Path) -> list[bundles.Bundle]:
         by_key: dict[bytes, list[Any]] = {}

@@ -1,4 +1,4 @@
-"""Findings about groups after each micro-batch of a stream are those of the capture up to then."""
+"""Findings after each micro-batch of a stream are those of the capture up to then."""
 
 from __future__ import annotations
 
@@ -15,20 +15,14 @@ pytest.importorskip("pyspark")
 
 from spark.batches import Batches
 
-from kwire.analysis.findings.catalogue import DETECTORS
-from kwire.analysis.findings.model import GROUP
-
-GROUPS = {one.name for one in DETECTORS if one.of == GROUP}
-OF_GROUPS = [one for one in SCENARIOS if one.detector in GROUPS]
 SETTLED_US = 20_000_000  # longer than the rebalances of the stories
 
 
-def own(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The findings about groups, which are up to date after each batch."""
-    return sorted(repr(dict(row)) for row in rows if row["finding"] in GROUPS)
+def texts(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    return sorted(repr(dict(row)) for row in rows)
 
 
-@pytest.mark.parametrize("scenario", OF_GROUPS, ids=lambda one: one.detector)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.detector)
 def test_findings_after_each_batch(scenario: Scenario, tmp_path: Path) -> None:
     for number in range(amount(1, 4)):
         folder = tmp_path / str(number)
@@ -37,7 +31,7 @@ def test_findings_after_each_batch(scenario: Scenario, tmp_path: Path) -> None:
         batches = Batches(SETTLED_US)
         for place, path in enumerate(paths):
             batches.add(path)
-            assert own(batches.rows("findings")) == own(traces.single(paths[: place + 1], "c")["findings"]), place
+            assert texts(batches.rows("findings")) == texts(traces.single(paths[: place + 1], "c")["findings"]), place
         assert scenario.detector in {row["finding"] for row in batches.rows("findings")}
         assert set() in batches.rebuilt[4:]
 

@@ -14,12 +14,12 @@ from kwire.analysis.events import EventRows, GroupEvent, by_key
 from kwire.analysis.findings.catalogue import DETECTORS
 from kwire.analysis.findings.evidence import Evidence, Place
 from kwire.analysis.findings.model import CLIENT, GROUP, TRANSACTION, Detector, Finding, rows
-from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
+from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally, order_of
 from kwire.analysis.findings.views import ClientView, GroupView, TransactionView
 from kwire.analysis.groups.history import Ends
 
 Settings = Mapping[str, float]  # changed thresholds, by ``detector.threshold``
-_Client = tuple[str | None, str | None, str]  # cluster, client id and host
+Client = tuple[str | None, str | None, str]  # cluster, client id and host
 OF_GROUPS = (
     "group_events",
     "rebalances",
@@ -188,19 +188,63 @@ def of_clients(
         clusters: clusters of the brokers.
         settings: changed thresholds of detectors, by ``detector.threshold``.
     """
-    calls: dict[_Client, dict[tuple[int, int], Tally]] = defaultdict(dict)
-    opened: dict[_Client, list[Connected]] = defaultdict(list)
-    for tally in sorted(tallies, key=lambda one: (one.window, one.api_key, one.conn_id, one.first_ts)):
-        client = clusters.of(tally.conn_id, tally.broker, tally.first_ts), tally.client_id, tally.host
-        _add(calls[client], tally)
-    for one in sorted(connections, key=lambda one: (one.first_ts, one.conn_id)):
-        opened[clusters.of(one.conn_id, one.broker, one.first_ts), one.client_id, one.host].append(one)
+    calls: dict[Client, list[Tally]] = defaultdict(list)
+    opened: dict[Client, list[Connected]] = defaultdict(list)
+    for tally in tallies:
+        calls[client_of(tally, clusters)].append(tally)
+    for one in connections:
+        opened[client_of(one, clusters)].append(one)
     found: list[Row] = []
     for client in sorted({*calls, *opened}, key=lambda one: (one[0] or "", one[1] or "", one[2])):
-        cluster, client_id, host = client
-        view = ClientView(client_id, host, list(calls.get(client, {}).values()), opened.get(client, []))
-        found += rows(_found(CLIENT, view, settings), capture_id, None, cluster)
+        view = client_view(client, calls.get(client, ()), opened.get(client, ()))
+        found += of_view(capture_id, view, client[0], settings)
     return tables.FINDINGS.sorted(found)
+
+
+def client_of(row: Tally | Connected, clusters: Clusters) -> Client:
+    """Return the client of a call count or connection."""
+    return clusters.of(row.conn_id, row.broker, row.first_ts), row.client_id, row.host
+
+
+def client_view(
+    client: Client,
+    tallies: Iterable[Tally],
+    connections: Iterable[Connected],
+    earlier: Mapping[str, Any] | None = None,
+    until: int = 0,
+) -> ClientView:
+    """Return the view of one client.
+
+    Args:
+        client: the client.
+        tallies: counts of its calls, in any order. Counts of the same window and API are added.
+        connections: its connections, in any order.
+        earlier: summaries of rows that a stream has removed, by detector; None if all rows are given.
+        until: time before which no later row begins, in microseconds since 1970; 0 if that is unknown.
+    """
+    totals: dict[tuple[int, int], Tally] = {}
+    for tally in sorted(tallies, key=lambda one: (one.window, one.api_key, one.conn_id, one.first_ts)):
+        _add(totals, tally)
+    opened = sorted(connections, key=lambda one: (one.first_ts, one.conn_id))
+    return ClientView(client[1], client[2], list(totals.values()), opened, earlier or {}, until)
+
+
+def of_view(
+    capture_id: str, view: ClientView | TransactionView, cluster: str | None, settings: Settings
+) -> Iterator[Row]:
+    """Yield the rows of ``findings`` about a client or a transactional id."""
+    of = CLIENT if isinstance(view, ClientView) else TRANSACTION
+    return rows(_found(of, view, settings), capture_id, None, cluster)
+
+
+def summaries_of(view: ClientView | TransactionView, settings: Settings) -> dict[str, Any]:
+    """Return the summaries of all rows of a client or transactional id, by detector, see ``summaries``."""
+    of = CLIENT if isinstance(view, ClientView) else TRANSACTION
+    return {
+        detector.name: detector.sum_up(view, detector.limits(settings))
+        for detector in DETECTORS
+        if detector.of == of and detector.sum_up is not None
+    }
 
 
 def _add(totals: dict[tuple[int, int], Tally], tally: Tally) -> None:
@@ -233,8 +277,7 @@ def of_transactions(capture_id: str, steps: Iterable[Step], clusters: Clusters, 
         by_id[clusters.of(one.conn_id, one.broker, one.ts), one.transactional_id].append(one)
     found: list[Row] = []
     for (cluster, name), own in sorted(by_id.items(), key=lambda item: (item[0][0] or "", item[0][1])):
-        view = TransactionView(name, sorted(own, key=lambda one: (one.ts, one.conn_id, one.number, one.kind)))
-        found += rows(_found(TRANSACTION, view, settings), capture_id, None, cluster)
+        found += of_view(capture_id, TransactionView(name, sorted(own, key=order_of)), cluster, settings)
     return tables.FINDINGS.sorted(found)
 
 

@@ -78,6 +78,8 @@ class Detector:
         detect: function that yields findings. The first argument is a GroupView, ClientView or TransactionView,
             depending on ``of``. The second argument has the values of the thresholds by name.
         thresholds: settings of the detector.
+        sum_up: function with the same arguments that returns the summary of all rows (``summaries``), from which
+            ``detect`` derives its findings; None if ``of`` is GROUP (``evidence``).
     """
 
     name: str
@@ -85,6 +87,7 @@ class Detector:
     about: str
     detect: Callable[[Any, Limits], Iterable[Finding]]
     thresholds: tuple[Threshold, ...] = field(default=())
+    sum_up: Callable[[Any, Limits], Any] | None = None
 
     def limits(self, settings: Mapping[str, float]) -> dict[str, float]:
         """Return the value of each threshold, by name of the threshold.

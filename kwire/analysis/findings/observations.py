@@ -130,6 +130,11 @@ class Step:
     number: int = -1
 
 
+def order_of(step: Step) -> tuple[int, str, int, str]:
+    """Return the sort key of a step: time, connection, number of the call, and kind."""
+    return step.ts, step.conn_id, step.number, step.kind
+
+
 @dataclass(slots=True, frozen=True)
 class FetchSpan:
     """A period in which a consumer fetched one partition on one connection without a pause.

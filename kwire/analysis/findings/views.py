@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
 from operator import attrgetter
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from kwire.analysis.columns import Row, column_of, values_of
 from kwire.analysis.events import GroupEvent
@@ -207,12 +207,16 @@ class ClientView:
         host: address of the client.
         tallies: counts of the calls, by time window and API.
         connections: connections of the client, in order of their beginning.
+        earlier: summaries of rows that a stream has removed, by detector (``summaries``).
+        until: time before which no later row begins; 0 if that is unknown.
     """
 
     client_id: str | None
     host: str
     tallies: Sequence[Tally]
     connections: Sequence[Connected]
+    earlier: Mapping[str, Any] = field(default_factory=dict)
+    until: int = 0
 
     @property
     def name(self) -> str:
@@ -227,10 +231,12 @@ class TransactionView:
     Attributes:
         transactional_id: transactional id.
         steps: calls of its producers, and ends of their connections, in order of time.
+        earlier: summaries of steps that a stream has removed, by detector (``summaries``).
     """
 
     transactional_id: str
     steps: Sequence[Step]
+    earlier: Mapping[str, Any] = field(default_factory=dict)
 
 
 def most_in_window(times: Sequence[int], window: float) -> tuple[int, int]:
