@@ -132,10 +132,10 @@ def _findings(rows: Sequence[Row], numbers: Mapping[Name, int]) -> Iterator[str]
     )
     lines = [_finding(rows, numbers) for rows in alike(rows)]
     head = ["severity", "finding", "about", "detector", "from", "to", "seen in"]
-    yield table("findings", head, lines[:TOP_FINDINGS])
+    yield table("findings", head, lines[:TOP_FINDINGS], name="Findings")
     if rest := lines[TOP_FINDINGS:]:
         yield f"<details><summary>{counted(len(rest), 'more line')}</summary>"
-        yield table("findings", head, rest) + "</details>"
+        yield table("findings", head, rest, name="More findings") + "</details>"
     yield "</section>"
 
 
@@ -227,4 +227,4 @@ def _overview(
         ]
         lines.append(("critical" if ranks["critical"] else "warning" if ranks["warning"] else "", cells))
     head = "group|critical|warning|notice|members|rebalances|stopped, ms|longest stop, ms|refused commits|largest lag"
-    yield table("overview", f"{head}|violations|errors".split("|"), lines) + "</section>"
+    yield table("overview", f"{head}|violations|errors".split("|"), lines, name="Groups by trouble") + "</section>"

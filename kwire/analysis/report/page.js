@@ -50,7 +50,7 @@
       this.lane = 0;
       this.band = -1;
       this.controls();
-      this.svg = draw("svg", {role: "group", tabindex: 0});
+      this.svg = draw("svg", {role: "application", tabindex: 0});
       this.svg.setAttribute("aria-label", "Lanes. Arrow keys move between bands, plus and minus zoom, 0 shows all, Enter opens the row of the rebalance.");
       box.append(this.svg);
       this.panel = make("div", "", {class: "panel", "aria-live": "polite"});
@@ -290,7 +290,6 @@
         ArrowDown: () => this.go(this.lane + 1), ArrowUp: () => this.go(this.lane - 1),
         "+": () => this.zoom(0.5), "-": () => this.zoom(2), 0: () => this.range(0, this.data.end),
         Enter: () => { if (bands[this.band]) this.open(bands[this.band].generation); },
-        Escape: hideTip,
       };
       if (!(event.key in actions)) return;
       event.preventDefault();
@@ -379,6 +378,7 @@
     tip.style.top = `${y + 16 + height > innerHeight ? Math.max(4, y - height - 12) : y + 16}px`;
   }
   function hideTip() { tip.hidden = true; }
+  addEventListener("keydown", event => { if (event.key === "Escape") hideTip(); });
 
   async function open(box) {
     if (box.dataset.drawn || box.closest("details:not([open])")) return;

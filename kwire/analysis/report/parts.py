@@ -22,7 +22,9 @@ class Html(str):
 Line = tuple[str, Sequence[Cell]]  # CSS class and cells of a row
 
 
-def table(kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str = "", row_id: str = "") -> str:
+def table(
+    kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str = "", name: str = "", row_id: str = ""
+) -> str:
     """Return an HTML table in a box that scrolls sideways.
 
     Args:
@@ -30,6 +32,7 @@ def table(kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str =
         head: titles of the columns.
         lines: rows, each with a CSS class and cells. Only the first MOST_ROWS rows are in the table.
         title: caption; "" for none.
+        name: name for screen readers, if there is no caption; "" for ``kind``.
         row_id: prefix of the HTML ids of the rows, to which the number of the row is appended; "" for no ids.
     """
     rows = []
@@ -41,11 +44,14 @@ def table(kind: str, head: Sequence[str], lines: Sequence[Line], *, title: str =
     titles = "".join(
         f'<th scope="col"{NUMERIC if n in numbers else ""}>{escape(title)}</th>' for n, title in enumerate(head)
     )
-    caption = f"<caption>{escape(title)}</caption>" if title else ""
+    named = escape(title or name or kind)
+    caption = f"<caption>{named}</caption>" if title else ""
+    label = "" if title else f' aria-label="{named}"'
     body = "\n".join(rows)
     return (
-        f'<div class="scroll" tabindex="0" role="group" aria-label="{escape(title or kind)}">'
-        f'<table class="{kind}">{caption}<thead><tr>{titles}</tr></thead><tbody>\n{body}\n</tbody></table></div>{more}'
+        f'<div class="scroll" tabindex="0" role="group" aria-label="{named}">'
+        f'<table class="{kind}"{label}>{caption}<thead><tr>{titles}</tr></thead>'
+        f"<tbody>\n{body}\n</tbody></table></div>{more}"
     )
 
 

@@ -30,8 +30,8 @@ a:focus-visible, button:focus-visible, summary:focus-visible, input:focus-visibl
 .skip:focus { left: 1rem; top: .3rem; background: var(--back); padding: .2rem .6rem }
 nav { position: sticky; top: 0; z-index: 2; background: var(--back); border-bottom: 1px solid var(--line);
   padding: .4rem 0; display: flex; flex-wrap: wrap; gap: .3rem 1rem; align-items: center }
-section, .lanes { scroll-margin-top: 4.5rem }
-tr { scroll-margin-top: 7rem }
+html { scroll-padding-top: 4.5rem }
+tr { scroll-margin-top: 2.5rem }
 input, button { font: inherit; font-size: 13px; color: var(--text); background: var(--raised);
   border: 1px solid var(--line); border-radius: 4px; padding: .15rem .5rem }
 button { cursor: pointer }
@@ -92,6 +92,7 @@ svg .cursor { fill: none; stroke: var(--text); stroke-width: 1.5 }
   border: 1px solid var(--line); border-radius: 4px; box-shadow: 0 2px 8px #0004 }
 @media (min-width: 64rem) { .scroll > table { width: auto } td { overflow-wrap: break-word }
   .findings td:nth-child(2) { min-width: 18rem } }
-@media (max-width: 40rem) { body { padding: 0 .6rem } td { max-width: 13rem } nav { position: static } }
+@media (max-width: 40rem) { body { padding: 0 .6rem } td { max-width: 13rem } nav { position: static }
+  html { scroll-padding-top: 0 } }
 @media print { nav, .hint, .lanes .bar { display: none } .scroll { overflow: visible; mask: none } }
 """

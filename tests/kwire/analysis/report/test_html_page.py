@@ -377,6 +377,39 @@ def test_band_leads_to_its_rebalance(browser: Any, tmp_path: Path) -> None:
     assert page.page.evaluate("document.activeElement.closest('tr').id") == "rebalance-0-1"
 
 
+def test_focus_is_never_under_the_navigation(browser: Any, tmp_path: Path) -> None:
+    """Backwards with Shift-Tab, the browser scrolls as little as it can."""
+    page = shown(browser, tmp_path, rotating_group(6, 12, 6), viewport={"width": 1280, "height": 500})
+    page.page.locator("table.latencies th button, table.members th button").last.focus()
+    page.page.evaluate("scrollTo(0, document.body.scrollHeight)")
+    covered = """() => {
+        const focus = document.activeElement, bottom = document.querySelector("nav").getBoundingClientRect().bottom
+        return !focus.closest("nav, .skip") && focus.getBoundingClientRect().top < bottom && focus.outerHTML.slice(0, 80)
+    }"""
+    for _ in range(60):
+        page.page.keyboard.press("Shift+Tab")
+        assert not page.page.evaluate(covered)
+
+
+def test_tables_and_lanes_have_names(browser: Any, tmp_path: Path) -> None:
+    """What a screen reader gets: no table and no button without a name; the lanes take the arrow keys."""
+    tables = capture("confluent-kafka-2.16.1__kafka-4.2.0__kip848_static", "range")
+    page = shown(browser, tmp_path, tables)
+    tree = page.page.locator("body").aria_snapshot().splitlines()
+    assert not [line for line in tree if line.strip() in ("- table:", "- button", "- link:", "- region:")]
+    for part in ('heading "Findings"', 'table "Findings"', 'table "Groups by trouble"', 'table "Rebalances"'):
+        assert any(part in line for line in tree), part
+    assert any('application "Lanes. Arrow keys' in line for line in tree)
+
+
+def test_escape_hides_the_tooltip(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, rotating_group(3, 8, 6))
+    page.page.locator("#lanes-0 svg").hover(position={"x": 600, "y": 32})
+    assert page.page.locator("#tip").is_visible()
+    page.page.keyboard.press("Escape")
+    assert page.page.locator("#tip").is_hidden()
+
+
 def test_search_and_sort(browser: Any, tmp_path: Path) -> None:
     page = shown(browser, tmp_path, rotating_group(3, 12, 6))
     heads = page.page.locator("table.rebalances th")
