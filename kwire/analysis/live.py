@@ -1,8 +1,14 @@
 """The state of groups and APIs while traffic is captured: members, lag, rebalances, latency, errors.
 
+<<<<<<< HEAD
 All times are packet times. Memory is bounded: groups and offsets without traffic for EXPIRY_US are removed, and so are
 members whose session has expired. Each kind of entry also has a maximum number. Above this number, the entries that
 were updated least recently are removed; new kinds of errors are ignored.
+=======
+All times are packet times; ``pass_time`` continues them while no packet arrives. Memory is bounded: groups and offsets
+without traffic for EXPIRY_US are removed, and members whose session is over. Each kind of entry also has a maximum
+number. Above this number, the entries that were updated least recently are removed; new kinds of errors are ignored.
+>>>>>>> 86def1b0 (top: the screen and members change while no packet arrives)
 """
 
 from __future__ import annotations
@@ -55,6 +61,7 @@ class LiveState:
 
     Attributes:
         now_us: latest time of a call, in microseconds since 1970.
+        clock_us: ``now_us``, or the later time of the latest ``pass_time``.
         groups: groups by id, in the order of their latest events.
         apis: calls by name of the API.
         errors: number of error codes in responses, by name of the API and name of the error.
@@ -65,7 +72,7 @@ class LiveState:
     """
 
     def __init__(self) -> None:
-        self.now_us = 0
+        self.now_us = self.clock_us = 0
         self.groups: OrderedDict[str, LiveGroup] = OrderedDict()
         self.apis: dict[str, LiveApi] = {}
         self.errors: Counter[tuple[str, str]] = Counter()
@@ -80,6 +87,7 @@ class LiveState:
         """Add a call, and remove expired entries."""
         at = call.response_us if call.response_us is not None else call.request_us
         self.now_us = max(self.now_us, at or 0)
+        self.clock_us = self.now_us
         self._note_api(call)
         for key, name in topic_names(call).items():
             _put(self._names, key, name, MAX_TOPIC_IDS)
@@ -90,6 +98,15 @@ class LiveState:
             self._note_event(event, events)
         self._expire_members()
         self._expire()
+
+    def pass_time(self, us: int) -> None:
+        """Remove members whose session is over because no call is captured.
+
+        ``us``: time since the latest call was captured, in microseconds.
+        """
+        if self.now_us:
+            self.clock_us = self.now_us + us
+            self._expire_members()
 
     def lags(self, group: LiveGroup) -> Iterator[tuple[str, int, int, int | None]]:
         """Yield topic, partition, committed offset and lag for each partition that a group has committed.
@@ -137,14 +154,15 @@ class LiveState:
 
     def _expire_members(self) -> None:
         """Remove members whose session is over."""
-        while self._checks and self._checks[0][0] < self.now_us:
+        now = self.clock_us
+        while self._checks and self._checks[0][0] < now:
             _, _, group_id, member_id, member = heappop(self._checks)
             group = self.groups.get(group_id)
             if group is None or group.members.get(member_id) is not member:
                 continue  # it was removed before
             over = group.deadline(member)
-            if over >= self.now_us:
-                self._check_later(group_id, member_id, member, min(over, self.now_us + member.session_us))
+            if over >= now:
+                self._check_later(group_id, member_id, member, min(over, now + member.session_us))
                 continue
             before = group.places
             group.remove(member_id)

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -66,24 +67,14 @@ def command(
     """
     if interface is None:
         paths = paths or ("-",)
-    state = LiveState()
-    lock = threading.Lock()
-    shown = time.monotonic()
-    with opened_ring(paths, interface) as ring:
+    traffic = Traffic()
+    state = traffic.state
+    is_shown = sys.stdout.isatty() and not (once or as_json)
+    with opened_ring(paths, interface) as ring, _shown(traffic) if is_shown else nullcontext():
         reading = read(paths, ports=ports, keylog=keylog, ring=ring)
-        server = None if metrics_port is None else _serve(state, lock, metrics_port)
+        server = None if metrics_port is None else _serve(traffic, metrics_port)
         for item in reading:
-            with lock:
-                if isinstance(item, Call):
-                    state.note(item)
-                elif isinstance(item, Connection):
-                    state.connections += 1
-                else:
-                    state.problems += 1
-                state.lost = 0 if ring is None else ring.lost
-            if sys.stdout.isatty() and not (once or as_json) and time.monotonic() - shown >= REFRESH_SECONDS:
-                shown = time.monotonic()
-                click.echo("\x1b[2J\x1b[H" + "\n".join(frame(state)))
+            traffic.note(item, 0 if ring is None else ring.lost)
     if as_json:
         click.echo(json.dumps([content(state, name) for name in state.groups], indent=1))
     else:
@@ -94,6 +85,63 @@ def command(
     report_problems(reading.damage, reading.notes(), no_traffic(paths, reading.files, ports) if is_nothing else None)
 
 
+class Traffic:
+    """The live state, for several threads.
+
+    Attributes:
+        state: the state.
+    """
+
+    def __init__(self) -> None:
+        self.state = LiveState()
+        self._lock = threading.Lock()
+        self._heard = time.monotonic()
+
+    def note(self, item: Call | Connection | object, lost: int) -> None:
+        """Add a call, a connection that has ended, or a problem.
+
+        Args:
+            item: the call, connection or problem.
+            lost: number of packets that were lost at the interface so far.
+        """
+        with self._lock:
+            if isinstance(item, Call):
+                self.state.note(item)
+                self._heard = time.monotonic()
+            elif isinstance(item, Connection):
+                self.state.connections += 1
+            else:
+                self.state.problems += 1
+            self.state.lost = lost
+
+    @contextmanager
+    def current(self) -> Iterator[LiveState]:
+        """Lock the state, and yield it without the members whose session is over by now."""
+        with self._lock:
+            self.state.pass_time(round((time.monotonic() - self._heard) * 1e6))
+            yield self.state
+
+
+@contextmanager
+def _shown(traffic: Traffic) -> Iterator[None]:
+    """Print the groups every REFRESH_SECONDS, in a thread, until the context ends."""
+    ended = threading.Event()
+
+    def show() -> None:
+        while not ended.wait(REFRESH_SECONDS):
+            with traffic.current() as state:
+                lines = "\n".join(frame(state))
+            click.echo("\x1b[2J\x1b[H" + lines)
+
+    thread = threading.Thread(target=show, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def frame(state: LiveState) -> Iterator[str]:
     """Yield the lines of text that ``kwire top`` prints: totals, then groups with their members.
 
@@ -102,7 +150,7 @@ def frame(state: LiveState) -> Iterator[str]:
     """
     calls = sum(api.requests for api in state.apis.values())
     lost = f"  {state.lost} packets lost" if state.lost else ""
-    when = f"{(moment(state.now_us) or '')[:19]} UTC" if state.now_us else "no calls yet"
+    when = f"{(moment(state.clock_us) or '')[:19]} UTC" if state.now_us else "no calls yet"
     yield (
         f"{when}  {len(state.groups)} groups  {calls} requests  "
         f"{sum(state.errors.values())} errors  {state.problems} problems{lost}"
@@ -111,7 +159,7 @@ def frame(state: LiveState) -> Iterator[str]:
     for name, group in list(reversed(state.groups.items()))[:MOST_GROUPS]:
         lags = [lag for *_, lag in state.lags(group) if lag is not None]
         lag = sum(lags) if lags else "-"
-        ago = "" if group.rebalanced_us is None else f"{(state.now_us - group.rebalanced_us) / 1e6:.0f} s ago"
+        ago = "" if group.rebalanced_us is None else f"{(state.clock_us - group.rebalanced_us) / 1e6:.0f} s ago"
         generation = "-" if group.generation is None else group.generation
         cells = len(group.members), generation, group.rebalances, lag, group.refused, ago
         yield one_line(HEAD.format(name, group.protocol or "", *cells).rstrip(), 400)
@@ -152,12 +200,11 @@ def content(state: LiveState, name: str) -> dict[str, Any]:
     }
 
 
-def _serve(state: LiveState, lock: threading.Lock, port: int) -> ThreadingHTTPServer:
+def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
     """Start to serve metrics over HTTP on the loopback address, in a thread, and return the server.
 
     Args:
-        state: live state of all groups.
-        lock: lock that guards ``state``.
+        traffic: live state of all groups.
         port: TCP port.
 
     Raises: click.ClickException if the port is in use.
@@ -168,7 +215,7 @@ def _serve(state: LiveState, lock: threading.Lock, port: int) -> ThreadingHTTPSe
             if self.path != "/metrics":
                 self.send_error(404)
                 return
-            with lock:
+            with traffic.current() as state:
                 body = metrics.text(state).encode()
             self.send_response(200)
             self.send_header("Content-Type", metrics.CONTENT_TYPE)

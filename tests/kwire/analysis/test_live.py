@@ -94,6 +94,22 @@ def test_counts_of_a_capture(path: Any) -> None:
     assert all(sum(api.buckets.values()) == api.responses for api in state.apis.values())
 
 
+def test_members_expire_while_no_packet_arrives() -> None:
+    log = CallLog()
+    beat(log, 0, "g", "a")
+    state = state_after(log)
+    state.pass_time(44_000_000)
+    assert list(state.groups["g"].members) == ["a"]
+    state.pass_time(46_000_000)
+    assert list(state.groups["g"].members) == []
+
+
+def test_time_does_not_pass_before_the_first_call() -> None:
+    state = LiveState()
+    state.pass_time(46_000_000)
+    assert (state.now_us, state.clock_us) == (0, 0)
+
+
 def test_a_day_of_new_groups_does_not_grow() -> None:
     """A group, a member and a topic appear every 30 s, and are never seen again."""
     state, largest = LiveState(), [0, 0, 0]

@@ -2,11 +2,19 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import time
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from commands import command, kwire
 from tools.captures import CAPTURES
+from tools.handmade_calls import two_members
+
+from kwire.analysis import metrics
+from kwire.cli.top import Traffic
 
 CAPTURE = CAPTURES / "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
 GROUP = "g-cooperative-java-4.2.0-r3"
@@ -43,6 +51,41 @@ def test_metrics_while_the_stream_is_open() -> None:
         out, _ = process.communicate()
     assert GROUP in out.decode()
     assert process.returncode == 0
+
+
+def test_frames_are_printed_while_no_packet_arrives() -> None:
+    content = gzip.decompress(CAPTURE.read_bytes())
+    ours, theirs = os.openpty()
+    with command("top", stdout=theirs) as process:
+        os.close(theirs)
+        assert process.stdin is not None
+        process.stdin.write(content)
+        process.stdin.flush()
+        shown = b""
+        while shown.count(b"\x1b[2J") < 3 or GROUP.encode() not in shown:
+            shown += os.read(ours, 4096)
+        process.stdin.close()
+        with suppress(OSError):  # the terminal has ended
+            while os.read(ours, 4096):
+                pass
+        os.close(ours)
+    assert process.returncode == 0
+
+
+def test_members_expire_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last members of a cluster that is not heard any more."""
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    traffic = Traffic()
+    log = two_members()
+    for call in log.calls:
+        traffic.note(call, 0)
+    with traffic.current() as state:
+        assert list(state.groups["billing"].members) == ["a"]
+    now += 2  # the session timeout is 1 s
+    with traffic.current() as state:
+        assert list(state.groups["billing"].members) == []
+        assert 'kafka_consumergroup_members{consumergroup="billing"} 0\n' in metrics.text(state)
 
 
 def test_stdin_beside_files_is_refused(tmp_path: Path) -> None:
