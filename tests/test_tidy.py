@@ -932,3 +932,25 @@ BARE = [  # text, the helpers that lack a type
 @pytest.mark.parametrize(("text", "found"), BARE)
 def test_helpers_without_types_are_noticed(text: str, found: list[str]) -> None:
     assert bare(ast.parse(text)) == found
+
+
+MARKERS = re.compile("^(<{7} |>{7} )", re.MULTILINE)  # of a merge
+OF_TEXT = ("*.md", "*.py", "*.js", "*.ts", "*.tsx", "*.rs", "*.toml", "*.txt", "*.tsv", "Makefile")
+
+
+def test_no_file_has_markers_of_a_merge() -> None:
+    """In a docstring or page, no other check notices them."""
+    files = {
+        path
+        for folder in ("kwire", "mockbroker", "tests", "docs", "tools", "benchmarks", "fuzzing", "native/src")
+        for pattern in OF_TEXT
+        for path in (ROOT / folder).rglob(pattern)
+    }
+    files |= {path for pattern in OF_TEXT for path in ROOT.glob(pattern)}
+    texts = ((path, path.read_text("utf-8")) for path in sorted(files) if "node_modules" not in path.parts)
+    assert [str(path.relative_to(ROOT)) for path, text in texts if MARKERS.search(text)] == []
+
+
+@pytest.mark.parametrize("marker", ["<" * 7 + " HEAD", ">" * 7 + " 86def1b0 (top: a commit)"])
+def test_markers_of_a_merge_are_noticed(marker: str) -> None:
+    assert MARKERS.search(f"a line\n{marker}\nanother")

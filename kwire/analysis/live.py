@@ -1,14 +1,9 @@
 """The state of groups and APIs while traffic is captured: members, lag, rebalances, latency, errors.
 
-<<<<<<< HEAD
-All times are packet times. Memory is bounded: groups and offsets without traffic for EXPIRY_US are removed, and so are
-members whose session has expired. Each kind of entry also has a maximum number. Above this number, the entries that
-were updated least recently are removed; new kinds of errors are ignored.
-=======
 All times are packet times; ``pass_time`` continues them while no packet arrives. Memory is bounded: groups and offsets
-without traffic for EXPIRY_US are removed, and members whose session is over. Each kind of entry also has a maximum
-number. Above this number, the entries that were updated least recently are removed; new kinds of errors are ignored.
->>>>>>> 86def1b0 (top: the screen and members change while no packet arrives)
+without traffic for EXPIRY_US are removed, and so are members whose session has expired. Each kind of entry also has a
+maximum number. Above this number, the entries that were updated least recently are removed; new kinds of errors are
+ignored.
 """
 
 from __future__ import annotations
