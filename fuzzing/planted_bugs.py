@@ -122,8 +122,8 @@ def summary() -> str:
     total = by_tests + by_simulator
     return (
         f"Of {total} bugs, the simulator finds {by_simulator}, and named tests find {by_tests}. {total - len(own)} "
-        f"bugs break a rule of Kafka, and {len(own)} break a rule of this project: no internal errors, bounded memory, a "
-        "complete journal, equal runs of a seed, fault rules."
+        f"bugs break a rule of Kafka, and {len(own)} break a rule of this project: no internal errors, bounded memory, "
+        "a complete journal, equal runs of a seed, fault rules."
     )
 
 

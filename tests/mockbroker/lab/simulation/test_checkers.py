@@ -231,6 +231,33 @@ def test_two_transactions_have_read_each_other(story):
     assert list(story.broken) == ["I31"]
 
 
+def test_a_later_record_is_before_an_acknowledged_one(story):
+    story.write(b"a", offset=1)
+    later = story.write(b"b", offset=0)
+    later.sent_at, later.done_at = 3.0, 4.0
+    story.ends_with({0: b"b", 1: b"a"})
+    text = "b was sent after a was acknowledged, but is before it in t-0, at offset 0 instead of one after 1"
+    assert story.broken == {"I31": text}
+
+
+def test_records_that_overlap_may_have_any_order(story):
+    story.write(b"a", offset=1)
+    story.write(b"b", offset=0).sent_at = 2.0
+    story.ends_with({0: b"b", 1: b"a"})
+    assert not story.broken
+
+
+def test_overlapping_transactions_may_write_in_opposite_orders(story):
+    """A write cycle (G0): Kafka does not isolate writers from each other."""
+    first, second = story.transaction(Choice.COMMIT), story.transaction(Choice.COMMIT)
+    second.client = "m2", 1
+    for transaction, offset in ((first, 0), (second, 1)):
+        story.write(b"%d" % offset, offset=offset, transaction=transaction)
+        story.write(b"%d" % (3 - offset), offset=3 - offset, transaction=transaction)
+    story.ends_with({number: b"%d" % number for number in range(4)})
+    assert not story.broken
+
+
 def test_a_fenced_producer_succeeds(story):
     story.request(1, 1.0, 2.0)
     story.request(0, 3.0, 4.0)
