@@ -108,11 +108,13 @@ def read_records(
         base_timestamp: base timestamp of the batch, in milliseconds since 1970.
         append_time: timestamp of all records, in milliseconds since 1970; None if each record has its own.
         into: Record, or a subclass whose additional fields are not set.
-        first: number of the first record to yield; the batch's first record has the number 0.
+        first: number of the first record to yield, at most ``count``; the batch's first record has the number 0.
 
-    Raises: DecodeError if a record is not valid.
+    Raises: DecodeError if a record or ``count`` is not valid.
     """
     remaining = count - first
+    if remaining < 0:
+        raise DecodeError(f"the record count {count} is negative", path="count", message=MESSAGE)
     copied = data.__class__ is bytes
     native = records_of(into) if copied else None  # type: ignore[arg-type]  # a class is hashable, its objects are not
     quick = max(base_offset, abs(base_timestamp)) < 2**62  # otherwise a sum may overflow an int64

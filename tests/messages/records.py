@@ -18,6 +18,7 @@ from kwire.records.batch import read_batch, recompress
 from kwire.records.compression import GZIP, LZ4, SNAPPY, ZSTD, compress, decompress
 from kwire.records.control import ControlType, build_marker, control_records, read_control_record
 from kwire.records.message_set import read_message
+from kwire.records.record import read_records
 
 BATCH = build_batch([Record(value=b"v")])
 MESSAGE = build_message_set([Record(value=b"v")])
@@ -106,6 +107,7 @@ ROWS = [
     Row("record above the data", records(record(HEAD + NULLS + NO_HEADERS, 99)), "Truncated: RecordBatch at byte 61, records[0]: a record has 99 bytes, but only 6 remain"),
     Row("record that ends too early", records(record(HEAD + NULLS + NO_HEADERS + b"x")), "DecodeError: RecordBatch at byte 61, records[0]: the length of the record is 7, but its fields take 6 bytes"),
     Row("bytes after the records", records(record(HEAD + NULLS + NO_HEADERS) + b"more"), "DecodeError: RecordBatch at byte 68: 4 trailing bytes after the last record"),
+    Row("negative record count", lambda: list(read_records(b"", 0, -1, 0, 0, None, Record)), "DecodeError: RecordBatch at byte 0, count: the record count -1 is negative"),
     Row("key above the data", records(record(HEAD + varint(9) + b"\0\0\0\0")), "Truncated: RecordBatch at byte 65, records[0].key: expected 9 bytes, found 4"),
     Row("truncated varint", records(record(HEAD + b"\1\x80\x80\x80")), "Truncated: RecordBatch at byte 66, records[0].value: the data ends inside a varint"),
     Row("varint of 6 bytes", records(record(HEAD + b"\x80\x80\x80\x80\x80\1")), "LimitError: RecordBatch at byte 65, records[0].key: a varint is longer than the limit of 5 bytes"),

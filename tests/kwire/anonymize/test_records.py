@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import struct
 from collections import Counter
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from kwire.anonymize.pseudonyms import Pseudonyms
 from kwire.anonymize.records import CUT, UNREADABLE, Batches
 from kwire.records import Record, build_batch, build_message_set, compression, read
+from kwire.records.batch import COUNT_AT
 from kwire.records.control import ControlType, build_marker
 
 NAMES = Pseudonyms(b"a key for these tests")
@@ -64,3 +66,10 @@ def test_damaged_batches_are_dropped_and_counted() -> None:
     broken[61] = 0x7E  # the length of the first record
     assert replaced(whole + bytes(broken)) == (replaced(whole)[0], {UNREADABLE: 1})
     assert replaced(whole + whole[:-3]) == (replaced(whole)[0], {CUT: 1})
+
+
+@pytest.mark.parametrize("count", [-1, -(2**31)])
+def test_a_batch_with_a_negative_count_is_left_out(count: int) -> None:
+    data = bytearray(build_batch(RECORDS))
+    struct.pack_into(">i", data, COUNT_AT, count)
+    assert replaced(bytes(data)) == (b"", {UNREADABLE: 1})
