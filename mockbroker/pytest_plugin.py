@@ -61,11 +61,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """
     if "kafka_torture" not in metafunc.fixturenames:
         return
-    from mockbroker.lab.torture.catalogue import select
+    from mockbroker.lab.torture.catalogue import select, unmatched
 
     mark = metafunc.definition.get_closest_marker(TORTURE_MARK)
     patterns = ("*",) if mark is None or not mark.args else mark.args
     seed = 0 if mark is None else mark.kwargs.get("seed", 0)
+    if (unknown := unmatched(patterns)) is not None:
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: {TORTURE_MARK}: no case has the name {unknown!r}: "
+            "mockbroker torture --list prints all cases"
+        )
     cases = select(patterns)
     metafunc.parametrize(
         "kafka_torture", [(case, seed) for case in cases], ids=[case.name for case in cases], indirect=True

@@ -129,8 +129,10 @@ def command(
     \b
     mockbroker torture --case 'Metadata-*' -- python consumer.py
     """
-    from mockbroker.lab.torture.catalogue import select
+    from mockbroker.lab.torture.catalogue import select, unmatched
 
+    if (unknown := unmatched(cases)) is not None:
+        raise click.UsageError(f"--case {unknown}: no case has this name: --list prints all cases")
     chosen = select(cases or ("*",), steps)
     if not chosen:
         raise click.UsageError("no case matches the given names and steps: --list prints all cases")

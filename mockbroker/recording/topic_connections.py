@@ -15,6 +15,7 @@ from mockbroker.proxy.upstream import CLOSED_DURING_LOGIN, LOGIN_RESPONSE, Upstr
 
 CONNECT_TIMEOUT = 5.0  # seconds; also for each response of the login
 REQUEST_TIMEOUT = 10.0  # seconds until a connection without progress is closed
+TLS_ALERT = 0x15  # first byte of the alert with which a listener with TLS answers other bytes
 MAX_BUFFERS = 512  # buffers of one call of sendmsg; Linux permits 1,024
 
 
@@ -51,6 +52,8 @@ class BrokerConnection:
         """
         _send(self._socket, buffers)
         (size,) = PREFIX.unpack(self._received(PREFIX.size))
+        if size >> 24 == TLS_ALERT:
+            raise RemoteProtocolError("the broker sent a TLS alert: its listener uses TLS")
         if not 0 <= size <= most:
             raise RemoteProtocolError(f"the broker sent a frame of {size} bytes")
         return self._received(size)

@@ -292,7 +292,8 @@ def topic_with(properties: str) -> Run:
 
 ROWS = [
     # mockbroker proxy
-    Row("case of torture", run("mockbroker torture --case nothing -- app"), "Error: no case matches the given names and steps: --list prints all cases"),
+    Row("case of torture", run("mockbroker torture --case HTTP --case nothing -- app"), "Error: --case nothing: no case has this name: --list prints all cases"),
+    Row("case of another step", run("mockbroker torture --case HTTP --step Fetch -- app"), "Error: no case matches the given names and steps: --list prints all cases"),
     Row("torture of a command that does not exist", run("mockbroker torture --case HTTP -- no-such-client"), "Error: cannot start no-such-client: No such file or directory"),
     Row("torture without a client", run("mockbroker torture"), "Error: expected the command of a client, such as: mockbroker torture -- python app.py"),
     Row("address to proxy", run("mockbroker proxy --to broker"), "Error: --to broker: 'broker' is not an address: use HOST:PORT"),

@@ -434,3 +434,16 @@ def test_example(pytester: pytest.Pytester, example: Path) -> None:
     shutil.copy(example, pytester.path)
     pytester.makeini("[pytest]\naddopts = -p no:cacheprovider")
     pytester.runpytest_subprocess(timeout=60).assert_outcomes(passed=1)
+
+
+def test_a_torture_case_that_does_not_exist_is_an_error(pytester: pytest.Pytester) -> None:
+    """A misspelled name would leave the test without a case, so that it is skipped."""
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kafka_torture("HTTP", "Metadata-hlaf")
+        def test_my_client(kafka_torture): ...
+    """)
+    result = run(pytester)
+    assert result.ret == pytest.ExitCode.USAGE_ERROR or result.parseoutcomes() == {"errors": 1}
+    result.stdout.fnmatch_lines(["*kafka_torture: no case has the name 'Metadata-hlaf': mockbroker torture --list *"])

@@ -52,3 +52,12 @@ def select(patterns: Sequence[str] = ("*",), steps: Collection[str] = ()) -> lis
     """
     named = [case for case in CASES.values() if any(fnmatchcase(case.name, each) for each in patterns)]
     return [case for case in named if not steps or case.step in steps]
+
+
+def unmatched(patterns: Sequence[str]) -> str | None:
+    """Return the first pattern that matches the name of no case; None if each matches one.
+
+    Args:
+        patterns: name patterns with the wildcards ``*`` and ``?``.
+    """
+    return next((each for each in patterns if not select([each])), None)

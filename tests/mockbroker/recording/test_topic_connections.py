@@ -93,12 +93,20 @@ def test_an_exchange_in_another_thread_is_ended(cluster: ThreadCluster) -> None:
     connection.close()
 
 
-def test_a_response_has_a_maximum_size() -> None:
+@pytest.mark.parametrize(
+    ("received", "reason"),
+    [
+        (bytes.fromhex("0000000b"), "the broker sent a frame of 11 bytes"),
+        (bytes.fromhex("15030300020246"), "the broker sent a TLS alert: its listener uses TLS"),
+    ],
+    ids=["size", "TLS"],
+)
+def test_a_response_that_is_not_valid_is_refused(received: bytes, reason: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         connection = BrokerConnection(Address("127.0.0.1", server.getsockname()[1]), Upstream([]))
         peer, _ = server.accept()
         with peer:
-            peer.sendall((11).to_bytes(4, "big"))
-            with pytest.raises(RemoteProtocolError, match="the broker sent a frame of 11 bytes"):
+            peer.sendall(received)
+            with pytest.raises(RemoteProtocolError, match=reason):
                 connection.exchange([REQUEST], 10)
         connection.close()

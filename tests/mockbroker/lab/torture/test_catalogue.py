@@ -8,7 +8,7 @@ from kwire import APIS
 from mockbroker import run_cluster
 from mockbroker.lab.torture.case import CONNECT, EVERY, TLS, Case
 from mockbroker.lab.torture.cases.frames import STEPS
-from mockbroker.lab.torture.catalogue import CASES, NAMED, PAIRS, select
+from mockbroker.lab.torture.catalogue import CASES, NAMED, PAIRS, select, unmatched
 
 NAMES = {api.name for api in APIS.values()}
 
@@ -47,3 +47,4 @@ def test_cases_are_selected_by_patterns_and_steps() -> None:
     assert {case.step for case in select(["*half*"])} >= {"Metadata", "JoinGroup"}
     assert {case.step for case in select(["*"], ["SyncGroup"])} == {"SyncGroup"}
     assert select(["nothing"]) == []
+    assert [unmatched(names) for names in ([], ["HTTP", "*half*"], ["HTTP", "nothing"])] == [None, None, "nothing"]
