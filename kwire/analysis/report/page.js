@@ -2,6 +2,7 @@
 // Draws the lanes of groups from the data in the page; sorts and searches its tables. Names are set as text only.
 (() => {
   const MS = 10;                       // units of the data per millisecond
+  const MOST_OPENED = 5;               // folded sections that a search opens
   const SVG = "http://www.w3.org/2000/svg";
   const tip = document.getElementById("tip");
   const make = (name, text, attributes = {}) => {
@@ -389,9 +390,11 @@
   const start = () => Promise.all(boxes.map(open));
   document.querySelectorAll("section.group > details").forEach(node => node.addEventListener("toggle", start));
   start().then(() => { document.documentElement.dataset.ready = "1"; });
-  addEventListener("hashchange", () => {
+  function openAddressed() {
     document.getElementById(location.hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
-  });
+  }
+  addEventListener("hashchange", openAddressed);
+  openAddressed();
 
   // --- tables that are wider than the page ---
 
@@ -444,6 +447,7 @@
   search.addEventListener("input", () => {
     const words = search.value.trim().toLowerCase();
     const fits = node => !words || node.textContent.toLowerCase().includes(words);
+    const folded = [];
     for (const section of document.querySelectorAll("main > section")) {
       const whole = fits(section.querySelector("h2"));
       let any = false;
@@ -453,7 +457,10 @@
         row.querySelectorAll("details.alike").forEach(list => searchIn(list, words, fits));
       }
       section.hidden = Boolean(words) && !any && !(whole && section.classList.contains("group"));
+      const details = section.querySelector(":scope > details:not([open])");
+      if (words && details?.querySelector("tbody tr:not([hidden])")) folded.push(details);
     }
+    if (folded.length <= MOST_OPENED) folded.forEach(details => { details.open = true; });
     const rows = document.querySelectorAll("tbody tr:not([hidden])").length;
     found.textContent = words ? `${rows} ${rows === 1 ? "row" : "rows"}` : "";
   });

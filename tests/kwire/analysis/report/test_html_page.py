@@ -452,6 +452,36 @@ def test_equal_findings_are_one_line(browser: Any, tmp_path: Path) -> None:
     )
 
 
+def several_groups(count: int) -> Any:
+    parts = [rotating_group(2, 3, 2, f"group-{number}") for number in range(count)]
+    return {name: [row for part in parts for row in part[name]] for name in parts[0]}
+
+
+def test_search_opens_what_it_finds(browser: Any, tmp_path: Path) -> None:
+    """Rows of folded groups, and of folded findings; not of many groups at once."""
+    tables = several_groups(40)
+    page = shown(browser, tmp_path, tables)
+    opened = page.page.locator("section.group > details[open]")
+    assert opened.count() == 3
+    page.page.get_by_role("searchbox").fill("worker")  # in all groups
+    assert opened.count() == 3
+    last = page.page.locator("h2.group").last.inner_text()
+    page.page.get_by_role("searchbox").fill(last)
+    assert opened.count() == 4
+    assert page.page.locator("section.group:visible table.rebalances tbody tr:visible").count() == 3
+    assert page.page.locator("#findings tbody tr:visible").count() == 1
+
+
+def test_address_of_a_folded_group_opens_it(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "page.html"
+    html_page.save(path, several_groups(5), "x")
+    page = browser.new_page()
+    page.goto(f"{path.as_uri()}#group-4")
+    page.wait_for_selector("html[data-ready]")
+    assert page.locator("#group-4 > details").get_attribute("open") is not None
+    assert page.locator("#group-3 > details").get_attribute("open") is None
+
+
 def test_groups_are_ordered_by_trouble(browser: Any, tmp_path: Path) -> None:
     tables = rotating_group(2, 3, 2, "calm")
     tables["findings"] = []
