@@ -26,6 +26,7 @@ MET = ("marks", "sizes", "endings", "spans")  # kinds of rows to send to the gro
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connections
 OF_SLICES = ("calls", "folds")  # kinds of rows about slices of connections; the second stage does not get them
 EACH = ("frames", "connections", "problems")  # rows that come from one connection each, and meet no others
+OF_TABLES = frozenset({*MET, *COUNTED, "events", "subscribed", "tallies", "connected", "steps", "waits", "errors"})
 MANY = 20_000  # counts that a task keeps in memory
 SLICE = 16 * 1024 * 1024  # bytes of the events in one slice of a large group
 MOST_SLICES = 256  # slices of a group, as each of them has all events that are about no partition
@@ -51,6 +52,16 @@ SUMMARY_KINDS = (
     "ids",
     "size",
 )  # for the driver
+
+OF_CONNECTIONS = frozenset(  # kinds of rows of calls and connections, besides the frames
+    {*OF_TABLES, *OF_SLICES, "connections", "problems", "names", "wanted", "statements", "damage", "skipped", "remarks"}
+    | {"unread", "slices"}
+)
+
+
+def unknown_kind(kind: str) -> ValueError:
+    """Return the error for rows that a stage of the pipeline does not process, so that they are not lost silently."""
+    return ValueError(f"rows of kind {kind} would be lost: this stage of the pipeline does not process them")
 
 
 def about_group(name: str) -> str:
@@ -250,7 +261,11 @@ class Bundler:
 
         Args:
             rows: lists of rows by kind, see ``Bundle``.
+
+        Raises: ValueError for a kind that is not in OF_CONNECTIONS.
         """
+        for kind in rows.keys() - OF_CONNECTIONS:
+            raise unknown_kind(kind)
         complete = list(self._bundles(rows))
         rows.clear()
         self._size += sum(len(one.rows) for one in complete if one.kind not in OF_SLICES)

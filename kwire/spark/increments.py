@@ -170,7 +170,7 @@ class Increments:
             pending: rows of open connections, which later micro-batches replace, by key and kind.
 
         Raises: LateRowError if a row is older than the final rows of the bucket, if the thresholds have changed, or if
-            an earlier release of kwire has stored the state.
+            an earlier release of kwire has stored the state. ValueError for a kind that is not in bundles.OF_TABLES.
         """
         state = state or BucketState(settings=dict(self.settings))
         if getattr(state, "settings", None) != self.settings:
@@ -179,6 +179,8 @@ class Increments:
         minute = self._settled_minute(state, fresh)
         for about in sorted({*state.keys, *fresh, *pending}):
             own, new, more = state.keys.get(about) or KeyState(), fresh.get(about, {}), pending.get(about, {})
+            for kind in {*new, *more} - bundles.OF_TABLES:
+                raise bundles.unknown_kind(kind)
             if about.startswith("group "):
                 self._group(own, new, more, outcome)
             elif about.startswith("minute "):

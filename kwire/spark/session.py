@@ -13,11 +13,18 @@ QUIET = {  # settings of a local session
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
     "spark.log.level": "WARN",
+    "spark.sql.adaptive.enabled": "false",  # it runs a job for each stage, and the pipeline chooses the number of tasks
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",  # each task generates the code again, for few rows
     "spark.sql.codegen.wholeStage": "false",  # the time is spent in Python: compiling costs more than it saves
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+
+def is_submitted() -> bool:
+    """Return whether spark-submit has started this process."""
+    return "SPARK_SUBMIT_OPTS" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
@@ -36,8 +43,7 @@ def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     if active := SparkSession.getActiveSession():
         return active
     builder = SparkSession.builder.appName(app)
-    submitted = "SPARK_SUBMIT_OPTS" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
-    if master is None and not submitted:
+    if master is None and not is_submitted():
         master = LOCAL
     if master is not None:
         builder = builder.master(master)

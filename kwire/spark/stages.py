@@ -591,7 +591,7 @@ def write_tables(
 
 
 def write_small(
-    spark: SparkSession,
+    spark: SparkSession | None,
     reader: CaptureReader,
     capture_id: str,
     staging: str,
@@ -607,7 +607,7 @@ def write_small(
     have more than ``reader.size`` bytes of content, or more than ``most_rows`` rows. Then this function returns None.
 
     Args:
-        spark: session that runs the task.
+        spark: session that runs the task; None to do the work of the task in this process.
         reader: reader of the captures, which guesses no position. Its ``size`` is the maximum size of all captures.
         capture_id: name of the capture.
         staging: folder for the written files.
@@ -618,6 +618,10 @@ def write_small(
     """
     about = capture_id, staging, follow, assignor, settings or {}
     convert = partial(_small, reader.paths, reader.size, most_rows, *about)
+    if spark is None:
+        batches = (batch for part in reader.partitions() for batch in reader.read(part))
+        written = [one for batch in convert(batches) for one in bundles.bundles_of(batch)]
+        return CaptureSummary.of(written) if written else None
     found = scan(spark, reader, convert, bundles.SPARK).collect()
     return _summary(found) if found else None
 
@@ -797,6 +801,8 @@ def _sent_to_groups(
                 for mark in bundles.marks_of(rows):
                     for group in groups.get((names.get(mark.topic, mark.topic), mark.partition), ()):
                         marks_by_group[group].append(mark)
+            case unknown:
+                raise bundles.unknown_kind(unknown)
     complete = [
         bundles.bundle_of_marks(about, some)
         for group, marks in marks_by_group.items()
@@ -986,7 +992,11 @@ class TableBuilder:
 
         Args:
             met: decoded rows of the bundles with this key, by kind.
+
+        Raises: ValueError for a kind that is not in bundles.OF_TABLES.
         """
+        for kind in met.keys() - bundles.OF_TABLES:
+            raise bundles.unknown_kind(kind)
         if "events" in met:
             ends, spans = self._ends(met), met.get("spans", [])
             group_rows: dict[str, list[Row]] = defaultdict(list)

@@ -25,6 +25,7 @@ from tools.pcap import Talk, block, enhanced, interface, packets, pcap, section
 from kwire.capture.limits import MAX_DAMAGES
 from kwire.capture.reading import Reading
 from kwire.spark import plain
+from kwire.spark.bundles import Bundler
 from kwire.spark.output import Output
 from kwire.spark.stream import Stream
 from mockbroker import run_cluster
@@ -147,7 +148,7 @@ def fuzz_of_a_closing_server() -> str:
 
 def pipeline_without_java() -> str:
     with patch("kwire.spark.command.session", side_effect=RuntimeError("Java gateway process exited")):
-        return run("kwire pipeline --output y --input", CAPTURE).stderr()
+        return run("kwire pipeline --master local --output y --input", CAPTURE).stderr()
 
 
 def stream_without_summary() -> None:
@@ -302,6 +303,7 @@ ROWS = [
     Row("stream of another release", lambda: plain.loads(b"text"), "PlainError: the stored state cannot be decoded by this release of kwire ($REASON): to restart a stream from scratch, delete its folder _stream/capture_id=..."),
     Row("class that a stream cannot keep", lambda: plain.dumps(Row), "PlainError: class builtins:type is not allowed in the stored state"),
     Row("class that a state must not contain", lambda: plain._class("os:system"), "PlainError: class os:system is not allowed in the stored state, which is damaged or from another release of kwire: to restart a stream from scratch, delete its folder _stream/capture_id=..."),
+    Row("rows that no stage processes", lambda: list(Bundler().add({"latencies": []})), "ValueError: rows of kind latencies would be lost: this stage of the pipeline does not process them"),
     Row("class that does not exist", lambda: plain._class("kwire.errorcodes:Nope"), "PlainError: the stored state contains class kwire.errorcodes:Nope, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that does not exist", lambda: plain.MADE("kwire.messages.heartbeat:HeartbeatRequest", {"nope": 1}), "PlainError: the stored state contains field nope of class kwire.messages.heartbeat:HeartbeatRequest, which this release of kwire does not have: use the release that wrote the state"),
     # kwire fuzz
