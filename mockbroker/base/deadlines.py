@@ -12,6 +12,8 @@ from heapq import heapify, heappop, heappush
 from math import inf
 from typing import Generic, TypeVar
 
+from mockbroker.base.buggify import WAKE_EARLY, buggify_point
+
 K = TypeVar("K", bound=Hashable)
 SLACK = 64  # stale heap entries that are tolerated, so that small heaps are never rebuilt
 
@@ -31,6 +33,7 @@ class Deadlines(Generic[K]):
         self._queued: dict[K, float] = {}  # by key, the earliest time of its heap entries
         self._order = 0
 
+    @buggify_point(WAKE_EARLY)
     def set(self, key: K, at: float) -> None:
         """Set the deadline of a key, and replace its previous deadline. ``at``: the deadline in seconds."""
         self._at[key] = at

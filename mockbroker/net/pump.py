@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from kwire import WireError
 from mockbroker.base.budget import Budget
+from mockbroker.base.buggify import BATCH_DIFFERENTLY, RESPOND_LATE, buggify_point
 from mockbroker.base.effects import Call, Close, Dismiss, NoReply, Pace, Reply, SendMore, Ticket, Unmute
 from mockbroker.base.response_limit import ResponseTooLargeError
 from mockbroker.broker.router import Outcome, Router, Unfinished
@@ -283,13 +284,14 @@ class Pump:
         """The number of queued connections."""
         return len(self._ready) + len(self._heavy)
 
+    @buggify_point(BATCH_DIFFERENTLY)
     def turn(self, now: float) -> bool:
         """Serve queued connections for about SLICE seconds; return True if connections remain in the queue.
 
         The responses are sent after each COLLECT seconds of work, and at the end of the turn.
 
         A heavy connection (see Pump) is served after the connections that are not heavy. While a heavy connection is
-        queued, at least every second turn serves one. The simulator overrides this method to postpone turns.
+        queued, at least every second turn serves one.
 
         Args:
             now: The broker time in seconds.
@@ -616,11 +618,9 @@ class Pump:
 
     # --- sending and holding ---
 
+    @buggify_point(RESPOND_LATE)
     def flush(self, connection: Connection) -> None:
-        """Send the responses of a connection, unless they are held or the client reads slowly.
-
-        The simulator overrides this method to inject delays.
-        """
+        """Send the responses of a connection, unless they are held or the client reads slowly."""
         if connection.closed or connection.draining or connection.held or not connection.out:
             return
         if self.disk is not None and self.hold(connection):

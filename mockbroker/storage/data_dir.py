@@ -11,6 +11,7 @@ from typing import TypeVar
 from uuid import UUID
 
 from kwire.lazy_dataclass import dataclass
+from mockbroker.base.buggify import FLUSH_PARTIALLY, buggify_point
 from mockbroker.storage.catalogue import TopicEntry, encode_catalogue
 from mockbroker.storage.disk import DataDirError, Disk, replace_file
 from mockbroker.storage.layout import META_PROPERTIES, Place, meta_properties
@@ -103,11 +104,12 @@ class DataDir:
 
     # --- writing and syncing ---
 
+    @buggify_point(FLUSH_PARTIALLY)
     def next_work(self) -> Work | None:
         """Return all collected changes as the argument for ``perform``; None if all changes are durable.
 
         Only the thread that changes the cluster may call this method. If the previous result was not performed because
-        its task was cancelled, the same object is returned again. The simulator overrides this method to inject delays.
+        its task was cancelled, the same object is returned again.
         """
         if self._pending is not None or self.collected == self.synced:
             return self._pending

@@ -1,8 +1,8 @@
-"""Buggify points: methods of the broker that the simulator replaces, so that rare but allowed behaviour occurs often.
+"""The effects of the buggify points: rare but allowed behaviour of the broker, which then occurs often.
 
-A method is replaced only on the objects of a simulation, right after their creation. Outside of the simulation, a
-buggify point costs nothing. In the broker's code, only the docstring of the method mentions the point. Source:
-FoundationDB's BUGGIFY.
+The methods with a buggify point are marked in the broker's code (``mockbroker/base/buggify.py``). A method is replaced
+only on the objects of a simulation, right after their creation. Outside of the simulation, a buggify point costs
+nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
+from mockbroker.base.buggify import BATCH_DIFFERENTLY, FLUSH_PARTIALLY, RESPOND_LATE, WAKE_EARLY
 from mockbroker.base.timers import FetchDue, ShareFetchDue
 from mockbroker.broker.broker import Broker
 from mockbroker.lab.simulation.dice import Dice
@@ -21,10 +22,10 @@ from mockbroker.storage.work import Work
 
 # Name of a point -> what happens there, with the probability ``OFTEN`` each time.
 POINTS: Mapping[str, str] = {
-    "respond-late": "Pump.flush sends responses later, together with those of later requests",
-    "flush-partially": "DataDir.next_work returns only the first of the collected changes",
-    "wake-early": "a delayed Fetch or ShareFetch is completed before its maximum wait",
-    "batch-differently": "Pump.turn serves requests later, together with those that arrive meanwhile",
+    RESPOND_LATE: "Pump.flush sends responses later, together with those of later requests",
+    FLUSH_PARTIALLY: "DataDir.next_work returns only the first of the collected changes",
+    WAKE_EARLY: "a delayed Fetch or ShareFetch is completed before its maximum wait",
+    BATCH_DIFFERENTLY: "Pump.turn serves requests later, together with those that arrive meanwhile",
 }
 OFTEN = 0.2
 LATEST = 0.1  # maximum delay of a response, seconds
@@ -60,7 +61,7 @@ class Buggify:
             alive: function that returns whether the process of the pump is still running. If the process has crashed,
                 its delayed responses are not sent.
         """
-        if "respond-late" not in self._points:
+        if RESPOND_LATE not in self._points:
             return
         flush = pump.flush
 
@@ -70,7 +71,7 @@ class Buggify:
 
         def flush_late(connection: Connection) -> None:
             if connection.out and not connection.closing and self._dice.chance(OFTEN):
-                self._happened("respond-late")
+                self._happened(RESPOND_LATE)
                 self._queue.after(LATEST * self._dice.random(), send, connection)
             else:
                 flush(connection)
@@ -83,9 +84,9 @@ class Buggify:
         If the point ``batch-differently`` is active, the time is chosen at random, mostly 0. If it is not active, the
         time is always 0.
         """
-        if "batch-differently" not in self._points or not self._dice.chance(OFTEN):
+        if BATCH_DIFFERENTLY not in self._points or not self._dice.chance(OFTEN):
             return 0.0
-        self._happened("batch-differently")
+        self._happened(BATCH_DIFFERENTLY)
         return TOGETHER * self._dice.random()
 
     def change_data_dir(self, data: DataDir) -> None:
@@ -94,7 +95,7 @@ class Buggify:
 
         ``data``: the data directory, whose method for writing is replaced.
         """
-        if "flush-partially" not in self._points:
+        if FLUSH_PARTIALLY not in self._points:
             return
         next_work = data.next_work
         later: list[Any] = []  # operations that were taken out of the last work
@@ -108,7 +109,7 @@ class Buggify:
                 return work
             if not self._dice.chance(OFTEN):
                 return work
-            self._happened("flush-partially")
+            self._happened(FLUSH_PARTIALLY)
             count = self._dice.whole(1, len(work.operations) - 1)
             later.extend(work.operations[count:])
             part = replace(work, number=work.number - len(later), operations=work.operations[:count])
@@ -124,14 +125,14 @@ class Buggify:
 
         ``broker``: the broker, whose method for setting deadlines is replaced.
         """
-        if "wake-early" not in self._points:
+        if WAKE_EARLY not in self._points:
             return
         deadlines = broker.client_deadlines
         set_deadline = deadlines.set
 
         def set_early(key: Any, at: float) -> None:
             if isinstance(key, (FetchDue, ShareFetchDue)) and self._dice.chance(OFTEN):
-                self._happened("wake-early")
+                self._happened(WAKE_EARLY)
                 at -= EARLIEST * self._dice.random()
             set_deadline(key, at)
 

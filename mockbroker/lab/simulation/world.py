@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from math import nextafter
 
+from mockbroker.base.buggify import WAKE_EARLY
 from mockbroker.base.release import RELEASES
 from mockbroker.base.settings import NO_LIMIT, Settings
 from mockbroker.broker import failover
@@ -157,7 +158,7 @@ class World:
             places = broker.cluster.place(partitions, min(script.replicas, script.brokers))
             broker.cluster.create_topic(name, places, script.configs.get(name))
         self.recovery_time = self._recovery_time(settings)
-        early = EARLIEST if "wake-early" in script.buggify else 0.0
+        early = EARLIEST if WAKE_EARLY in script.buggify else 0.0
         checkers = watchers(self.recovery_time, early, small_slices=script.slice_size < SLICE_SIZE)
         self.shell = Shell(
             self.queue,

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from mockbroker.base.buggify import BATCH_DIFFERENTLY, METHODS
 from mockbroker.lab.simulation.buggify import POINTS
 from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.run import run
@@ -22,6 +23,19 @@ def test_points_are_off_by_default():
     assert type(world.shell.pump).flush is Pump.flush
     assert "set" not in vars(world.shell.broker.client_deadlines)
     assert "next_work" not in vars(world.shell.disk._data)
+
+
+def test_points_of_the_simulator_are_those_of_the_broker():
+    assert METHODS.keys() == POINTS.keys()
+
+
+@pytest.mark.parametrize("point", sorted(METHODS.keys() - {BATCH_DIFFERENTLY}))  # the simulator calls ``turn`` itself
+def test_an_active_point_replaces_its_method_only(point):
+    world = World(replace(SCRIPT, buggify=(point,)))
+    objects = (world.shell.pump, world.shell.broker.client_deadlines, world.shell.disk._data)
+    methods = {method.__name__ for method in METHODS.values()}
+    replaced = [name for each in objects for name in vars(each).keys() & methods]
+    assert replaced == [METHODS[point].__name__]
 
 
 @pytest.mark.parametrize("point", POINTS)
