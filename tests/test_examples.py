@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from interop.stage import LIMIT, MARKS, need_client
 from tools.captures import capture
 
 from kwire.analysis import parquet
+from kwire.capture import Call, read
 from mockbroker import run_cluster
 
 pytestmark = MARKS
@@ -30,6 +32,7 @@ CLIENTS = {
     "connect_franz_go.go": "franz-go",
     "connect_kafkajs.js": "kafkajs",
 }
+RECORDED = ["recorded_topic.py"]
 REPORTS = {"duckdb_report.py": "revocation"}  # what each says of a capture
 PROJECTS = ["go", "java", "node"]  # folders: tests that start a broker and use its control API
 TORTURE = "torture"  # folder of clients for mockbroker torture
@@ -56,7 +59,7 @@ def command(example: str) -> list[str]:
 def test_nothing_is_left_out() -> None:
     assert sorted(
         path.name for path in EXAMPLES.iterdir() if path.is_file() and not path.name.startswith(ELSEWHERE)
-    ) == sorted([*CLIENTS, *PROGRAMS, *REPORTS, *IN_SPARK, *SHARED])
+    ) == sorted([*CLIENTS, *PROGRAMS, *RECORDED, *REPORTS, *IN_SPARK, *SHARED])
     folders = [path.name for path in EXAMPLES.iterdir() if path.is_dir() and path.name != "__pycache__"]
     assert sorted(folders) == [*PROJECTS, TORTURE]
 
@@ -97,6 +100,31 @@ def test_report(example: str, tmp_path: Path) -> None:
     done = subprocess.run([*command(example), str(tmp_path)], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     assert REPORTS[example] in done.stdout
+
+
+@pytest.mark.parametrize("example", RECORDED)
+def test_a_recorded_topic_becomes_a_frame_log(example: str, tmp_path: Path) -> None:
+    """The frames of all partitions are in order of time, with requests and responses of a connection together."""
+    need_client("confluent-kafka")
+    log = tmp_path / "frames.jsonl"
+    with run_cluster(topics={"orders": 2, "frames": 3}) as cluster:
+        servers = cluster.bootstrap_servers
+        options = ["--to", servers, "--port", "0", "--record", f"kafka://{servers}/frames"]
+        proxy = subprocess.Popen([sys.executable, "-m", "mockbroker", "proxy", *options], stdout=subprocess.PIPE)
+        try:
+            assert proxy.stdout is not None
+            address = proxy.stdout.readline().decode().strip().partition("=")[2]
+            ADAPTERS["confluent-kafka"](address).produce("orders", {0: ["soup"], 1: ["cake"]})
+        finally:
+            proxy.terminate()
+            proxy.communicate()
+        with log.open("wb") as out:
+            subprocess.run([*command(example), servers, "frames"], stdout=out, check=True, timeout=LIMIT)
+    times = [json.loads(line)["time_us"] for line in log.read_text().splitlines()]
+    assert times == sorted(times)
+    calls = [item for item in read(log) if isinstance(item, Call)]
+    assert sum(call.api_key == 0 for call in calls) >= 1
+    assert all(call.reason is None for call in calls)
 
 
 WRAPPER = """#!/bin/sh
