@@ -35,7 +35,7 @@ from kwire.analysis.run import analyse
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.capture import Call, Connection, read
 from kwire.capture.rows import json_lines
-from kwire.command import rare_garbage_collection
+from kwire.cli.lines import rare_garbage_collection
 from kwire.json.expanded import Context
 from kwire.messages import APIS
 from kwire.messages.fetch import FetchRequest, FetchResponse

@@ -10,9 +10,8 @@ the JVM and its workers, in the second run of a session, because the first one c
 capture of a few kilobytes shows the fixed cost. Prints a table for benchmarks/results/spark.md.
 
 With ``--session``: wall time and CPU time of whole processes, in turn, the smallest of three: a Spark session that
-counts the rows of one range, and ``kwire pipeline`` with the control trace, on Spark and without it.
-With ``--large``: the table for 4 and 10 copies of the bulk trace, 1.2 and 3 GB, with other addresses in each copy; the
-files remain in FOLDER.
+counts the rows of one range, and ``kwire pipeline`` with the control trace. With ``--large``: the table for 4 and 10
+copies of the bulk trace, 1.2 and 3 GB, with other addresses in each copy; the files remain in FOLDER.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ def main() -> None:
             in_spark(int(cores), paths)
         case ["--in-one", path]:
             in_one(path)
-        case ["--new-session", *words]:
-            in_a_new_session(words)
+        case ["--new-session", *paths]:
+            in_a_new_session(paths)
         case ["--session", folder]:
             beside_a_bare_session(Path(folder) / "control.pcap")
         case ["--large", folder]:
@@ -71,12 +70,7 @@ def compare(traces: list[Path]) -> None:
 
 
 def beside_a_bare_session(trace: Path) -> None:
-    command = f"kwire pipeline {trace.name}"
-    arguments = {
-        "a session with one count": [],
-        f"{command}, on Spark": ["--input", str(trace), "--master", "local[2]"],
-        f"{command}, without Spark": ["--input", str(trace)],
-    }
+    arguments = {"a session with one count": [], f"kwire pipeline {trace.name}": [str(trace)]}
     walls: dict[str, list[float]] = {name: [] for name in arguments}
     cpus: dict[str, list[float]] = {name: [] for name in arguments}
     for _ in range(3):
@@ -84,28 +78,26 @@ def beside_a_bare_session(trace: Path) -> None:
             began = time.perf_counter()
             cpus[name].append(child("--new-session", *words)["cpu"])
             walls[name].append(time.perf_counter() - began)
-    print("| process | wall s | CPU s | wall, of the session | CPU, of the session |")
-    print("|---|---|---|---|---|")
-    bare_wall, bare_cpu = (min(next(iter(seconds.values()))) for seconds in (walls, cpus))
-    for name in arguments:
-        wall, cpu = min(walls[name]), min(cpus[name])
-        print(f"| {name} | {wall:.1f} | {cpu:.1f} | {wall / bare_wall:.2f} | {cpu / bare_cpu:.2f} |")
+    print("| process | wall s | CPU s |")
+    print("|---|---|---|")
+    for name, seconds in walls.items():
+        print(f"| {name} | {min(seconds):.1f} | {min(cpus[name]):.1f} |")
+    (wall, more_wall), (cpu, more_cpu) = map(min, walls.values()), map(min, cpus.values())
+    print(f"| ratio | {more_wall / wall:.2f} | {more_cpu / cpu:.2f} |")
 
 
-def in_a_new_session(words: list[str]) -> None:
-    from pyspark.sql import SparkSession
-
+def in_a_new_session(paths: list[str]) -> None:
     from kwire.spark.command import command
     from kwire.spark.session import session
 
     with tempfile.TemporaryDirectory() as out:
-        if words:
-            command.main([*words, "--output", out], standalone_mode=False)
+        if paths:
+            words = ["--master", "local[2]", "--output", out, "--input", *paths]
+            command.main(words, standalone_mode=False)
         else:
             session("local[2]").range(1000).count()
         cpu = total_cpu()
-        if spark := SparkSession.getActiveSession():
-            spark.stop()
+        session().stop()
     print(json.dumps({"cpu": cpu}))
 
 

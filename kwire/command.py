@@ -9,7 +9,6 @@ Instead of exiting with 141, ``kwire.process`` ends the process with the signal 
 from __future__ import annotations
 
 import errno
-import gc
 import os
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 MAX_NOTE = 400  # maximum characters of one message on stderr
-OBJECTS = 1_000_000  # allocations between two runs of the cyclic garbage collector
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)  # errors of a full or failing disk
 
 
@@ -202,18 +200,3 @@ def _report_failed_write(error: OSError) -> int:
     about = f" {error.filename}" if error.filename else ""
     click.echo(f"Error: cannot write{about}: {error.strerror}", err=True)
     return 1
-
-
-@contextmanager
-def rare_garbage_collection() -> Iterator[None]:
-    """Run the cyclic garbage collector only rarely inside the ``with`` block.
-
-    A capture has millions of row objects without reference cycles. The collector would take a fifth of the time and
-    find nothing.
-    """
-    before = gc.get_threshold()
-    gc.set_threshold(OBJECTS, 20, 20)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)

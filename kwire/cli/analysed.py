@@ -15,8 +15,7 @@ from kwire.analysis.earlier import Earlier
 from kwire.capture import Call, Connection, Problem, Reading, Skipped, read
 from kwire.capture.tls.keylog import KeyLog
 from kwire.cli.interface import opened_ring
-from kwire.cli.lines import progress
-from kwire.command import rare_garbage_collection
+from kwire.cli.lines import progress, rare_garbage_collection
 
 MOST_CALLS = 100_000  # in one part of a stream: at most about 500 MB, if all are commits and heartbeats
 

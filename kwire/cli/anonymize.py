@@ -21,7 +21,7 @@ from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
-from kwire.command import rare_garbage_collection, report_problems
+from kwire.command import report_problems
 from kwire.recording import WRITERS, writer_of
 
 KEPT = ("topics",)
@@ -75,7 +75,7 @@ def command(
     writer = writer_of(output)
     if writer is None:
         raise click.UsageError(f"-o {output}: unknown format {output.suffix!r}: use one of {', '.join(WRITERS)}")
-    with rare_garbage_collection(), ExitStack() as stack:
+    with lines.rare_garbage_collection(), ExitStack() as stack:
         ring = stack.enter_context(opened_ring(paths, interface))
         bar = stack.enter_context(lines.progress(paths, hidden=interface is not None))
         options: Any = {"bodies": (), "raw": True, "redacted": False}

@@ -22,7 +22,7 @@ from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
-from kwire.command import one_line, rare_garbage_collection, report_problems
+from kwire.command import one_line, report_problems
 from kwire.filter import Column, FilterError, parse
 from kwire.json.expanded import Context
 from kwire.messages import NAMES
@@ -80,7 +80,7 @@ def command(
     check, used = _filter(where)
     lines.writable(output, paths)
     hidden = interface is not None or (output is None and sys.stdout.isatty())
-    with rare_garbage_collection(), ExitStack() as stack:
+    with lines.rare_garbage_collection(), ExitStack() as stack:
         ring = stack.enter_context(opened_ring(paths, interface))
         shown = stack.enter_context(lines.progress(paths, hidden=hidden))
         as_json = form == "jsonl" and "body" not in used and not open_records

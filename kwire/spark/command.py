@@ -11,11 +11,11 @@ from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.tables import ON_REQUEST
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
-from kwire.command import rare_garbage_collection, report_problems
+from kwire.command import report_problems
 from kwire.spark import source
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
-from kwire.spark.session import is_submitted, session
+from kwire.spark.session import session
 from kwire.spark.stream import Stream
 from kwire.spark.topic import is_topic
 
@@ -78,8 +78,6 @@ def command(
     kwire pipeline --input captures --output tables --stream
     kwire pipeline --input kafka://localhost:9092/frames --output tables --stream
 
-    Captures of up to 20 MiB are converted without Spark, unless --master, --split-size or another --format is given.
-
     `mockbroker proxy --record` writes topics such as the one in the last line. Spark needs its Kafka connector to read
     them.
 
@@ -116,12 +114,7 @@ def command(
         raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
-    job = Job(paths, place, name, split_size, assignor=assignor, settings=settings)
-    report = None
-    if master is None and not is_submitted():
-        with rare_garbage_collection():
-            report = job.run_in_process()
-    report = report or job.run(_session(master))
+    report = Job(paths, place, name, split_size, assignor=assignor, settings=settings).run(_session(master))
     report_problems(report.damaged, report.notes)
 
 

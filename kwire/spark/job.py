@@ -14,7 +14,7 @@ from kwire.spark import source, stages, topic
 from kwire.spark.bundles import SLICE
 from kwire.spark.folding import SLICE_CALLS
 from kwire.spark.following import ConnectionFollower, ReplayFollower
-from kwire.spark.output import PARQUET, Output
+from kwire.spark.output import Output
 from kwire.spark.tasks import task_count, task_size
 from kwire.spark.topic import PartitionNames, is_topic
 
@@ -61,7 +61,7 @@ class Job:
 
         The files of the same capture from an earlier run are replaced.
         """
-        if self._is_small:
+        if self.split_size is None and not is_topic(self.paths[0]) and is_small(self.paths):
             report = self._in_one_task(spark)
             if report is not None:
                 return report
@@ -74,18 +74,6 @@ class Job:
                     self.output.put(spark, staging, self.capture_id, written)
                     return report
             guess -= wrong
-
-    def run_in_process(self) -> stages.CaptureSummary | None:
-        """Write the tables to the output folder without Spark, and return the summary.
-
-        The result is None, and the output is unchanged, for captures that are too large for one task, for a topic, with
-        ``split_size``, and for a format that Spark writes.
-        """
-        return self._in_one_task(None) if self._is_small and self.output.form == PARQUET else None
-
-    @property
-    def _is_small(self) -> bool:
-        return self.split_size is None and not is_topic(self.paths[0]) and is_small(self.paths)
 
     def _staged(
         self, spark: SparkSession, staging: str, guess: Collection[str]
@@ -130,8 +118,8 @@ class Job:
             for one in persisted:
                 one.unpersist()
 
-    def _in_one_task(self, spark: SparkSession | None) -> stages.CaptureSummary | None:
-        """Write the tables with one task, or without Spark in this process, and return the summary.
+    def _in_one_task(self, spark: SparkSession) -> stages.CaptureSummary | None:
+        """Write the tables with one task, and return the summary.
 
         The result is None, and the output is unchanged, if the captures are too large for one task: only the task knows
         the size of the content of a gzip file, and the number of rows.

@@ -59,7 +59,7 @@ class Output:
 
     def put(
         self,
-        spark: SparkSession | None,
+        spark: SparkSession,
         staging: str,
         capture_id: str,
         written: Iterable[str],
@@ -72,7 +72,7 @@ class Output:
         Without ``stale``, also delete the capture's files of additional tables that are not in ``more``.
 
         Args:
-            spark: session that converts the files; None only if ``form`` is Parquet.
+            spark: session that converts the files if ``form`` is not Parquet.
             staging: folder with the written files.
             capture_id: name of the capture.
             written: paths of the files, relative to ``staging``.
@@ -83,31 +83,15 @@ class Output:
                 Delta tables.
             number: number of the micro-batch of a stream; None for a job.
         """
-        if self.form == PARQUET:
-            parts.put(staging, self.folder, capture_id, written, stale, self.names)
-        else:
-            assert spark is not None
-            self._put_with_spark(spark, staging, capture_id, written, stale, kept, number)
-        if stale is None:
-            self._delete_additional_tables(capture_id, ON_REQUEST.keys() - self.more)
-
-    def _put_with_spark(
-        self,
-        spark: SparkSession,
-        staging: str,
-        capture_id: str,
-        written: Iterable[str],
-        stale: Collection[str] | None,
-        kept: str | None,
-        number: int | None,
-    ) -> None:
-        """Do the work of ``put`` for a format other than Parquet."""
         if self.form == delta.FORMAT:
             self._change_delta_tables(spark, staging, capture_id, written, stale, number)
-            return
-        place = kept or below(staging, "ready")
-        parts.put(staging, place, capture_id, written, stale, self.names)
-        self._convert(spark, place, capture_id)
+        else:
+            place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
+            parts.put(staging, place, capture_id, written, stale, self.names)
+            if self.form != PARQUET:
+                self._convert(spark, place, capture_id)
+        if stale is None:
+            self._delete_additional_tables(capture_id, ON_REQUEST.keys() - self.more)
 
     def _change_delta_tables(
         self,

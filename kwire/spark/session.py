@@ -22,11 +22,6 @@ QUIET = {  # settings of a local session
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
-def is_submitted() -> bool:
-    """Return whether spark-submit has started this process."""
-    return "SPARK_SUBMIT_OPTS" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
-
-
 def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     """Return the active Spark session, or start one.
 
@@ -43,7 +38,8 @@ def session(master: str | None = None, app: str = "kwire") -> SparkSession:
     if active := SparkSession.getActiveSession():
         return active
     builder = SparkSession.builder.appName(app)
-    if master is None and not is_submitted():
+    submitted = "SPARK_SUBMIT_OPTS" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    if master is None and not submitted:
         master = LOCAL
     if master is not None:
         builder = builder.master(master)

@@ -591,7 +591,7 @@ def write_tables(
 
 
 def write_small(
-    spark: SparkSession | None,
+    spark: SparkSession,
     reader: CaptureReader,
     capture_id: str,
     staging: str,
@@ -607,7 +607,7 @@ def write_small(
     have more than ``reader.size`` bytes of content, or more than ``most_rows`` rows. Then this function returns None.
 
     Args:
-        spark: session that runs the task; None to do the work of the task in this process.
+        spark: session that runs the task.
         reader: reader of the captures, which guesses no position. Its ``size`` is the maximum size of all captures.
         capture_id: name of the capture.
         staging: folder for the written files.
@@ -618,10 +618,6 @@ def write_small(
     """
     about = capture_id, staging, follow, assignor, settings or {}
     convert = partial(_small, reader.paths, reader.size, most_rows, *about)
-    if spark is None:
-        batches = (batch for part in reader.partitions() for batch in reader.read(part))
-        written = [one for batch in convert(batches) for one in bundles.bundles_of(batch)]
-        return CaptureSummary.of(written) if written else None
     found = scan(spark, reader, convert, bundles.SPARK).collect()
     return _summary(found) if found else None
 

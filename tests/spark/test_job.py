@@ -272,34 +272,10 @@ def test_wrong_usage(arguments):
     assert CliRunner().invoke(command, arguments).exit_code == 2
 
 
-def without_java(folder: Any) -> dict[str, str]:
-    """The environment variables, with a PATH of one folder."""
-    return {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(folder)}
-
-
-@pytest.mark.parametrize("assignor", usual_and_long([None], ["range"]))
-def test_small_captures_need_no_session(tmp_path, assignor):
-    """The tables are the same, also when they are overwritten; damage is reported."""
-    path = tmp_path / "cut.pcap"
-    path.write_bytes(traces.COMMITTED[0].read_bytes()[:-5])
-    output = Output(str(tmp_path / "out"), more=tuple(ON_REQUEST) if assignor else ())
-    arguments = ["--input", str(path), "--output", output.folder, *(["--what-if", assignor] if assignor else [])]
-    for _ in range(2):
-        with commands.command("pipeline", *arguments, env=without_java(tmp_path)) as process:
-            _, said = process.communicate()
-        assert process.returncode == 1, said
-        assert b"ends inside a record" in said
-        assert parquet.read(tmp_path / "out", output.names) == traces.single([path], "cut.pcap", assignor)
-    assert not list(tmp_path.glob("out/_staging*"))
-
-
-NEEDS_SPARK = [["--master", "local[1]"], ["--split-size", "1000000"], ["--format", "csv"], ["--stream", "--once"]]
-
-
-@pytest.mark.parametrize("arguments", NEEDS_SPARK, ids=lambda arguments: arguments[0])
-def test_missing_java_is_reported(tmp_path, arguments):
-    arguments = ["pipeline", *arguments, "--input", str(traces.COMMITTED[0]), "--output", str(tmp_path / "out")]
-    with commands.command(*arguments, env=without_java(tmp_path)) as process:
+def test_missing_java_is_reported(tmp_path):
+    arguments = ["pipeline", "--input", str(traces.COMMITTED[0]), "--output", str(tmp_path / "out")]
+    environment = {name: value for name, value in os.environ.items() if name != "JAVA_HOME"} | {"PATH": str(tmp_path)}
+    with commands.command(*arguments, env=environment) as process:
         _, said = process.communicate()
     assert process.returncode == 1
     assert b"Error: Spark did not start: " in said
