@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import TextIO
@@ -27,7 +28,7 @@ LAST_PORT = 65_535
 
 
 @click.command("replay")
-@click.argument("recording", type=click.Path(exists=True))
+@click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=click.Path(exists=True))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -66,7 +67,7 @@ LAST_PORT = 65_535
 )
 @ready_file_option
 def command(
-    recording: str,
+    recordings: tuple[str, ...],
     host: str,
     port: int,
     otherwise: str,
@@ -77,16 +78,16 @@ def command(
 ) -> None:
     """Answer clients with recorded responses until SIGTERM, SIGINT or SIGHUP.
 
-    RECORDING is any input of kwire capture: a frame log, a packet capture, or a folder of such files. Prints "ready
-    bootstrap.servers=HOST:PORT,..." when it accepts connections. Requests that are not in the recording are logged on
-    stderr.
+    RECORDING is any file that kwire capture reads: a frame log, a packet capture, or a folder of such files. Several
+    are one recording. Prints "ready bootstrap.servers=HOST:PORT,..." when it accepts connections. Requests that are
+    not in the recording are logged on stderr.
     """
     check_ready_file(ready_file)
     try:
         options = Options(Otherwise(otherwise), speed_of(speed))
     except ValueError as error:
         raise click.UsageError(f"--speed: {error}") from error
-    script = _script(recording)
+    script = _script(recordings)
     try:
         replay = Replay(script, options, host, port, reachable(host))
     except OSError as error:
@@ -95,8 +96,8 @@ def command(
         trio.run(_serve, replay, clock == MANUAL, file, ready_file)
 
 
-def _script(recording: str) -> Script:
-    """Read a recording, and print remarks about incomplete data to stderr.
+def _script(recordings: Sequence[str]) -> Script:
+    """Read the files of a recording, and print remarks about incomplete data to stderr.
 
     Returns: The script of the replaying broker: the recorded requests with their responses.
 
@@ -107,10 +108,10 @@ def _script(recording: str) -> Script:
         from kwire.capture import Call, read
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from error
-    reading = read(recording)
+    reading = read(recordings)
     script = Script.of(item for item in reading if isinstance(item, Call))
     if not script.calls:
-        raise click.ClickException(f"{recording}: no requests with responses in the recording")
+        raise click.ClickException(f"{', '.join(recordings)}: no requests with responses in the recording")
     for note in [*reading.notes(), *map(str, reading.damage)]:
         click.echo(one_line(note), err=True)
     if script.left_out:

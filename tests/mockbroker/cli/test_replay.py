@@ -12,6 +12,7 @@ from plain_client import PlainClient
 
 from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from mockbroker.cli.replay import _script as script
 
 RECORDING = ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
 COMMAND = [sys.executable, "-m", "mockbroker", "replay", str(RECORDING), "--port", "0"]
@@ -44,6 +45,20 @@ def test_departures_are_in_the_journal_and_time_is_manual(tmp_path: Path) -> Non
         "time_ms": 0, "event": "departure", "group": "unknown", "client": "plain", "member_id": "m", "generation": -1,
         "reason": "Heartbeat v4 is not in the recording",
     }  # fmt: skip
+
+
+def test_several_files_are_one_recording(tmp_path: Path) -> None:
+    """The connections of the first file continue in the second one, as after --record-size."""
+    lines = RECORDING.read_bytes().splitlines(keepends=True)
+    parts = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
+    for part, some in zip(parts, (lines[:25], lines[25:]), strict=True):
+        part.write_bytes(b"".join(some))
+    whole, divided = (
+        [(call.api_key, call.request, call.response) for call in script(recording).calls]
+        for recording in ([str(RECORDING)], [str(part) for part in reversed(parts)])
+    )
+    assert whole == divided
+    assert len(whole) > 20
 
 
 def test_host_that_cannot_be_resolved_is_an_error() -> None:
