@@ -301,7 +301,11 @@ def printable(value: Any) -> Any:
 
 
 def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
-    """Return rows as a pyarrow.Table. Text that cannot be encoded as UTF-8 is escaped by ``printable``."""
+    """Return rows as a pyarrow.Table.
+
+    Text that cannot be encoded as UTF-8 is escaped by ``printable``. An integer that does not fit into its column, such
+    as a lag of 2**63 records, is replaced by the nearest one that fits.
+    """
     import pyarrow as pa
 
     kept = rows if isinstance(rows, Sequence) else list(rows)
@@ -321,6 +325,12 @@ def arrow_table(table: Table, rows: Iterable[Row]) -> Any:
             columns.append(pa.array(values, kind))
         except UnicodeEncodeError:
             columns.append(pa.array(map(printable, values), kind))
+        except (OverflowError, pa.ArrowInvalid):
+            if not pa.types.is_integer(kind):
+                raise
+            most = (1 << kind.bit_width - 1) - 1
+            fitting = [None if value is None else max(min(value, most), -most - 1) for value in values]
+            columns.append(pa.array(fitting, kind))
     return pa.Table.from_arrays(columns, schema=schema)
 
 

@@ -30,6 +30,21 @@ def test_invalid_utf8_stops_no_table() -> None:
     assert rows_of(arrow_table(table, [row])) == [row | {"group_id": "a\\udcff", "subscription": ["b\\udc80", "c"]}]
 
 
+@pytest.mark.parametrize(
+    ("lag", "generation", "stored"),
+    [(2**64 - 1, 2**31, (2**63 - 1, 2**31 - 1)), (-(2**64), -(2**31) - 1, (-(2**63), -(2**31))), (None, 5, (None, 5))],
+    ids=["above", "below", "fits"],
+)
+def test_numbers_that_do_not_fit_stop_no_table(
+    lag: int | None, generation: int, stored: tuple[int | None, int]
+) -> None:
+    """The lag is a difference of two 64-bit numbers, which may be any in an invalid request."""
+    table = TABLES["offset_commits"]
+    row = table.row(group_id="a", lag=lag, generation=generation)
+    (found,) = rows_of(arrow_table(table, [row]))
+    assert (found["lag"], found["generation"]) == stored
+
+
 @pytest.mark.parametrize("name", ["frames", "group_events"])
 def test_rows_that_are_created_when_read_are_rows(name: str) -> None:
     rows = capture("java-4.2.0__kafka-4.2.0__kip848")[name]
