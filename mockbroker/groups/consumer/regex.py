@@ -145,8 +145,9 @@ def _compiled(regex: str) -> Any:
 
     options = Options()
     options.log_errors = False
+    readable = regex.encode("utf-8", "surrogateescape").decode("utf-8", "replace")  # as Java decodes a string
     try:
-        compiled = compile_re2(regex, options)
+        compiled = compile_re2(readable, options)
     except error as wrong:
         detail = wrong.args[0]
         text = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)

@@ -32,6 +32,12 @@ def test_matching(expression, found):
     assert regex.matching_names(expression, NAMES) == found
 
 
+def test_bytes_that_are_not_utf_8_are_replacement_characters() -> None:
+    """As in Kafka. The expression comes from a request, whose strings may have any bytes."""
+    regex.check("\udc80")
+    assert regex.matching_names("orders|\udc80", [*NAMES, "\ufffd"]) == {"orders", "\ufffd"}
+
+
 @pytest.mark.parametrize(
     ("expression", "text"),
     [
