@@ -7,7 +7,6 @@ in one partition, in order.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, overload
 
@@ -16,10 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kwire.capture.limits import MAX_TIME_US
 from kwire.lazy_dataclass import dataclass
+from kwire.recording.topic_address import TOPIC_ADDRESS
 from kwire.spark.following import log_key
 from kwire.spark.source import REFERENCES, SPARK_TYPES
 
-ADDRESS = re.compile(r"kafka://(?P<servers>[^/\s]+:[0-9]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
 COLUMNS = ("value", "partition", "offset", "headers")
 TEXTS = ("connection", "client", "broker", "direction", "time_us")  # headers of a record
 SCHEMA = ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERENCES)
@@ -27,7 +26,7 @@ SCHEMA = ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERE
 
 def is_topic(path: str) -> bool:
     """Return whether a path is the address of a topic: ``kafka://HOST:PORT[,HOST:PORT...]/TOPIC``."""
-    return ADDRESS.fullmatch(path) is not None
+    return TOPIC_ADDRESS.fullmatch(path) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +63,7 @@ def references(spark: SparkSession, address: str, *, stream: bool = False) -> Da
         address: address of the topic, see ``is_topic``.
         stream: True for a streaming DataFrame.
     """
-    found = ADDRESS.fullmatch(address)
+    found = TOPIC_ADDRESS.fullmatch(address)
     assert found is not None
     options = {
         "kafka.bootstrap.servers": found["servers"],

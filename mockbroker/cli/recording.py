@@ -10,12 +10,13 @@ from typing import Any, TypeAlias
 import click
 
 from kwire.recording import WRITERS, writer_of
+from kwire.recording.topic_address import TOPIC_ADDRESS
 from mockbroker.cli.client_properties import addresses, read_cluster
 from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording.files import RecordingFiles
 from mockbroker.recording.memory import keep_freed_memory
 from mockbroker.recording.rotation import Limits
-from mockbroker.recording.topic import ADDRESS, RecordingTopic
+from mockbroker.recording.topic import RecordingTopic
 
 Recording: TypeAlias = RecordingFiles | RecordingTopic
 
@@ -96,7 +97,7 @@ def open_recording(
 
 
 def _recording_topic(to: str, config: Path | None, recorded: Upstream) -> RecordingTopic:
-    match = ADDRESS.fullmatch(to)
+    match = TOPIC_ADDRESS.fullmatch(to)
     if match is None:
         raise click.UsageError(f"--record {to}: expected kafka://HOST:PORT/TOPIC")
     servers = addresses(f"--record {to}", match["servers"])

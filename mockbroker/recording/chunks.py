@@ -13,7 +13,7 @@ from pathlib import Path
 from kwire.recording import FrameLog, PcapngFile, RecordingWriter
 from mockbroker.proxy.observer import Connection, Moment
 from mockbroker.recording.alignment import FrameAligner
-from mockbroker.recording.recorder import US, Event, Frame, Opened, Recorder
+from mockbroker.recording.recorder import Event, Frame, Opened, Recorder, us
 from mockbroker.recording.rotation import Limits, Rotation
 
 CHUNK = 4 * 1024 * 1024  # bytes
@@ -155,7 +155,7 @@ class ChunkRecorder(Recorder):
 
     def filled(self, connection: Connection, to_broker: bool, size: int, at: Moment) -> None:
         assert self._packets is not None
-        time_us = int(at.wall * US)
+        time_us = us(at)
         added = self._packets.complete(connection.number, to_broker, self._lent_from, self._lent, size, time_us)
         self._begin_writing()
         self._room -= added
@@ -178,7 +178,7 @@ class ChunkRecorder(Recorder):
         """Append the pending frames to the recording."""
         pending, self._pending, self._pending_size = self._pending, [], 0
         for number, to_broker, frames, at in pending:
-            time_us = int(at.wall * US)
+            time_us = us(at)
             if self._lines is None:
                 self._append(self._writer.frames(number, to_broker, frames, time_us), time_us)
             else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -26,7 +25,6 @@ from mockbroker.recording.topic_recorder import Collected, TopicRecorder
 
 log = logging.getLogger("mockbroker")
 
-ADDRESS = re.compile(r"kafka://(?P<servers>[^/\s]+:[0-9]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
 INTERVAL = 0.1  # seconds until frames are passed to the producer, if they are few
 FLUSH = 10.0  # seconds at the end until records that were not written are dropped
 TIMEOUT = 300.0  # seconds of attempts to write a batch, as in other producers (delivery.timeout.ms)

@@ -18,7 +18,7 @@ from mockbroker.proxy.observer import Connection, Exchange, Moment
 from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording import recorder as recorder_module
 from mockbroker.recording import topic as module
-from mockbroker.recording.topic import ADDRESS, RecordingTopic
+from mockbroker.recording.topic import RecordingTopic
 
 AT = Moment(1.0, 1_700_000_000.5)
 REQUEST = encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1)
@@ -216,17 +216,3 @@ async def test_a_slow_cluster_does_not_take_memory(
     assert written == frames[: len(written)]
     assert len(written) == 10
     assert caplog.messages == ["the recording is incomplete: 0 records were not written, 1 connections are incomplete"]
-
-
-@pytest.mark.parametrize(
-    ("text", "parts"),
-    [
-        ("kafka://127.0.0.1:9092/frames", ("127.0.0.1:9092", "frames")),
-        ("kafka://broker:9092/", None),
-        ("kafka://broker/frames", None),
-        ("kafka://broker:9092/fra/mes", None),
-    ],
-)
-def test_an_address_has_host_port_and_topic(text: str, parts: tuple[str, str] | None) -> None:
-    match = ADDRESS.fullmatch(text)
-    assert (match and (match["servers"], match["topic"])) == parts
