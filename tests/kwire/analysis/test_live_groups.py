@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from random import Random
 from typing import Any
 from uuid import UUID
 
 import pytest
+from effort import amount
 from tools.captures import CAPTURES
 from tools.handmade_calls import GROUP, CallLog, two_members
 
+from kwire.analysis import live_groups
+from kwire.analysis.events import GroupEvent
 from kwire.analysis.live import LiveState
 from kwire.analysis.live_groups import REBALANCE_US, SESSION_US, LiveGroup
 from kwire.capture import Call, read
@@ -242,3 +246,38 @@ def test_timeouts_that_are_not_positive_are_ignored(timeout_ms: int) -> None:
     log.call("a", 0, request, JoinGroupResponse(generation_id=1, member_id="a", leader="b"), 7)
     member = group_after(log).members["a"]
     assert (member.session_us, member.rebalance_us) == (SESSION_US, REBALANCE_US)
+
+
+KINDS = (
+    ["join_done", "sync_done", "heartbeat", "epoch_change", "assigned", "owned", "leave", "fenced", "heartbeat_error", "sync_error", "commit"]
+)
+
+
+def random_event(random: Random, ts: int) -> GroupEvent:
+    return GroupEvent(
+        ts=ts - random.choice([0, 5_000_000]),
+        group_id=GROUP,
+        protocol=random.choice(["classic", "consumer", "share", "streams"]),
+        event=random.choice(KINDS),
+        member_id=random.choice(["", "a", "b", "c", "d", "e", "f", None]),
+        instance_id=random.choice([None, None, "i", "j"]),
+        generation=random.choice([None, -2, -1, 0, 1, 2, 3]),
+        error_code=random.choice([0, 0, 0, None, 25, 27, 110]),
+        members=random.choice([None, ["a", "b"]]),
+        partitions=random.choice([None, [], ["x-0", "x-1"], ["x-1", "x-2", "x-3"]]),
+    )
+
+
+@pytest.mark.parametrize("seed", range(amount(20, 500)))
+def test_owners_are_current_members(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the events are, in any order; and there are never more members than allowed."""
+    monkeypatch.setattr(live_groups, "MAX_MEMBERS", 4)
+    random, group, ts = Random(seed), LiveGroup(), 0
+    for _ in range(200):
+        ts += random.choice([0, 1, 1_000_000])
+        call = [random_event(random, ts) for _ in range(random.randrange(1, 4))]
+        for event in call:
+            group.note(event, call)
+        owned = {partition: name for name, member in group.members.items() for partition in member.owned}
+        assert group.owners == owned
+        assert len(group.members) <= 4
