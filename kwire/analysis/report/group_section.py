@@ -8,9 +8,10 @@ from html import escape
 from typing import Any
 
 from kwire.analysis.columns import Row, Tables
+from kwire.analysis.findings.model import reference
 from kwire.analysis.report.by_group import commits, restarts
 from kwire.analysis.report.lanes import lanes, packed
-from kwire.analysis.report.parts import Cell, Html, Line, clock, counted, number, table
+from kwire.analysis.report.parts import MOST_ROWS, Cell, Html, Line, clock, counted, number, table
 
 MOST_MOVES = 4  # pairs of members whose partitions are listed in a row of a rebalance
 MOST_MOVED = 12  # partitions of one such pair
@@ -36,10 +37,31 @@ def section(own: Tables, title: str, place: int, called: dict[str, str], *, is_o
         yield from _chart(drawn, place)
     yield _rebalances(own, called, place)
     yield _restarts(own, called)
-    yield _members(own["members"], called)
+    yield _members(own["members"], called, place)
     yield _commits(own["offset_commits"])
     yield _violations(own["violations"], called)
     yield "</details></section>"
+
+
+def targets(own: Tables, place: int) -> dict[str, str]:
+    """Return the HTML ids of the rows to which references in findings lead, by reference.
+
+    A reference to an assignment leads to the rebalance of its generation.
+
+    Args:
+        own: rows of the group by table name.
+        place: number of the group on the page.
+    """
+    found: dict[str, str] = {}
+    for line, row in enumerate(own["rebalances"][:MOST_ROWS]):
+        generation, target = row["to_generation"], f"rebalance-{place}-{line}"
+        found[reference("rebalances", to_generation=generation, life=row["life"])] = target
+        found[reference("assignments", generation=generation)] = target
+    for line, (member, rows) in enumerate([*_by_member(own["members"]).items()][:MOST_ROWS]):
+        for row in rows:
+            named = reference("members", member_id=member, generation=row["generation"], life=row["life"])
+            found[named] = f"member-{place}-{line}"
+    return found
 
 
 def _chart(drawn: dict[str, Any], place: int) -> Iterator[str]:
@@ -161,12 +183,17 @@ def _restarts(own: Tables, called: dict[str, str]) -> str:
     return table("restarts", head, lines, title="Restarts of static members without a rebalance") if lines else ""
 
 
-def _members(rows: Sequence[Row], called: dict[str, str]) -> str:
+def _by_member(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Return the rows of each member, by member id, in the order of the table of members: by the time of joining."""
     by_member: dict[str, list[Row]] = defaultdict(list)
     for row in rows:
         by_member[row["member_id"]].append(row)
+    return dict(sorted(by_member.items(), key=lambda item: (item[1][0]["joined_ts"] or 0, item[0])))
+
+
+def _members(rows: Sequence[Row], called: dict[str, str], place: int) -> str:
     lines: list[Line] = []
-    for member, own in sorted(by_member.items(), key=lambda item: (item[1][0]["joined_ts"] or 0, item[0])):
+    for member, own in _by_member(rows).items():
         last, stops = own[-1], [row["stw_ms"] for row in own if row["stw_ms"] is not None]
         joined, left = own[0]["joined_ts"], last["left_ts"]
         cells: list[Cell] = [
@@ -194,7 +221,7 @@ def _members(rows: Sequence[Row], called: dict[str, str]) -> str:
         "stopped, ms",
         "longest stop, ms",
     ]
-    return table("members", head, lines, title="Members") if lines else ""
+    return table("members", head, lines, title="Members", row_id=f"member-{place}-") if lines else ""
 
 
 def _commits(rows: Sequence[Row]) -> str:

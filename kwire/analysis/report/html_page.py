@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 
-from kwire.analysis.columns import Row, Tables
-from kwire.analysis.report import group_section, traffic_sections
-from kwire.analysis.report.by_group import Name, alike, apart, names
-from kwire.analysis.report.parts import MOST_ROWS, Cell, Html, Line, clock, counted, link, number, table
+from kwire.analysis.columns import Tables
+from kwire.analysis.report import findings_section, group_section, traffic_sections
+from kwire.analysis.report.by_group import Name, apart, names
+from kwire.analysis.report.parts import Cell, Line, counted, link, number, table
 from kwire.analysis.report.style import STYLE
 from kwire.analysis.transactions import COMMITTED, REFUSED
 
@@ -36,8 +36,6 @@ NEEDED = (
 )
 
 MOST_GROUPS = 50  # with sections; all are in the overview
-TOP_FINDINGS = 25  # lines of findings that are not folded
-MOST_EVIDENCE = 5  # references of one finding
 OPEN_GROUPS = 3  # groups whose sections are not folded
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 SCRIPT = (Path(__file__).parent / "page.js").read_text("utf-8")
@@ -87,7 +85,8 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     links = "".join(f'<a href="#{name}">{name.capitalize()}</a> ' for name in sections)
     yield f'<nav aria-label="Sections">{links}<span id="tools"></span></nav><main>'
     yield '<noscript><p class="hint">Tables that are wider than the page scroll sideways.</p></noscript>'
-    yield from _findings(tables["findings"], numbers)
+    known = {group: group_section.targets(groups[group], numbers[group]) for group in shown}
+    yield from findings_section.section(tables["findings"], numbers, known)
     yield from _overview(groups, ranked, numbers, titles)
     for group in shown:
         own = groups[group]
@@ -113,71 +112,6 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
         yield traffic_sections.problems(tables["problems"])
         yield "</section>"
     yield '</main><div id="tip" role="status" aria-live="polite" hidden></div>'
-
-
-def _findings(rows: Sequence[Row], numbers: Mapping[Name, int]) -> Iterator[str]:
-    """Yield the HTML of the section with all findings, the most severe first.
-
-    Args:
-        rows: rows of ``findings``.
-        numbers: numbers of the groups that have a section, for links from findings to these sections.
-    """
-    yield '<section id="findings"><h2>Findings</h2>'
-    if not rows:
-        yield '<p class="note">No detector recognised trouble.</p></section>'
-        return
-    yield (
-        '<p class="note">Trouble that detectors recognised, worst first, with the rows of tables that show it. Equal '
-        "findings about a group or a client are one line, which opens.</p>"
-    )
-    lines = [_finding(rows, numbers) for rows in alike(rows)]
-    head = ["severity", "finding", "about", "detector", "from", "to", "seen in"]
-    yield table("findings", head, lines[:TOP_FINDINGS], name="Findings")
-    if rest := lines[TOP_FINDINGS:]:
-        yield f"<details><summary>{counted(len(rest), 'more line')}</summary>"
-        yield table("findings", head, rest, name="More findings") + "</details>"
-    yield "</section>"
-
-
-def _finding(rows: Sequence[Row], numbers: Mapping[Name, int]) -> Line:
-    """Return the line about one finding, or about several equal findings.
-
-    Args:
-        rows: equal rows of ``findings``, the worst first.
-        numbers: numbers of the groups that have a section, for links to these sections.
-    """
-    worst, several = rows[0], len(rows) > 1
-    group = numbers.get((worst["group_id"], worst["cluster"]))
-    name = worst["group_id"] or worst["client_id"] or ""
-    count = counted(sum(row["evidence_count"] for row in rows), "row")
-    cells: list[Cell] = [
-        worst["severity"],
-        _list_of(rows) if several else worst["sentence"],
-        name if group is None else link(f"group-{group}", name),
-        worst["finding"],
-        clock(min(row["begin_ts"] for row in rows)),
-        clock(max(row["end_ts"] for row in rows)),
-        count if several else Html(f"<details><summary>{count}</summary>{escape(_evidence(worst))}</details>"),
-    ]
-    return escape(worst["severity"]), cells
-
-
-def _list_of(rows: Sequence[Row]) -> Html:
-    """Return several equal findings as a folded HTML list, with the worst finding and their number as its summary."""
-    items = [
-        f"<li>{escape(row['sentence'])} <small>{clock(row['begin_ts'])} to {clock(row['end_ts'])[11:]}; "
-        f"{escape(_evidence(row))}</small></li>"
-        for row in rows[:MOST_ROWS]
-    ]
-    if len(rows) > MOST_ROWS:
-        items.append(f"<li>{len(rows) - MOST_ROWS} more in the table findings</li>")
-    summary = f"{escape(rows[0]['sentence'])} <b>And {len(rows) - 1} more like it.</b>"
-    return Html(f'<details class="alike"><summary>{summary}</summary><ol>{"".join(items)}</ol></details>')
-
-
-def _evidence(row: Row) -> str:
-    left_out = row["evidence_count"] - min(len(row["evidence"]), MOST_EVIDENCE)
-    return "; ".join(row["evidence"][:MOST_EVIDENCE]) + (f" and {left_out} more" if left_out else "")
 
 
 def _trouble(own: Tables) -> tuple[float, ...]:

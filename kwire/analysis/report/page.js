@@ -391,7 +391,10 @@
   document.querySelectorAll("section.group > details").forEach(node => node.addEventListener("toggle", start));
   start().then(() => { document.documentElement.dataset.ready = "1"; });
   function openAddressed() {
-    document.getElementById(location.hash.slice(1))?.querySelector(":scope > details")?.setAttribute("open", "");
+    const addressed = document.getElementById(location.hash.slice(1));
+    const folded = addressed?.querySelector(":scope > details") ?? addressed?.closest("details:not([open])");
+    if (folded) folded.open = true;
+    addressed?.scrollIntoView();
   }
   addEventListener("hashchange", openAddressed);
   openAddressed();

@@ -248,9 +248,19 @@ def test_timeouts_that_are_not_positive_are_ignored(timeout_ms: int) -> None:
     assert (member.session_us, member.rebalance_us) == (SESSION_US, REBALANCE_US)
 
 
-KINDS = (
-    ["join_done", "sync_done", "heartbeat", "epoch_change", "assigned", "owned", "leave", "fenced", "heartbeat_error", "sync_error", "commit"]
-)
+KINDS = [
+    "join_done",
+    "sync_done",
+    "heartbeat",
+    "epoch_change",
+    "assigned",
+    "owned",
+    "leave",
+    "fenced",
+    "heartbeat_error",
+    "sync_error",
+    "commit",
+]
 
 
 def random_event(random: Random, ts: int) -> GroupEvent:

@@ -426,6 +426,33 @@ def test_search_and_sort(browser: Any, tmp_path: Path) -> None:
     assert page.page.locator("#findings li:visible").count() == 12
 
 
+def test_findings_lead_to_the_rows_that_show_them(browser: Any, tmp_path: Path) -> None:
+    tables = several_groups(5)
+    wanted = [row for row in tables["findings"] if row["group_id"] == "group-4"]
+    last = [row for row in tables["members"] if row["group_id"] == "group-4"][-1]
+    member = f"members member_id={last['member_id']} generation={last['generation']} life=1"
+    others = [
+        member,
+        "rebalances to_generation=2 life=1 trigger=metadata",
+        "assignments generation=3 topic=tea partition=0",
+    ]
+    others += ["errors api_name=Fetch", "rebalances to_generation=9 life=1", "frames client_id=x"]
+    tables["findings"] = [{**wanted[0], "evidence": others[:3], "finding": "a"}]
+    tables["findings"] += [{**wanted[0], "evidence": others[3:], "finding": "b"}]
+    page = shown(browser, tmp_path, tables)
+    links = page.page.locator("table.findings td:last-child a")
+    hrefs = [link.get_attribute("href") for link in links.all()]
+    place = hrefs[0].split("-")[1]
+    assert hrefs == [f"#member-{place}-1", f"#rebalance-{place}-1", f"#rebalance-{place}-2", "#errors"]
+    page.page.evaluate(f"document.querySelectorAll('#group-{place} > details').forEach(one => one.open = false)")
+    page.page.locator("table.findings summary").first.click()
+    links.nth(1).click()
+    row = page.page.locator(f"#rebalance-{place}-1")
+    assert row.is_visible()
+    assert row.locator("td").nth(1).inner_text() == "2"
+    assert page.cells("members")[int(place) * 2 + 1][1] == last["member_id"]
+
+
 def test_equal_findings_are_one_line(browser: Any, tmp_path: Path) -> None:
     """It has the worst of them and their number, and opens without scripts; another severity is another line."""
     tables = rotating_group(3, 12, 6)
