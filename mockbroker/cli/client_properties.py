@@ -108,11 +108,15 @@ def tls_context(ca: Path | None, certificate: Path | None, *, unverified: bool) 
     """
     try:
         context = ssl.create_default_context(cafile=None if ca is None else str(ca))
+    except OSError as error:
+        raise click.UsageError(f"{ca}: the file must contain valid CA certificates in PEM form") from error
+    try:
         if certificate is not None:
-            context.load_cert_chain(certificate)
-    except (OSError, ssl.SSLError) as error:
-        given = ca if certificate is None else certificate
-        raise click.UsageError(f"{given}: the file must contain a valid certificate and its private key") from error
+            context.load_cert_chain(certificate, password=lambda: "")  # OpenSSL would ask on the terminal
+    except OSError as error:
+        raise click.UsageError(
+            f"{certificate}: the file must contain a valid certificate and its private key, which has no password"
+        ) from error
     if unverified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

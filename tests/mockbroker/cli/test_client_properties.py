@@ -5,6 +5,12 @@ from pathlib import Path
 
 import click
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from trustme import CA
 
 from mockbroker.cli.client_properties import addresses, read_cluster
@@ -51,6 +57,12 @@ def test_stores_are_pem_files(tmp_path: Path) -> None:
     cluster = read_cluster("--record-config", path, SERVERS)
     assert cluster.tls is not None
     assert len(cluster.tls.get_ca_certs()) == 1
+    locked = load_pem_private_key(own.read_bytes(), None).private_bytes(
+        Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"password")
+    )
+    own.write_bytes(locked + own.read_bytes().partition(b"-----END EC PRIVATE KEY-----\n")[2])
+    with pytest.raises(click.UsageError, match="must contain a valid certificate and its private key"):
+        read_cluster("--record-config", path, SERVERS)  # without a question for the password on the terminal
     path.write_text(f"security.protocol=SSL\nssl.truststore.location={path}\n")
-    with pytest.raises(click.UsageError, match="must contain a valid certificate"):
+    with pytest.raises(click.UsageError, match="must contain valid CA certificates"):
         read_cluster("--record-config", path, SERVERS)
