@@ -91,7 +91,7 @@ svg .cursor { fill: none; stroke: var(--text); stroke-width: 1.5 }
   white-space: pre-line; overflow-wrap: anywhere; pointer-events: none; color: var(--text); background: var(--back);
   border: 1px solid var(--line); border-radius: 4px; box-shadow: 0 2px 8px #0004 }
 @media (min-width: 64rem) { .scroll > table { width: auto } td { overflow-wrap: break-word }
-  .findings td:nth-child(2) { min-width: 18rem } }
+  .findings td:nth-child(2) { min-width: 18rem; max-width: 48rem } }
 @media (max-width: 40rem) { body { padding: 0 .6rem } td { max-width: 13rem } nav { position: static }
   html { scroll-padding-top: 0 } }
 @media print { nav, .hint, .lanes .bar { display: none } .scroll { overflow: visible; mask: none } }
