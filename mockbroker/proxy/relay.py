@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import math
 import os
@@ -16,7 +17,7 @@ import trio
 
 from kwire.messages.metadata import MetadataResponse
 from mockbroker.net.bound_listeners import BACK_OFF, OUT_OF_FILES, listen
-from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.addresses import Address, error_reason
 from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.link import Link, never
@@ -115,18 +116,32 @@ class Proxy:
         If the proxy applies fault rules, the addresses are also stored in the model of the cluster.
 
         ``addresses``: addresses of brokers in the real cluster by node id, from a response.
+
+        Raises: OSError if a listener cannot be opened; the reason is logged.
         """
         for node, address in addresses.items():
+            if node not in self.own:
+                self._open_listener(node)
             if self.brokers.get(node) != address:
                 log.info("broker %d of the cluster is at %s", node, address)
                 self.brokers[node] = address
-            if node not in self.own:
-                assert self._nursery is not None
-                sock = listen(self._host, 0)
-                self.own[node] = Address(self._advertised, sock.getsockname()[1])
-                self._nursery.start_soon(self._accept, node, sock)
         if self.interception is not None:
             self.interception.broker.set_brokers(self.own, self.brokers)
+
+    def _open_listener(self, node: int) -> None:
+        assert self._nursery is not None
+        try:
+            sock = listen(self._host, 0)
+        except OSError as error:
+            remedy = ": raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
+            self._warnings.warn(
+                f"cannot open a listener on {self._host} for broker {node} of the cluster ({error_reason(error)}): "
+                f"closing the client's connection{remedy}",
+                trio.current_time(),
+            )
+            raise
+        self.own[node] = Address(self._advertised, sock.getsockname()[1])
+        self._nursery.start_soon(self._accept, node, sock)
 
     async def _accept(self, node: int, sock: socket.socket) -> None:
         """Accept the connections to a listener, and serve them. While the maximum number is reached, new connections

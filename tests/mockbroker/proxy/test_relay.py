@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import socket
 import ssl
@@ -31,6 +32,7 @@ from mockbroker import open_cluster
 from mockbroker.base.settings import Settings
 from mockbroker.net.bound_listeners import listen
 from mockbroker.net.tls import Tls
+from mockbroker.proxy import relay
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 from mockbroker.proxy.relay import RESERVED_FILES, Proxy
@@ -192,6 +194,31 @@ async def test_clients_wait_if_the_limit_of_open_files_is_reached(caplog: pytest
         await peers[0].stream.aclose()
         with trio.fail_after(PATIENCE):
             assert (await peers[3].receive()).brokers
+
+
+async def test_a_listener_that_cannot_be_opened_is_logged(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_files(*_: object) -> socket.socket:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    async with (
+        open_cluster(brokers=2) as cluster,
+        proxied(address_of(cluster.bootstrap_servers.split(",")[0])) as proxy,
+    ):
+        with monkeypatch.context() as files:
+            files.setattr(relay, "listen", out_of_files)
+            for _ in range(3):
+                peer = await connect(proxy.bootstrap)
+                await peer.send((MetadataRequest(topics=[]), 12))
+                assert await peer.closed() == b""
+        assert caplog.messages == [
+            "cannot open a listener on 127.0.0.1 for broker 0 of the cluster (Too many open files): "
+            "closing the client's connection: raise the limit with ulimit -n"
+        ]
+        assert (proxy.own, proxy.brokers) == ({}, {})
+        peer = await connect(proxy.bootstrap)
+        assert len((await peer.ask(MetadataRequest(topics=[]), 12)).brokers) == len(proxy.own) == 2
 
 
 async def test_another_bootstrap_address_is_used_if_one_is_missing() -> None:
