@@ -90,6 +90,8 @@ def command(
     script = _script(recordings)
     try:
         replay = Replay(script, options, host, port, reachable(host))
+    except ValueError as error:
+        raise click.UsageError(str(error)) from error
     except OSError as error:
         raise click.ClickException(f"cannot listen on {Address(host, port)}: {error_reason(error)}") from error
     with nullcontext() if journal is None else open_journal(journal) as file:

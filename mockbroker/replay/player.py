@@ -143,7 +143,7 @@ class Player:
             return Departure(self._reason(request, version))
         if has_content(response):
             return Answer(response, version, 0.0)
-        return Answer(response, version, request.max_wait_ms / MS, waits=True)
+        return Answer(response, version, max(request.max_wait_ms, 0) / MS, waits=True)
 
     def _find(self, request: Any, version: int, client_id: str | None) -> Answered | None:
         live = list(ids_in(request, version))

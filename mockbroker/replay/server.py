@@ -22,10 +22,12 @@ from kwire.lazy_dataclass import dataclass
 from kwire.limits import MAX_FRAME
 from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.api.cluster import open_cluster
+from mockbroker.api.plan import counted_brokers
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Journal
 from mockbroker.net.bound_listeners import listen
+from mockbroker.net.listeners import LAST_PORT
 from mockbroker.proxy.addresses import ENTRIES, Address, replace_addresses
 from mockbroker.replay.clock import ReplayClock
 from mockbroker.replay.player import Answer, Departure, Player
@@ -36,6 +38,7 @@ log = logging.getLogger("mockbroker")
 
 READ_SIZE = 65_536  # bytes of one read
 UNSUPPORTED_VERSION = 35
+MAX_MOCK_BROKERS = 500  # each one has a listener, and processes usually may open 1,024 files
 GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
@@ -84,10 +87,21 @@ class Replay:
     Attributes:
         journal: the journal, with an event for each request that is not in the recording.
 
-    Raises: OSError if a port cannot be used.
+    Raises:
+        OSError: A port cannot be used.
+        ValueError: A port is out of range, or the ids of the brokers are too far apart for a mock cluster.
     """
 
     def __init__(self, script: Script, options: Options, host: str, port: int, advertised: str) -> None:
+        nodes = script.nodes or [0]
+        if port and port + len(nodes) - 1 > LAST_PORT:
+            highest = LAST_PORT + 1 - len(nodes)
+            raise ValueError(f"port {port} is out of range (0-{highest} for {counted_brokers(len(nodes))})")
+        if options.otherwise is Otherwise.MOCK and nodes[-1] - nodes[0] >= MAX_MOCK_BROKERS:
+            raise ValueError(
+                f"the recorded broker ids {nodes[0]} and {nodes[-1]} are too far apart for a mock cluster, which has "
+                f"at most {MAX_MOCK_BROKERS} brokers with consecutive ids: use --otherwise error or --otherwise close"
+            )
         self.journal = Journal(0.0)
         self._script = script
         self._options = options
@@ -96,7 +110,7 @@ class Replay:
         self._mocks: dict[int, Address] = {}
         self._clock: ReplayClock
         self._socks: dict[int, socket.socket] = {}
-        for number, node in enumerate(script.nodes or [0]):
+        for number, node in enumerate(nodes):
             self._socks[node] = listen(host, port + number if port else 0)
         self._own = {node: Address(advertised, sock.getsockname()[1]) for node, sock in self._socks.items()}
 
@@ -135,6 +149,8 @@ class Replay:
                     while data := await client.receive_some(READ_SIZE):
                         side.receive(bytes(data))
                         await self._handle_all(node, connection, side)
+        except Exception:  # must not end the other connections
+            log.exception("connection closed: internal error")
         finally:
             if connection.mock is not None:
                 await trio.aclose_forcefully(connection.mock)

@@ -41,6 +41,8 @@ from mockbroker.base.settings import Settings
 from mockbroker.cli import main
 from mockbroker.net.clock import BrokerTime
 from mockbroker.proxy.addresses import Address
+from mockbroker.replay.script import Script
+from mockbroker.replay.server import Options, Otherwise, Replay
 
 CONVERSATION = ROOT / "fixtures" / "conversations" / "4.2.0" / "sync_again.json.gz"
 JAAS = "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config"
@@ -49,6 +51,10 @@ STOPPED = ROOT / "fixtures" / "log_dirs" / "4.2.0-stopped" / "data"
 
 def serve(*arguments: str, files: Mapping[str, str | bytes | None] | None = None) -> Run:
     return run("mockbroker serve --port 0", *arguments, files=files)
+
+
+def replay(port: int, *nodes: int) -> Replay:
+    return Replay(Script(nodes=[*nodes]), Options(Otherwise.MOCK), "127.0.0.1", port, "127.0.0.1")
 
 
 def setting(text: str) -> Run:
@@ -317,6 +323,8 @@ ROWS = [
     Row("form of a recording", run("mockbroker proxy --to a:1 --record out.txt"), "Error: --record out.txt: unknown format '.txt': use one of .jsonl, .ndjson, .pcapng"),
     Row("folder of a recording", run("mockbroker proxy --to a:1 --record none/out.jsonl"), "Error: --record none/out.jsonl: cannot be written: No such file or directory"),
     Row("speed of a replay", run("mockbroker replay r.jsonl --speed fast", files={"r.jsonl": ""}), "Error: --speed: fast is not a valid speed: use a number above 0, or max"),
+    Row("port of a replay", lambda: replay(65_535, 1, 2), "ValueError: port 65535 is out of range (0-65534 for 2 brokers)"),
+    Row("replay with a mock of distant brokers", lambda: replay(0, 1, 501), "ValueError: the recorded broker ids 1 and 501 are too far apart for a mock cluster, which has at most 500 brokers with consecutive ids: use --otherwise error or --otherwise close"),
     Row("replay of nothing", run("mockbroker replay r.jsonl", files={"r.jsonl": ""}), "Error: r.jsonl: no requests with responses in the recording"),
     Row("topic of a recording", run("mockbroker proxy --to a:1 --record kafka://broker/"), "Error: --record kafka://broker/: expected kafka://HOST:PORT/TOPIC"),
     Row("address of a topic's cluster", run("mockbroker proxy --to a:1 --record kafka://a,b:1/frames"), "Error: --record kafka://a,b:1/frames: 'a' is not an address: use HOST:PORT"),

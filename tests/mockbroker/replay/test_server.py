@@ -14,10 +14,12 @@ from kwire import decode_response, encode_request
 from kwire.apikeys import ApiKey
 from kwire.capture import Call, read
 from kwire.frames import PREFIX, pack
+from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.schema import ZERO_UUID
 from mockbroker.replay.clock import ReplayClock
+from mockbroker.replay.player import Player
 from mockbroker.replay.script import Script
 from mockbroker.replay.server import Options, Otherwise, Replay, speed_of
 
@@ -90,6 +92,39 @@ async def test_what_follows_a_departure(
             body = await ask(stream, orders(), 12)
             assert ",".join(f"{each.host}:{each.port}" for each in body.brokers) == replay.bootstrap_servers
             assert [(topic.name, len(topic.partitions)) for topic in body.topics] == [("orders", 2)]
+
+
+async def test_a_negative_max_wait_ms_does_not_wait() -> None:
+    async with replaying(Options()) as (_, stream):
+        fetch = FetchRequest(max_wait_ms=-5, session_epoch=-1, topics=[])
+        assert (await ask(stream, fetch, 12)).responses == []
+
+
+async def test_internal_error_ends_one_connection(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replaying(Options(speed=speed_of("max"))) as (replay, stream):
+        with monkeypatch.context() as player:
+            player.setattr(Player, "answer", lambda *_: 1 / 0)
+            assert await ask(stream, orders(), 13) is None
+        host, _, port = replay.bootstrap_servers.split(",")[0].partition(":")
+        async with await trio.open_tcp_stream(host, int(port)) as other:
+            assert (await ask(other, orders(), 13)).brokers
+        assert caplog.messages == ["connection closed: internal error"]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "port", "message"),
+    [
+        ([0, 2**31 - 1], 0, r"broker ids 0 and 2147483647 are too far apart for a mock cluster, .* 500 brokers"),
+        ([1, 501], 0, "broker ids 1 and 501 are too far apart"),
+        ([1, 2], 65_535, r"port 65535 is out of range \(0-65534 for 2 brokers\)"),
+    ],
+    ids=["largest id", "ids too far apart", "port"],
+)
+def test_brokers_that_cannot_be_opened_are_refused(nodes: list[int], port: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Replay(Script(nodes=nodes), Options(Otherwise.MOCK), "127.0.0.1", port, "127.0.0.1")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "fast", "nan"])
