@@ -22,7 +22,7 @@ import pyspark
 SPARK_HOME = Path(pyspark.__file__).parent
 LOOPBACK = "127.0.0.1"
 WORKERS = 2
-LIMIT = 120.0  # seconds until all workers are registered
+LIMIT = 300.0  # seconds until all workers are registered
 PAUSE = 0.2  # seconds between two looks at the log
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from typing import Any
 
 import click
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
 
 from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.tables import ON_REQUEST
@@ -18,6 +21,10 @@ from kwire.spark.output import Output
 from kwire.spark.session import session
 from kwire.spark.stream import Stream
 from kwire.spark.topic import is_topic
+
+SLOW = "Python worker failed to connect back"  # Spark's message after a timeout of 10 s
+ATTEMPTS = 5  # starts of a stream without a complete micro-batch
+LOG = logging.getLogger(__name__)
 
 
 @click.command("pipeline")
@@ -100,11 +107,9 @@ def command(
     if stream:
         followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings)
         spark = _session(master)
-        query = followed.start(spark, once=once)
         try:
-            query.awaitTermination()
+            run_stream(followed, spark, once=once)
         finally:  # also at Ctrl-C
-            query.stop()
             followed.finish(spark)
         sys.exit(1 if followed.damaged else 0)
     try:
@@ -116,6 +121,36 @@ def command(
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     report = Job(paths, place, name, split_size, assignor=assignor, settings=settings).run(_session(master))
     report_problems(report.damaged, report.notes)
+
+
+def run_stream(followed: Stream, spark: SparkSession, *, once: bool) -> None:
+    """Run a stream until it ends, and start it again after a timeout of a Python process.
+
+    In each micro-batch, Spark starts a Python process and waits 10 s for its connection, which is not enough on a busy
+    machine. A stream that is started again repeats the micro-batch.
+
+    Args:
+        followed: the stream.
+        spark: session that runs the stream.
+        once: True if the stream ends after the files that are complete now.
+
+    Raises: StreamingQueryException if the stream fails for another reason, or ATTEMPTS times without a complete
+        micro-batch.
+    """
+    attempts = 0
+    while True:
+        query = followed.start(spark, once=once)
+        try:
+            query.awaitTermination()
+        except StreamingQueryException as error:
+            attempts = 1 if query.lastProgress else attempts + 1
+            if SLOW not in str(error) or attempts == ATTEMPTS:
+                raise
+            LOG.warning("the stream starts again: %s", SLOW)
+        else:
+            return
+        finally:
+            query.stop()
 
 
 def _session(master: str | None) -> Any:
