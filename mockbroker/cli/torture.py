@@ -14,6 +14,7 @@ from kwire.command import one_line
 from kwire.completion import api_names, complete
 from kwire.extras import missing
 from mockbroker.cli.completion import case_names
+from mockbroker.cli.end_signals import exiting
 from mockbroker.cli.quiet import SILENT, quiet
 from mockbroker.lab.torture.security import MECHANISMS, PROTOCOLS, Mechanism, Protocol, Security
 
@@ -162,7 +163,7 @@ def command(
     results: list[Result] = []
     # A client is never started in the main thread: a KeyboardInterrupt could lose it between its start and its handle.
     stop = Event()
-    with quiet(SILENT), ThreadPoolExecutor(jobs) as pool:
+    with exiting(), quiet(SILENT), ThreadPoolExecutor(jobs) as pool:
         try:
             try:
                 health = pool.submit(examine, tested, limits, stop).result()

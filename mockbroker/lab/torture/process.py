@@ -15,6 +15,8 @@ from kwire.lazy_dataclass import dataclass
 
 OUTPUT = 16_384  # bytes of the client's last output that are kept
 GRACE = 3.0  # seconds between SIGTERM and SIGKILL
+SHELL_SIGNAL = 128  # the exit code of a shell is this number plus that of the signal which ended its command
+WINDOWS_EXCEPTIONS = 0xC0000000  # the exit code of a process on Windows after an exception is at least this number
 CRASHES = (  # texts of runtimes that end because of an internal error
     "A fatal error has been detected by the Java Runtime",
     "FATAL ERROR:",
@@ -94,7 +96,7 @@ class ClientProcess:
         if code is None:
             return False
         self._reader.join(GRACE)
-        return code < 0 or code > 128 or (code != 0 and any(text in self.output for text in CRASHES))
+        return _is_signal(code) or (code != 0 and any(text in self.output for text in CRASHES))
 
     def sample(self) -> int:
         """Measure the resource usage and update the peaks in ``usage``. Return the resident memory in bytes."""
@@ -141,3 +143,8 @@ class ClientProcess:
             for process in (*top.children(recursive=True), top):
                 with contextlib.suppress(psutil.Error):
                     process.terminate()
+
+
+def _is_signal(code: int) -> bool:
+    """Return whether an exit code reports a signal, or an exception of Windows. 255 does not: programs use it."""
+    return code < 0 or code - SHELL_SIGNAL in signal.valid_signals() or code >= WINDOWS_EXCEPTIONS

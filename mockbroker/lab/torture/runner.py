@@ -19,7 +19,7 @@ from typing import Any
 from kwire.command import one_line
 from mockbroker.lab.torture.broker import HostileBroker, hostile
 from mockbroker.lab.torture.case import CONNECT, EVERY, TLS, Case
-from mockbroker.lab.torture.process import CRASHES, ClientProcess, Usage
+from mockbroker.lab.torture.process import CRASHES, SHELL_SIGNAL, ClientProcess, Usage
 from mockbroker.lab.torture.security import Security
 
 SAMPLED = 0.1  # seconds between samples of the client
@@ -28,7 +28,6 @@ QUIET = 3.0  # the first run ends after this many seconds without a new API
 MEGABYTE = 1 << 20
 TOPIC = "torture"
 BUSY = 0.7  # of a CPU that is used by a client which waits for nothing
-SHELL_SIGNAL = 128  # an exit code above it is a signal, in the shell's form
 CAUSES = (*CRASHES, "ssert")  # texts of lines that have the cause of a crash
 QUOTED = 160  # characters of the output in the outcome of a case
 
@@ -414,6 +413,8 @@ class _Run:
             return None
         if self._process.has_crashed:
             return Verdict.CRASHED
+        if not self._broker.applied:
+            return Verdict.SKIPPED
         return Verdict.REFUSED if code else Verdict.SURVIVED
 
     def _has_recovered(self) -> bool:

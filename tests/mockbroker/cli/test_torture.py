@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -13,6 +16,8 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("psutil")
+
+import psutil
 
 from mockbroker.cli import main
 from mockbroker.lab.torture.catalogue import CASES
@@ -62,3 +67,27 @@ def test_clients_are_started_outside_the_main_thread(monkeypatch: pytest.MonkeyP
     torture(*arguments, "--", sys.executable, PROGRAM, "end")
     assert len(threads) == 2
     assert threading.main_thread() not in threads
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_the_clients(number: signal.Signals, tmp_path: Path) -> None:
+    """The clients are in sessions of their own, so that no signal to the group of processes ends them."""
+    pid = tmp_path / "pid"
+    code = f"import os, time; open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(600)"
+    command = [sys.executable, "-m", "mockbroker", "torture", "--start", "600", "--", sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while not (pid.exists() and pid.read_text().endswith(".")) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        client = psutil.Process(int(pid.read_text()[:-1]))
+        try:
+            process.send_signal(number)
+            assert process.wait(30) == 128 + number
+            assert not client.is_running()
+        finally:
+            if client.is_running():
+                client.kill()
+    finally:
+        process.kill()
+        process.wait()

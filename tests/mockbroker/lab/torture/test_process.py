@@ -43,6 +43,8 @@ def test_the_end_of_the_output_is_kept() -> None:
         ("print('panic: runtime error')", False),
         ("print('    at TCP.onStreamRead (node:internal/stream_base:1:2)'); raise SystemExit(1)", True),
         ("raise SystemExit(139)", True),
+        ("raise SystemExit(255)", False),  # as a program in PHP or Perl after an exception, or sys.exit(-1)
+        ("raise SystemExit(200)", False),
     ],
 )
 def test_a_crash_is_a_signal_or_an_error_of_the_runtime(code: str, crashed: bool) -> None:

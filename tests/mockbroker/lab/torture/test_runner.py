@@ -105,6 +105,19 @@ def test_a_case_without_effect_is_skipped() -> None:
     assert run(CASES["no-leaders"], client("end"), HEALTH, limits).verdict is Verdict.SKIPPED
 
 
+@pytest.mark.parametrize("code", [0, 3])
+def test_an_end_before_the_misbehaviour_is_skipped(code: int) -> None:
+    ending = Client([sys.executable, "-c", f"raise SystemExit({code})"])
+    result = run(CASES["no-results"], ending, HEALTH, LIMITS)
+    assert (result.verdict, result.applied, result.exit_code) == (Verdict.SKIPPED, 0, code)
+
+
+def test_a_crash_before_the_misbehaviour_is_a_crash() -> None:
+    crashing = Client([sys.executable, "-c", "import os; os.abort()"])
+    result = run(CASES["no-results"], crashing, HEALTH, LIMITS)
+    assert (result.verdict, result.applied) == (Verdict.CRASHED, 0)
+
+
 def test_a_client_that_fails_anyway_is_refused() -> None:
     with pytest.raises(UnhealthyClientError, match=r"exited with code 4, .* is correct, and printed nothing"):
         examine(Client([sys.executable, "-c", "raise SystemExit(4)"]), LIMITS)
