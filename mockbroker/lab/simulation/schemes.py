@@ -322,7 +322,8 @@ def _data_members(dice: Dice, release: str, topics: list[str], groups: list[str]
 def mix(seed: int, events: int) -> Script:
     """Return a script as from ``data``, with some clients of the schemes ``swarm``, ``shares`` and ``streams`` added.
 
-    In 20 % of the seeds, the broker also has the fault rules of the scheme ``rules``.
+    A further client sends requests that only read. In 20 % of the seeds, the broker also has the fault rules of the
+    scheme ``rules``.
 
     Args:
         seed: seed of all random choices.
@@ -350,6 +351,9 @@ def mix(seed: int, events: int) -> Script:
         replace(fault, target=dice.below(len(members))) if fault.kind in MEMBER_FAULTS else fault
         for fault in base.faults
     )
+    if base.release == JAVA:  # the describer sends requests that an earlier release does not have
+        commit, topics = Dice("describer", seed).pick([0.1, 0.5, 2.0]), tuple(sorted(base.topics))
+        members.append(MemberScript(number=len(members), kind="describer", group="", topics=topics, commit=commit))
     return replace(
         base,
         scheme="mix",

@@ -23,7 +23,7 @@ def describe_request(api_key: int, request: Any) -> str:
 
 def describe_response(api_key: int, response: Any) -> str:
     words = ANSWERS.get(api_key)
-    return f"{NAMES[api_key]} {words(response)}" if words else f"{NAMES[api_key]} {response.error_code}"
+    return f"{NAMES[api_key]} {words(response)}" if words else f"{NAMES[api_key]} {getattr(response, 'error_code', '')}"
 
 
 def _offsets(topics: Iterable[Any]) -> str:

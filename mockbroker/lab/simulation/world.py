@@ -28,6 +28,7 @@ from mockbroker.lab.simulation.clients.classic import ClassicClient
 from mockbroker.lab.simulation.clients.client import REQUEST_TIMEOUT, Client
 from mockbroker.lab.simulation.clients.committer import Committer
 from mockbroker.lab.simulation.clients.consumer import ConsumerClient
+from mockbroker.lab.simulation.clients.describer import Describer
 from mockbroker.lab.simulation.clients.expiry_prober import (
     ExpiryProber,
     OffsetProber,
@@ -81,6 +82,7 @@ KINDS: Mapping[str, type[Client]] = {
     "committer": Committer,
     "administrator": Administrator,
     "prober": Prober,
+    "describer": Describer,
     "offset-viewer": OffsetViewer,
     "streams": StreamsClient,
     "share": ShareClient,
