@@ -138,10 +138,14 @@ def row(name: str, counts: Mapping[str, int]) -> str:
 
 
 COLUMNS = (
-    *("part", "mutants", "killed by tests of the module", "by other tests", "by conversations", "by the simulator"),
+    *("mutants", "killed by tests of the module", "by other tests", "by conversations", "by the simulator"),
     *("at a limit", "survived", "equivalent", "killed"),
 )
-HEAD = f"| {' | '.join(COLUMNS)} |\n|---{'|--:' * (len(COLUMNS) - 1)}|"
+
+
+def head(first: str) -> str:
+    """Return the head of a table. ``first``: name of the first column."""
+    return f"| {first} | {' | '.join(COLUMNS)} |\n|---{'|--:' * len(COLUMNS)}|"
 
 
 def table(folders: Mapping[str, Sequence[Result]], known: Mapping[str, str]) -> str:
@@ -154,7 +158,12 @@ def table_of(parts: Mapping[str, Mapping[str, int]]) -> str:
     total: Counter[str] = Counter()
     for counts in parts.values():
         total.update(counts)
-    return "\n".join([HEAD, *(row(part, counts) for part, counts in parts.items()), row("all", total)]) + "\n"
+    return "\n".join([head("part"), *(row(part, counts) for part, counts in parts.items()), row("all", total)]) + "\n"
+
+
+def files_table(files: Mapping[str, Mapping[str, int]]) -> str:
+    """Return the table of the files of a part. ``files``: path -> counts, as from :func:`by_file`."""
+    return "\n".join([head("file"), *(row(f"`{path}`", counts) for path, counts in files.items())]) + "\n"
 
 
 def by_file(results: Sequence[Result], known: Mapping[str, str]) -> dict[str, dict[str, int]]:
@@ -264,7 +273,8 @@ def main() -> int:
                 if not mutant.is_control and mutant.identity not in known:
                     sys.stdout.write(f"survived: {mutant}\n")
             sys.stdout.flush()
-    text = table(folders, known) if folders else ""
+    text = "\n".join([*(files_table(by_file(each, known)) for each in folders.values()), table(folders, known)])
+    text = text if folders else ""
     sys.stdout.write(text)
     if given.table:
         given.table.write_text(text, encoding="utf-8")

@@ -4,9 +4,10 @@
     python tools/assurance_page.py --simulate SEEDS
     python tools/assurance_page.py --rates SEEDS
 
-replaces the text between each two marks, and writes planted_bugs.md, which is in the same folder; with --simulate it
-first runs seeds of each scheme of the simulator, and keeps what they reached; with --rates it measures and keeps the
-events per CPU second of each scheme with each engine, which needs the native engine (make native).
+replaces the text between each two marks, and writes planted_bugs.md and mutants_by_file.md, which are in the same
+folder; with --simulate it first runs seeds of each scheme of the simulator, and keeps what they reached; with --rates
+it measures and keeps the events per CPU second of each scheme with each engine, which needs the native engine (make
+native).
 """
 
 from __future__ import annotations
@@ -58,6 +59,15 @@ def mutants_table() -> str:
     return "\n".join(tables)
 
 
+def files_page() -> str:
+    """Return the page with the files of each part, from its last kept run."""
+    text = FILES_HEAD
+    for part in sorted({part for kept in result("mutants")["runs"] for part in kept["files"]}):
+        last = next(kept for kept in reversed(result("mutants")["runs"]) if part in kept["files"])
+        text += f"\n## {part}\n\nSeed `{last['seed'][:12]}`:\n\n{mutants.files_table(last['files'][part])}"
+    return text
+
+
 def simulator_table() -> str:
     """Return what the seeds of each scheme have reached, and the events per CPU second with each engine."""
     lines = ["| scheme | seeds | requests in a state | states | state and request | with the last fault |"]
@@ -95,6 +105,11 @@ def fuzz_table() -> str:
     return "\n".join(["| target | executions |", "|---|--:|", *rows]) + "\n"
 
 
+FILES_HEAD = """# Mutants by file
+
+This page has the last kept run of `make mutants` for each part of the code ([Mutants](mutants.md)), with a row for each
+file. A mutant counts for the first stage that detects it. [Assurance](assurance.md#mutants) has the sums of the parts.
+"""
 PLANTED_HEAD = """# Planted bugs
 
 This page lists changes of the code that break a rule, and what finds each: a named test, or a seed of the
@@ -111,6 +126,9 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "make soak": soak_table,
     "make fuzz": fuzz_table,
 }
+
+
+PAGES: Mapping[str, Callable[[], str]] = {"planted_bugs.md": planted_page, "mutants_by_file.md": files_page}
 
 
 def renewed(text: str) -> str:
@@ -230,4 +248,5 @@ if __name__ == "__main__":
     else:
         page = Path(sys.argv[1])
         page.write_text(renewed(page.read_text("utf-8")), "utf-8")
-        page.with_name("planted_bugs.md").write_text(planted_page(), "utf-8")
+        for name, text in PAGES.items():
+            page.with_name(name).write_text(text(), "utf-8")

@@ -40,7 +40,8 @@ NAVIGATION: Mapping[str, str] = {  # title of a section to its pages
     "Reference": "api/* http-api control-api live-page command-line settings errors findings pipeline spark clients "
     "conformance limits stability python-api performance coordinator",
     "Messages": "reference/README reference/*",
-    "Explanation": "design simulation history draft assurance mutants planted_bugs security sources glossary",
+    "Explanation": "design simulation history draft assurance mutants mutants_by_file planted_bugs security sources "
+    "glossary",
     "Project": "files/CHANGELOG files/CONTRIBUTING files/SECURITY",
 }
 
