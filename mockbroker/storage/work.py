@@ -5,11 +5,12 @@ The worker may run in a separate thread.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 from uuid import UUID
 
 from kwire.lazy_dataclass import dataclass
+from kwire.records.batch import read_batch
 from mockbroker.storage.catalogue import CATALOGUE
 from mockbroker.storage.disk import Disk, replace_file
 from mockbroker.storage.layout import START_OFFSETS, Place, start_offsets
@@ -118,6 +119,34 @@ class Work:
     operations: Sequence[Operation]
 
 
+def in_phases(operations: Sequence[Operation]) -> Iterator[Sequence[Operation]]:
+    """Yield operations in phases; each phase must be durable before the next one is written.
+
+    The decision to commit or abort a transaction is durable before its markers, so that after a crash the next start
+    completes the transaction in the same way. The markers are durable before the transaction log shows that the
+    transaction is complete, and that the producer has begun the next one. Without changes of the transaction log, there
+    is one phase.
+
+    ``operations``: changes of partition directories, in order.
+    """
+    if all(operation.place[0] != TRANSACTIONS_TOPIC for operation in operations):
+        yield operations
+        return
+    decisions, others, has_markers = list[Operation](), list[Operation](), False
+    for operation in operations:
+        if operation.place[0] != TRANSACTIONS_TOPIC:
+            others.append(operation)
+            has_markers |= isinstance(operation, Append) and read_batch(operation.stored.data).control
+            continue
+        if has_markers:
+            yield decisions
+            yield others
+            decisions, others, has_markers = [], [], False
+        decisions.append(operation)
+    yield decisions
+    yield others
+
+
 class Worker:
     """The only writer of a data directory. At most one thread may call it at a time.
 
@@ -137,18 +166,13 @@ class Worker:
         """Write and sync all changes of ``work``. Raises: OSError if a file cannot be written.
 
         The catalogue is written before directories are created, so that after a crash each directory belongs to a
-        topic. The decision to commit or abort a transaction is durable before its markers are written, so that after a
-        crash the next start completes the transaction in the same way. Log start offsets are written before segments
-        are deleted.
+        topic. Transactions are written in an order in which a crash cannot divide them (see ``in_phases``). Log start
+        offsets are written before segments are deleted.
         """
         if work.catalogue is not None:
             replace_file(self._disk, CATALOGUE, work.catalogue)
-        decisions = [operation for operation in work.operations if operation.place[0] == TRANSACTIONS_TOPIC]
-        if decisions:
-            self._perform(decisions)
-            self._perform([operation for operation in work.operations if operation.place[0] != TRANSACTIONS_TOPIC])
-        else:
-            self._perform(work.operations)
+        for phase in in_phases(work.operations):
+            self._perform(phase)
 
     def _perform(self, operations: Sequence[Operation]) -> None:
         """Write and sync changes of partition directories. ``operations``: the changes, in order."""

@@ -605,6 +605,28 @@ def test_transaction_log_is_durable_before_other_partitions(segments: int) -> No
     assert seen.count(f"sync {decision}") == 1
 
 
+def test_transaction_is_complete_after_its_markers_are_durable() -> None:
+    """Else a crash may lose a marker, and keep the begin of the next transaction of the producer."""
+    disk = SimulatedDisk()
+    changes = DiskChanges(opened(disk))
+    one_segment = {"segment.bytes": "10000"}
+    topic, transactions = (changes.topic(name, 1, **one_segment) for name in ("a", TRANSACTIONS_TOPIC))
+    changes.append(topic, 0)
+    changes.append(transactions, 0)
+    changes.data_dir.flush()
+    seen = traced(disk)
+    for _ in range(2):  # two transactions of different producers
+        changes.append(transactions, 0)  # the decision
+        topic.partitions[0].end_transaction(1, 0, committed=True, coordinator_epoch=0, timestamp=1)
+        changes.append(transactions, 0)  # the completion
+        changes.append(topic, 0)  # records outside of the transaction
+    changes.data_dir.flush()
+    appended = [each.partition(" ")[2].partition("-")[0] for each in seen if each.startswith("append")]
+    assert appended == [TRANSACTIONS_TOPIC, "a", TRANSACTIONS_TOPIC, "a", TRANSACTIONS_TOPIC, "a"]
+    logs = [each.partition(" ")[0] for each in seen if ".log" in each]
+    assert logs == ["append", "sync"] * 6
+
+
 def test_deleted_topics_are_listed_until_the_next_catalogue() -> None:
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
