@@ -21,7 +21,7 @@ from mockbroker.base.timers import FetchDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch import delayed_fetch, session_cache
 from mockbroker.broker.fetch.session_cache import FetchContext
-from mockbroker.broker.handlers import list_offsets, produce
+from mockbroker.broker.handlers import fetch, list_offsets, produce
 from mockbroker.groups.offsets import Offsets
 from mockbroker.groups.registry import Groups
 from mockbroker.lab.simulation import world
@@ -310,6 +310,7 @@ def _move_deadlines(patch: Patch, seconds: float) -> None:
         broker.client_deadlines.set(FetchDue(call.ticket), context.expires_at + seconds)
 
     patch.setattr(delayed_fetch, "delay", delay)
+    patch.setattr(fetch, "delay", delay)
 
 
 @bug("I46")
