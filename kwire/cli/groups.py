@@ -255,7 +255,7 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
         yield f"  member {member['name']}{_life(member)}"
     happened = [(rebalance["started_ts"], list(_rebalance(rebalance, names))) for rebalance in group["rebalances"]]
     happened += [(restart["ts"], [_restart(restart, names)]) for restart in group["restarts"]]
-    for _, lines in sorted(happened, key=lambda item: item[0]):
+    for _, lines in sorted(happened, key=lambda item: item[0] or ""):  # None outside of the years 1 to 9999
         yield from lines
     for commit in group["commits"]:
         refused = f", {commit['refused']} refused" if commit["refused"] else ""

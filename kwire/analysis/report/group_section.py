@@ -169,7 +169,7 @@ def _restarts(own: Tables, called: dict[str, str]) -> str:
         (
             "",
             [
-                row["ts"][11:23],
+                (row["ts"] or "")[11:23],
                 row["generation"],
                 row["trigger"],
                 called.get(row["trigger_member"], row["trigger_client"] or ""),

@@ -16,9 +16,12 @@ from tools.pcap import Talk, packets, pcap
 from tools.rotating_group import rotating_group
 
 from kwire.analysis import parquet
+from kwire.analysis.report import by_group
+from kwire.analysis.report.html_page import page
 from kwire.capture import reading
+from kwire.capture.rows import LAST
 from kwire.cli import analysed
-from kwire.cli.groups import finding_lines
+from kwire.cli.groups import finding_lines, text
 
 PROBLEM = ("file", "position", "client", "reason", "packets", "note")
 NAME = "java-4.2.0__kafka-4.2.0__cooperative.pcap.gz"
@@ -213,6 +216,22 @@ def test_a_static_member_that_came_back_has_a_line() -> None:
     assert "generation 2 continues: restart: m2 ..752bb4af after 1.552 s - instance inst-2 came back" in found
     times = [line.split()[0] for line in lines if line.startswith("  01:")]
     assert times == sorted(times)
+
+
+def test_times_after_year_9999_stop_no_report() -> None:
+    """Packets of a pcapng file may have such times. They have no text."""
+    tables = {
+        name: [
+            {key: value + LAST if value is not None and key.endswith("ts") else value for key, value in row.items()}
+            for row in rows
+        ]
+        for name, rows in capture("aiokafka-0.14.0__kafka-4.2.0__static").items()
+    }
+    (group,) = by_group.groups(tables)
+    lines = [*text(group), *finding_lines(tables["findings"])]
+    assert sum("restart: " in line for line in lines) == 1
+    assert sum("generation" in line for line in lines) > 1
+    assert "inst-2 came back" in page(tables, "late")
 
 
 def test_folder_and_one_group() -> None:
