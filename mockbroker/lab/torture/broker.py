@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Iterator, Mapping
 from itertools import islice, product
 from pathlib import Path
@@ -30,6 +31,7 @@ CONFIG = {
     "group.min.session.timeout.ms": "1000",
 }
 RECORD = b"a record of the torture test"
+FED = 0.3  # seconds between records
 MOST_UNANSWERED = 1_000  # pending requests that are checked again for a response
 TREE_LINES = 60  # fields of a response that are shown
 SHOWN_VALUE = 100  # characters of a value
@@ -76,6 +78,7 @@ class HostileBroker:
         self._topic = topic
         self._stage: HostileStage | HostileHandshakes | None = None
         self._watch = WatchingStage()
+        self._fed = -math.inf  # time of the last record
         self._first = 0  # entry of the request log that is read next
         self._unanswered: list[Ticket] = []
         self._applied = 0  # by rules that were removed
@@ -122,6 +125,15 @@ class HostileBroker:
         if self._stage is not None:
             return self._stage.changed
         return self._applied + sum(state.applied for state in self._handle.faults.states())
+
+    def keep_fed(self, now: float) -> None:
+        """Append one record to each partition, unless this was done less than FED seconds ago.
+
+        ``now``: seconds since any time, always the same one.
+        """
+        if now - self._fed >= FED:
+            self._fed = now
+            self.feed()
 
     def feed(self) -> None:
         """Append one record to each partition of the topic that the client uses."""

@@ -23,7 +23,6 @@ from mockbroker.lab.torture.process import CRASHES, SHELL_SIGNAL, ClientProcess,
 from mockbroker.lab.torture.security import Security
 
 SAMPLED = 0.1  # seconds between samples of the client
-FED = 0.3  # seconds between records
 QUIET = 3.0  # the first run ends after this many seconds without a new API
 MEGABYTE = 1 << 20
 TOPIC = "torture"
@@ -255,7 +254,8 @@ def examine(client: Client, limits: Limits, stop: threading.Event | None = None)
             while not stop.is_set() and (
                 (now := time.monotonic()) < began + limits.start or (goals and now < news + QUIET)
             ):
-                _pause(broker, process, now - began)
+                process.wait(SAMPLED)
+                broker.keep_fed(now - began)
                 process.sample()
                 new, done = broker.seen()
                 if not (new <= apis and done <= goals):
@@ -385,7 +385,8 @@ class _Run:
         misbehaved: float | None = None
         while not self._stop.is_set():
             now = time.monotonic()
-            _pause(self._broker, self._process, now - self._began)
+            self._process.wait(SAMPLED)
+            self._broker.keep_fed(now - self._began)
             if self._process.sample() > most_memory:
                 return Verdict.GREW
             if (verdict := self._ended()) is not None:
@@ -443,16 +444,3 @@ def _quoted(output: str, preferred: Sequence[str] = ()) -> str:
         return ""
     found = [line for line in lines if any(text in line for text in preferred)]
     return f": {one_line((found or lines)[-1])[:QUOTED]}"
-
-
-def _pause(broker: HostileBroker, process: ClientProcess, elapsed: float) -> None:
-    """Wait SAMPLED seconds, or until the client ends, and append records to the cluster about every FED seconds.
-
-    Args:
-        broker: the cluster.
-        process: the client.
-        elapsed: seconds since the start of the run.
-    """
-    process.wait(SAMPLED)
-    if int(elapsed / FED) != int((elapsed + SAMPLED) / FED):
-        broker.feed()

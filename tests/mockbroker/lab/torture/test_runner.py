@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("psutil")
 
+from mockbroker.lab.torture.broker import hostile
 from mockbroker.lab.torture.catalogue import CASES
 from mockbroker.lab.torture.runner import (
     MEGABYTE,
@@ -23,6 +24,7 @@ from mockbroker.lab.torture.runner import (
     examine,
     run,
 )
+from mockbroker.lab.torture.security import Security
 
 PROGRAM = str(Path(__file__).with_name("client.py"))
 LIMITS = Limits(start=30, bad=0.4, recovery=15, memory=200 * MEGABYTE)
@@ -123,6 +125,20 @@ def test_a_client_that_fails_anyway_is_refused() -> None:
         examine(Client([sys.executable, "-c", "raise SystemExit(4)"]), LIMITS)
     with pytest.raises(UnhealthyClientError, match=r"nor committed in topic torture within 0\.5 s"):
         examine(Client([sys.executable, "-c", "import time; time.sleep(60)"]), Limits(start=0.5))
+
+
+@pytest.mark.parametrize(
+    ("interval", "expected"), [(0.1, 10), (0.3, 30), (0.5, 30)], ids=["usual", "loaded machine", "slow machine"]
+)
+def test_records_are_appended_on_a_slow_machine(
+    interval: float, expected: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with hostile(None, 0, "t", {}, Security()) as broker:
+        fed: list[int] = []
+        monkeypatch.setattr(broker, "feed", lambda: fed.append(1))
+        for number in range(30):
+            broker.keep_fed(1_000 + number * interval + 0.001 * number)
+        assert len(fed) == expected
 
 
 def test_a_client_may_end_by_itself() -> None:
