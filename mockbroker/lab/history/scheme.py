@@ -14,7 +14,7 @@ from typing import ClassVar, Generic, Protocol, TypeVar
 
 from mockbroker.lab.history.ledger import Ledger
 from mockbroker.lab.history.story import CRASH, GROW, JOIN, LAG, LAGGING, LEAVE, Step, Story
-from mockbroker.lab.history.zookeeper import Answer, Session, ZooKeeper
+from mockbroker.lab.history.zookeeper import NO_NODE, Answer, Session, ZooKeeper
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.queue import Queue
 
@@ -73,6 +73,8 @@ class Registry:
         )
 
     def _seen(self, topic: str, answer: Answer) -> None:
+        if answer.error == NO_NODE:
+            return  # the server has not created it yet; then it fires the watch
         if int(answer.data) > self._topics[topic]:
             self._topics[topic] = int(answer.data)
             self._topic_grew(topic, self._topics[topic])

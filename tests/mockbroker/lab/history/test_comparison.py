@@ -193,3 +193,11 @@ def test_exclusive_scheme_with_two_readers_is_reported(monkeypatch):
     result = CliRunner().invoke(simulate, ["--scheme", "classic", "--seed", "11"])
     assert result.exit_code == 1
     assert result.stderr == "Error: seed 11 under classic: invariant I1 is broken: two of them\n"
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_broker_reads_a_topic_before_it_is_created(name: str) -> None:
+    """With this seed, a broker at a server that is not the leader is the first one, so that its read is answered before
+    the leader has decided about its write.
+    """
+    assert measure(name, drawn(71_387)).messages
