@@ -8,6 +8,8 @@ from mockbroker.lab.simulation.script import Script
 from mockbroker.lab.simulation.watching import Broken
 from mockbroker.lab.simulation.world import World
 
+RAISED = "raised"  # in place of the name of an invariant: the run ended with an exception
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -18,7 +20,7 @@ class Outcome:
         hash: hash of the trace, in hex.
         events: number of events.
         seconds: duration in virtual time, seconds.
-        broken: name of the violated invariant; "raised" if the run ended with an exception; "" without a failure.
+        broken: name of the violated invariant; RAISED if the run ended with an exception; "" without a failure.
         text: description of the failure; "" without a failure.
         last: last lines of the trace.
     """
@@ -30,6 +32,11 @@ class Outcome:
     broken: str = ""
     text: str = ""
     last: tuple[str, ...] = ()
+
+    @property
+    def failure(self) -> str:
+        """The name of the violated invariant, or "raised" with the class of the exception; "" without a failure."""
+        return f"{RAISED} {self.text.partition(':')[0]}" if self.broken == RAISED else self.broken
 
 
 def run(script: Script, coverage: Coverage | None = None) -> Outcome:
@@ -46,7 +53,7 @@ def run(script: Script, coverage: Coverage | None = None) -> Outcome:
     except Broken as error:
         broken, text = error.name, error.text
     except Exception as error:  # an exception in the broker is a failure, too
-        broken, text = "raised", f"{type(error).__name__}: {error}"
+        broken, text = RAISED, f"{type(error).__name__}: {error}"
     if coverage is not None:
         coverage.end_run()
     trace = world.trace

@@ -76,14 +76,14 @@ class Shrinker:
             size = max(size // 2, 1)
 
     def _try(self, script: Script) -> bool:
-        """Run a smaller script, and return whether it violates the same invariant.
+        """Run a smaller script, and return whether it violates the same invariant, or raises the same exception.
 
         If so, store the outcome in ``best``.
         """
         outcome = self._attempt(script)
         self.attempts += 1
         self._left -= outcome.events
-        if outcome.broken != self.best.broken:
+        if outcome.failure != self.best.failure:
             return False
         self.best = outcome
         return True

@@ -15,9 +15,9 @@ from effort import amount, usual_and_long
 from mockbroker.cli.simulate import SCHEME_NAMES
 from mockbroker.cli.simulate import command as simulate
 from mockbroker.lab.simulation.history import READ_COMMITTED, READ_UNCOMMITTED, Result
-from mockbroker.lab.simulation.run import repeated, run
+from mockbroker.lab.simulation.run import Outcome, repeated, run
 from mockbroker.lab.simulation.schemes import SCHEMES, swarm
-from mockbroker.lab.simulation.script import Fault
+from mockbroker.lab.simulation.script import Fault, Script
 from mockbroker.lab.simulation.shrink import Shrinker
 from mockbroker.lab.simulation.world import World
 from tests.mockbroker.lab.simulation.planted import BUGS
@@ -186,6 +186,17 @@ def test_failing_script_is_shrunk(monkeypatch):
     assert len(best.script.members) <= len(outcome.script.members)
     assert len(best.script.faults) < len(outcome.script.faults)
     assert run(best.script).hash == best.hash
+
+
+def test_smaller_scripts_raise_the_same_exception():
+    script = swarm(7, EVENTS)
+
+    def attempt(smaller: Script) -> Outcome:
+        text = "KeyError: 6" if smaller.members == script.members else "AssertionError: no member"
+        return Outcome(smaller, "", 10, 0.0, "raised", text)
+
+    best = Shrinker(Outcome(script, "", 300, 0.0, "raised", "KeyError: 5"), attempt).shrink()
+    assert (best.text, best.script.members, best.script.faults) == ("KeyError: 6", script.members, ())
 
 
 def test_fault_as_text():
