@@ -1,6 +1,6 @@
 """A recording in a topic as a frame log: python examples/recorded_topic.py HOST:PORT TOPIC > frames.jsonl
 
-`kwire capture`, `kwire groups`, `kwire anonymize` and `mockbroker replay` read the frame log.
+`kwire` reads topics of clusters without TLS and SASL itself. For another cluster, add its properties to CONFIG.
 """
 
 import heapq

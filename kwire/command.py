@@ -1,4 +1,4 @@
-"""Shared parts of the commands ``kwire`` and ``mockbroker``: lazily imported subcommands, and exit codes.
+"""Shared parts of the commands ``kwire`` and ``mockbroker``: lazily imported subcommands, paths, and exit codes.
 
 Results go to stdout; errors, notes and progress go to stderr. The error that ends a command is the line ``Error: ...``;
 a problem in one part of the input begins with its place, such as ``frames.jsonl:2: ``, and the command continues. Exit
@@ -131,6 +131,26 @@ class LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl(sorted(self._verbs.items()))
+
+
+class CapturePath(click.Path):
+    """A path of captures that must exist, or the address of a topic with a recording. ``-`` is stdin, if allowed."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from kwire.topic_address import is_topic  # on demand: most commands read no captures
+
+        return value if isinstance(value, str) and is_topic(value) else super().convert(value, param, ctx)
+
+
+@contextmanager
+def read_errors() -> Iterator[None]:
+    """Convert an OSError of an input, inside the ``with`` block, to a click.UsageError with the name of the input."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            raise
+        raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
 def one_line(text: str, most: int = MAX_NOTE) -> str:

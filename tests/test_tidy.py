@@ -24,7 +24,7 @@ PACKAGES = ["kwire", "mockbroker"]
 # other. mockbroker may import all of kwire, kwire nothing of mockbroker.
 RANKS: Mapping[str, list[str]] = {
     "kwire": [
-        "apikeys buffers errorcodes errors extras filter java lazy lazy_dataclass limits process redact",
+        "apikeys buffers errorcodes errors extras filter java lazy lazy_dataclass limits process redact topic_address",
         "command frames schema",
         "codegen headers layout messages",
         "completion engines versions",

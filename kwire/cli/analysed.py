@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
-
 from kwire.analysis import run
 from kwire.analysis.columns import Row
 from kwire.analysis.earlier import Earlier
@@ -16,6 +14,7 @@ from kwire.capture import Call, Connection, Problem, Reading, Skipped, read
 from kwire.capture.tls.keylog import KeyLog
 from kwire.cli.interface import opened_ring
 from kwire.cli.lines import progress, rare_garbage_collection
+from kwire.command import read_errors
 
 MOST_CALLS = 100_000  # in one part of a stream: at most about 500 MB, if all are commits and heartbeats
 
@@ -84,7 +83,7 @@ def analysed_parts(
     part. Rows that the tables of earlier parts contain are not repeated, except the rows of current members.
 
     Args:
-        paths: files or folders of the capture, or ``-`` for stdin.
+        paths: files or folders of the capture, addresses of topics, or ``-`` for stdin.
         capture_id: value of the column ``capture_id``. From the second part on, the number of the part is appended.
         ports: ports of brokers. Traffic of all further ports is ignored. Empty to read all ports.
         interface: network interface that is read instead of ``paths`` until Ctrl-C; None to read ``paths``.
@@ -95,26 +94,25 @@ def analysed_parts(
 
     Raises: click.UsageError for a path that cannot be read; click.ClickException for an interface that cannot be read.
     """
-    with rare_garbage_collection(), opened_ring(paths, interface) as ring:
-        try:
-            with progress(paths, hidden=ring is not None) as shown:
-                reading = read(paths, ports=ports, keylog=keylog, ring=ring, progress=shown)
-                feed = _Feed(reading)
-                earlier = Earlier() if in_parts and reading.is_stream else None
-                number = 0
-                while not feed.is_over:
-                    number += 1
-                    begin = 0 if earlier is None else earlier.begin
-                    calls = feed.calls() if earlier is None else feed.calls(every_us, MOST_CALLS)
-                    name = capture_id if number == 1 else f"{capture_id}-{number}"
-                    tables = run.analyse(
-                        calls, feed.taken_connections(), name, feed.taken_problems(), earlier=earlier, **options
-                    )
-                    yield Part(number, tables, reading, begin, 0 if earlier is None else earlier.begin, feed.is_over)
-        except OSError as error:
-            if error.filename is None:
-                raise
-            raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
+    with (
+        rare_garbage_collection(),
+        opened_ring(paths, interface) as ring,
+        read_errors(),
+        progress(paths, hidden=ring is not None) as shown,
+    ):
+        reading = read(paths, ports=ports, keylog=keylog, ring=ring, progress=shown)
+        feed = _Feed(reading)
+        earlier = Earlier() if in_parts and reading.is_stream else None
+        number = 0
+        while not feed.is_over:
+            number += 1
+            begin = 0 if earlier is None else earlier.begin
+            calls = feed.calls() if earlier is None else feed.calls(every_us, MOST_CALLS)
+            name = capture_id if number == 1 else f"{capture_id}-{number}"
+            tables = run.analyse(
+                calls, feed.taken_connections(), name, feed.taken_problems(), earlier=earlier, **options
+            )
+            yield Part(number, tables, reading, begin, 0 if earlier is None else earlier.begin, feed.is_over)
 
 
 class _Feed:

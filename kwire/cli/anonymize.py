@@ -21,7 +21,7 @@ from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
-from kwire.command import report_problems
+from kwire.command import CapturePath, read_errors, report_problems
 from kwire.recording import WRITERS, writer_of
 
 KEPT = ("topics",)
@@ -30,7 +30,7 @@ KEY_BYTES = 32
 
 
 @click.command("anonymize")
-@click.argument("paths", metavar="FILE|DIR...", nargs=-1, type=click.Path(exists=True, allow_dash=True))
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, type=CapturePath(exists=True, allow_dash=True))
 @click.option(
     "-o",
     "--output",
@@ -60,6 +60,7 @@ def command(
     """Replace names, keys, values and other text in captured traffic, so that it can be shared.
 
     FILE is a pcap file, a pcapng file (both also compressed with gzip) or a frame log; DIR is a folder of these files.
+    kafka://HOST:PORT/TOPIC is a topic that mockbroker proxy --record has written.
     The argument - reads pcap or pcapng from stdin, and --interface reads a network interface until Ctrl-C. All input
     becomes one recording.
 
@@ -79,7 +80,8 @@ def command(
         ring = stack.enter_context(opened_ring(paths, interface))
         bar = stack.enter_context(lines.progress(paths, hidden=interface is not None))
         options: Any = {"bodies": (), "raw": True, "redacted": False}
-        reading = read(paths, ports=ports, ring=ring, keylog=keylog, progress=bar, **options)
+        with read_errors():
+            reading = read(paths, ports=ports, ring=ring, keylog=keylog, progress=bar, **options)
         lines.writable(output, reading.files)
         anonymizer = Anonymizer(Pseudonyms(_key(key_file)), writer, keep_topics="topics" in keep)
         save(output, anonymizer.convert(reading))

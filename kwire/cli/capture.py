@@ -22,7 +22,7 @@ from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
-from kwire.command import one_line, report_problems
+from kwire.command import CapturePath, one_line, read_errors, report_problems
 from kwire.filter import Column, FilterError, parse
 from kwire.json.expanded import Context
 from kwire.messages import NAMES
@@ -33,7 +33,7 @@ FORMATS = ("jsonl", "table", "parquet")
 
 
 @click.command("capture")
-@click.argument("paths", metavar="FILE|DIR...", nargs=-1, type=click.Path(exists=True, allow_dash=True))
+@click.argument("paths", metavar="FILE|DIR...", nargs=-1, type=CapturePath(exists=True, allow_dash=True))
 @click.option("--format", "form", type=click.Choice(FORMATS), default="jsonl", show_default=True)
 @click.option(
     "-o", "--output", metavar="OUT", type=click.Path(dir_okay=False), help="Write to this file instead of stdout."
@@ -58,6 +58,7 @@ def command(
     """Print captured traffic, one row per frame.
 
     FILE is a pcap file, a pcapng file (both also compressed with gzip) or a frame log; DIR is a folder of these files.
+    kafka://HOST:PORT/TOPIC is a topic that mockbroker proxy --record has written.
     The argument - reads pcap or pcapng from stdin, and --interface reads a network interface until Ctrl-C; both print
     each call when it is complete.
 
@@ -85,7 +86,8 @@ def command(
         shown = stack.enter_context(lines.progress(paths, hidden=hidden))
         as_json = form == "jsonl" and "body" not in used and not open_records
         options: Any = {"redacted": not no_redact, "keylog": keylog, "progress": shown, "as_json": as_json}
-        reading = read(paths, ports=ports, ring=ring, **options)
+        with read_errors():
+            reading = read(paths, ports=ports, ring=ring, **options)
         context = Context(reading.name_of, open_records)
         waiting = 0 if reading.is_stream else WAITING
         selection: Any = {"where": check, "needs_body": "body" in used, "waiting": waiting}

@@ -18,15 +18,15 @@ from kwire.capture.tls.keylog import KeyLog, KeyLogFile
 from kwire.cli.analysed import analysed, is_table_folder
 from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
-from kwire.command import one_line, report_problems
+from kwire.command import CapturePath, one_line, report_problems
 
 WIDEST = 70  # characters of a column
 TITLES = ((WORSE, "worse"), (BETTER, "better"), (SAME, "about the same"), (None, "not judged"))
 
 
 @click.command("compare")
-@click.argument("before", metavar="BEFORE", type=click.Path(exists=True))
-@click.argument("after", metavar="AFTER", type=click.Path(exists=True))
+@click.argument("before", metavar="BEFORE", type=CapturePath(exists=True))
+@click.argument("after", metavar="AFTER", type=CapturePath(exists=True))
 @click.option("--all", "everything", is_flag=True, help="Also measures that are about the same or not judged.")
 @click.option("--json", "as_json", is_flag=True, help="A JSON object with all measures instead of text.")
 @click.option("--check", is_flag=True, help="Exit with code 1 if a measure is worse.")

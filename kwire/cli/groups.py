@@ -83,9 +83,9 @@ def command(
     Findings are shown first, the worst at the top. A finding is a problem that needs attention, in one sentence.
     docs/findings.md describes the detectors and their thresholds.
 
-    A capture is a pcap or pcapng file (also compressed with gzip), or a frame log. The argument - reads stdin to its
-    end, and --interface reads a network interface until Ctrl-C. With --what-if, the results of another assignor are
-    shown too.
+    A capture is a pcap or pcapng file (also compressed with gzip), a frame log, or a topic that mockbroker proxy
+    --record has written (kafka://HOST:PORT/TOPIC). The argument - reads stdin to its end, and --interface reads a
+    network interface until Ctrl-C. With --what-if, the results of another assignor are shown too.
 
     A stream is reported in parts, so that memory stays bounded: after 100,000 calls, and with --every after so many
     MINUTES. Groups continue from part to part. From the second part on, the names of tables and pages end in the number

@@ -21,7 +21,7 @@ from typing import Any, BinaryIO
 import click
 from click.core import ParameterSource
 
-from kwire.command import one_line
+from kwire.command import one_line, read_errors
 from kwire.engines.chosen import DEFAULT, KNOWN, Engine, implementation
 from kwire.errors import DecodeError, EncodeError, EngineError, WireError
 
@@ -342,15 +342,15 @@ def progress(paths: Collection[str], *, hidden: bool = False) -> Iterator[Callab
         paths: paths of the captures.
         hidden: True for no progress bar, because the output goes to the same terminal.
 
-    Raises: OSError if a file or a folder cannot be read.
+    Raises: click.UsageError if a file or a folder cannot be read.
     """
     if hidden or "-" in paths or not sys.stderr.isatty():
         yield None
         return
-    from kwire.capture.files.capture_file import each
-    from kwire.capture.files.file_systems import size_of
+    from kwire.capture.files.capture_file import CaptureFile, each
 
-    size = sum(map(size_of, each(paths)))
+    with read_errors():
+        size = sum(CaptureFile(path).size for path in each(paths))
     with click.progressbar(length=max(size, 1), label="reading", file=sys.stderr) as bar:
         yield bar.update
 

@@ -20,7 +20,7 @@ from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
 from kwire.spark.session import session
 from kwire.spark.stream import Stream
-from kwire.spark.topic import is_topic
+from kwire.topic_address import is_topic
 
 SLOW = "Python worker failed to connect back"  # Spark's message after a timeout of 10 s
 ATTEMPTS = 5  # starts of a stream without a complete micro-batch

@@ -16,7 +16,8 @@ from kwire.spark.folding import SLICE_CALLS
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
 from kwire.spark.tasks import task_count, task_size
-from kwire.spark.topic import PartitionNames, is_topic
+from kwire.spark.topic import PartitionNames
+from kwire.topic_address import is_topic
 
 A_TASK = 2 * 1024 * 1024  # bytes of captures per task, for small inputs
 SMALL = 20 * 1024 * 1024  # bytes of captures that one task converts, in the time in which Spark starts two stages

@@ -59,9 +59,9 @@ from kwire.spark.output import Output
 from kwire.spark.parts import folder_of
 from kwire.spark.session import ROCKS
 from kwire.spark.tasks import task_count
-from kwire.spark.topic import is_topic
 from kwire.spark.updates import PENDING, Update, Updated, bucket_column, of_buckets
 from kwire.spark.updates import update as write_update
+from kwire.topic_address import is_topic
 
 IDLE = 15 * 60 * 1000  # milliseconds of inactivity after which the state of a connection is dropped
 SAID = f"key BINARY, provisional BOOLEAN, {bundles.SPARK}"

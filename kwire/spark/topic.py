@@ -1,8 +1,6 @@
 """Frames in a topic of a Kafka cluster, as ``mockbroker proxy --record kafka://HOST:PORT/TOPIC`` writes them.
 
-Spark's Kafka connector reads the topic, in a batch query or a streaming query. The value of a record is a frame. The
-record headers contain the connection, client, broker, direction and time of the frame. All frames of a connection are
-in one partition, in order.
+Spark's Kafka connector reads the topic, in a batch query or a streaming query.
 """
 
 from __future__ import annotations
@@ -13,20 +11,15 @@ from typing import Any, overload
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from kwire.capture.limits import MAX_TIME_US
+from kwire.capture.files.blocks import Damage
+from kwire.capture.files.topic import logged_record
 from kwire.lazy_dataclass import dataclass
-from kwire.recording.topic_address import TOPIC_ADDRESS
 from kwire.spark.following import log_key
 from kwire.spark.source import REFERENCES, SPARK_TYPES
+from kwire.topic_address import TOPIC_ADDRESS
 
 COLUMNS = ("value", "partition", "offset", "headers")
-TEXTS = ("connection", "client", "broker", "direction", "time_us")  # headers of a record
 SCHEMA = ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERENCES)
-
-
-def is_topic(path: str) -> bool:
-    """Return whether a path is the address of a topic: ``kafka://HOST:PORT[,HOST:PORT...]/TOPIC``."""
-    return TOPIC_ADDRESS.fullmatch(path) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +30,7 @@ class PartitionNames(Sequence[str]):
     always 2**31 - 1, because the number of partitions is not known.
 
     Attributes:
-        address: address of the topic, see ``is_topic``.
+        address: address of the topic, see ``kwire.topic_address``.
     """
 
     address: str
@@ -60,7 +53,7 @@ def references(spark: SparkSession, address: str, *, stream: bool = False) -> Da
 
     Args:
         spark: Spark session with the Kafka connector.
-        address: address of the topic, see ``is_topic``.
+        address: address of the topic, see ``kwire.topic_address``.
         stream: True for a streaming DataFrame.
     """
     found = TOPIC_ADDRESS.fullmatch(address)
@@ -88,7 +81,7 @@ def rows(records: pa.RecordBatch, address: str) -> pa.RecordBatch:
 
     Args:
         records: records, with the columns COLUMNS.
-        address: address of the topic, see ``is_topic``.
+        address: address of the topic, see ``kwire.topic_address``.
     """
     columns = (records.column(name).to_pylist() for name in COLUMNS)
     found = [
@@ -103,22 +96,18 @@ def _row(value: bytes | None, headers: Sequence[Mapping[str, Any]], partition: i
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
     row |= {"connection": b"", "file": partition, "position": offset, "number": 0}
     try:
-        texts = {one["key"]: one["value"].decode() for one in headers}
-        connection, client, broker, direction, time_us = (texts[name] for name in TEXTS)
-        time = int(time_us)
-        if value is None or direction not in ("request", "response") or not -MAX_TIME_US < time < MAX_TIME_US:
-            raise ValueError
-        return row | {
-            "connection": log_key(connection, client, broker),
-            "upward": direction == "request",
-            "time_us": time,
-            "start": offset,
-            "captured": len(value),
-            "size": len(value),
-            "seq": 0,
-            "ack": 0,
-            "flags": 0,
-            "payload": value,
-        }
-    except (KeyError, ValueError, AttributeError):
-        return row | {"problem": f"offset {offset}: not a record of a recording"}
+        frame = logged_record(value, {one["key"]: one["value"] for one in headers}, offset)
+    except Damage as damage:
+        return row | {"problem": damage.reason}
+    return row | {
+        "connection": log_key(frame.connection, frame.client, frame.broker),
+        "upward": frame.to_broker,
+        "time_us": frame.time_us,
+        "start": offset,
+        "captured": len(frame.frame),
+        "size": len(frame.frame),
+        "seq": 0,
+        "ack": 0,
+        "flags": 0,
+        "payload": frame.frame,
+    }

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import click
 
 from kwire.recording import WRITERS, writer_of
-from kwire.recording.topic_address import TOPIC_ADDRESS
+from kwire.topic_address import TOPIC_ADDRESS
 from mockbroker.cli.client_properties import addresses, read_cluster
 from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording.files import RecordingFiles

@@ -11,7 +11,7 @@ from typing import TextIO
 import click
 import trio
 
-from kwire.command import one_line
+from kwire.command import CapturePath, one_line, read_errors
 from mockbroker.api.plan import CLOCKS, MANUAL
 from mockbroker.cli.clock_lines import run_commands
 from mockbroker.cli.end_signals import end_signals
@@ -28,7 +28,7 @@ LAST_PORT = 65_535
 
 
 @click.command("replay")
-@click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=click.Path(exists=True))
+@click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=CapturePath(exists=True))
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
     "--port",
@@ -78,9 +78,9 @@ def command(
 ) -> None:
     """Answer clients with recorded responses until SIGTERM, SIGINT or SIGHUP.
 
-    RECORDING is any file that kwire capture reads: a frame log, a packet capture, or a folder of such files. Several
-    are one recording. Prints "ready bootstrap.servers=HOST:PORT,..." when it accepts connections. Requests that are
-    not in the recording are logged on stderr.
+    RECORDING is anything that kwire capture reads: a frame log, a packet capture, a folder of such files, or a topic
+    (kafka://HOST:PORT/TOPIC). Several are one recording. Prints "ready bootstrap.servers=HOST:PORT,..." when it accepts
+    connections. Requests that are not in the recording are logged on stderr.
     """
     check_ready_file(ready_file)
     try:
@@ -110,7 +110,8 @@ def _script(recordings: Sequence[str]) -> Script:
         from kwire.capture import Call, read
     except ModuleNotFoundError as error:
         raise click.ClickException(str(error)) from error
-    reading = read(recordings)
+    with read_errors():
+        reading = read(recordings)
     script = Script.of(item for item in reading if isinstance(item, Call))
     if not script.calls:
         raise click.ClickException(f"{', '.join(recordings)}: no requests with responses in the recording")

@@ -167,6 +167,25 @@ def groups(*arguments: str) -> Run:
     return run("kwire groups", *arguments)
 
 
+def groups_without_confluent_kafka() -> str:
+    with patch.dict(sys.modules, {"confluent_kafka": None}):
+        return run("kwire groups kafka://127.0.0.1:9092/frames").stderr()
+
+
+def groups_of_a_topic(**fault: Any) -> str:
+    """A topic with one record, which is not that of a recording."""
+    with run_cluster(topics={"frames": 1}) as cluster, patch("kwire.capture.files.topic.TIMEOUT", 1.0):
+        cluster.produce("frames", [b"tea"])
+        if fault:
+            cluster.faults.add(times="always", **fault)
+        return run(f"kwire groups kafka://{cluster.bootstrap_servers}/frames").stderr()
+
+
+def groups_of_no_topic() -> str:
+    with run_cluster() as cluster:
+        return run(f"kwire groups kafka://{cluster.bootstrap_servers}/nope").stderr()
+
+
 ROWS = [
     # kwire decode
     Row("line that is not JSON", decode("{"), "<stdin>:1: invalid JSON: Expecting property name enclosed in double quotes at character 1"),
@@ -274,6 +293,11 @@ ROWS = [
     Row("output among the inputs", run("kwire anonymize x.jsonl -o x.jsonl", files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: 'x.jsonl' is also an input file and would be overwritten: use another output file"),
     # kwire groups, kwire report, kwire pipeline
     Row("capture that does not exist", groups("none.pcap"), "Error: cannot read none.pcap: No such file or directory"),
+    Row("topic without confluent-kafka", groups_without_confluent_kafka, "Error: cannot read kafka://127.0.0.1:9092/frames: confluent-kafka is missing: pip install 'kwire[topic]'"),
+    Row("topic of other records", groups_of_a_topic, "kafka://127.0.0.1:$PORT/frames/0 at offset 0: not a record of a recording"),
+    Row("cluster that does not send records", lambda: groups_of_a_topic(api="Fetch", no_response=True), "kafka://127.0.0.1:$PORT/frames/0 at offset 0: read error: the cluster sends no record at offset 0"),
+    Row("cluster that does not answer", lambda: groups_of_a_topic(api="Metadata", no_response=True), "Error: cannot read kafka://127.0.0.1:$PORT/frames: the cluster does not answer: $REASON"),
+    Row("topic that does not exist", groups_of_no_topic, "Error: cannot read kafka://127.0.0.1:$PORT/nope: Broker: Unknown topic or partition"),
     Row("key log that does not exist", groups(CAPTURE, "--keylog", "none"), "Error: --keylog: cannot read none: No such file or directory"),
     Row("file that is no key log", run("kwire groups x.pcap --keylog keys", files={"x.pcap": b"", "keys": "secret\n"}), "Error: --keylog: keys is not a key log: no line has the form LABEL CLIENT_RANDOM SECRET"),
     Row("group that is not in the capture", groups(CAPTURE, "--group", "none"), "Error: group not in the captures: none (groups: g-kip848-confluent-kafka-2.16.1-r2)"),

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 from click.testing import CliRunner
+from recorded_topics import PARTITIONS, lines, write
 from spark import traces
 
 pytest.importorskip("pyspark")
 
 from kwire.analysis import parquet
 from kwire.analysis.columns import Row
-from kwire.frames import pack
-from kwire.recording.frame_records import ConnectionRecords
-from kwire.records import Record
-from kwire.records.record import read_records
 from kwire.spark import topic
 from kwire.spark.command import command
 from kwire.spark.job import Job
@@ -30,28 +25,12 @@ from mockbroker import ThreadCluster, run_cluster
 LOG = traces.ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
 PLACES = ("file", "position", "response_file", "response_position")  # not the same in a file and in a topic
 LIMIT = 300  # seconds
-PARTITIONS = 3
 
 
 @pytest.fixture
 def cluster() -> Iterator[ThreadCluster]:
     with run_cluster(topics={"frames": PARTITIONS}) as cluster:
         yield cluster
-
-
-def lines() -> list[Mapping[str, Any]]:
-    return [json.loads(line) for line in LOG.read_text("utf-8").splitlines()]
-
-
-def write(cluster: ThreadCluster, logged: Sequence[Mapping[str, Any]]) -> None:
-    """The records of the frames, as RecordingTopic produces them."""
-    for one in logged:
-        to_broker, data = one["direction"] == "request", bytes.fromhex(one["hex"])
-        writer = ConnectionRecords(one["connection"], one["client"], one["broker"])
-        encoded, _ = writer.records(to_broker, [pack(data)], one["time_us"], 0, 0)
-        ((record,),) = read_records(b"".join(encoded), 0, 1, 0, one["time_us"] // 1_000, None, Record)
-        partition = int(one["connection"]) % PARTITIONS
-        cluster.produce("frames", [record.value], key=record.key, partition=partition, headers=record.headers)
 
 
 def without_places(tables: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
@@ -63,7 +42,7 @@ def without_places(tables: Mapping[str, Sequence[Row]]) -> dict[str, list[Row]]:
 
 def test_a_topic_has_the_rows_of_a_frame_log(spark, cluster, tmp_path):
     """A record of another kind in the topic is a problem."""
-    write(cluster, lines())
+    write(cluster, lines(LOG))
     address = f"kafka://{cluster.bootstrap_servers}/frames"
     Job([address], Output(str(tmp_path)), "c").run(spark)
     result, expected = parquet.read(tmp_path), traces.single([LOG], "c")
@@ -79,7 +58,7 @@ def test_a_topic_has_the_rows_of_a_frame_log(spark, cluster, tmp_path):
 
 def test_a_topic_as_a_stream(spark, cluster, tmp_path):
     """The second run continues where the first one ended, in the middle of connections."""
-    every = lines()
+    every = lines(LOG)
     stream = Stream([f"kafka://{cluster.bootstrap_servers}/frames"], Output(str(tmp_path / "out")), "c")
     for some in (every[: len(every) // 2], every[len(every) // 2 :]):
         write(cluster, some)
@@ -103,7 +82,7 @@ def test_a_record_with_an_invalid_time_is_a_problem(time_us: bytes | None) -> No
         ]
     )
     (row,) = topic.rows(pa.RecordBatch.from_pylist([record], schema=schema), "kafka://h:1/t").to_pylist()
-    assert row["problem"] == "offset 3: not a record of a recording"
+    assert row["problem"] == "not a record of a recording"
 
 
 def test_a_topic_is_the_only_input(tmp_path: Path) -> None:

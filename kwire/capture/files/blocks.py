@@ -21,11 +21,11 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A damaged position in a file.
+    """A damaged position in a file, or in a partition of a topic.
 
     Attributes:
-        file: path of the file.
-        position: byte offset of the damage.
+        file: path of the file, or address of the partition.
+        position: byte offset of the damage, or offset of the record.
         reason: kind of damage, as text.
         time_us: time of the last record before the damage, in microseconds since 1970; None without such a record.
     """
@@ -36,7 +36,8 @@ class Problem:
     time_us: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.file} at byte {self.position}: {self.reason}"
+        unit = "offset" if self.file.startswith("kafka://") else "byte"
+        return f"{self.file} at {unit} {self.position}: {self.reason}"
 
 
 # Why packets were skipped.

@@ -1,5 +1,7 @@
 """Capture files, read in blocks of records: pcap and pcapng, plain or compressed with gzip, and frame logs.
 
+A partition of a topic with a recording is read like a frame log.
+
 Memory is limited by the block size, even if lengths in a file are wrong. Bytes that are not a valid record are skipped
 up to the next valid records, and reported as a Problem. Offsets count bytes of the file; in a gzip file they count
 bytes of the decompressed content.
@@ -8,11 +10,12 @@ bytes of the decompressed content.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from kwire.capture.files import topic
 from kwire.capture.files.blocks import CUT, Block, Damage, Passed, Problem, Split
 from kwire.capture.files.file_systems import is_address, listed, open_at, size_of
 from kwire.capture.files.framelog import LoggedFrame, lines, logged
@@ -22,6 +25,7 @@ from kwire.capture.files.pcapng import PCAPNG, Pcapng
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
+from kwire.topic_address import is_topic
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files read from a folder; also with .gz
 STDIN = "-"  # path of a capture that arrives on stdin
@@ -35,7 +39,7 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
     Raises: OSError if a file or a folder cannot be read.
 
-    ``paths``: files, folders, and addresses; an address may be a pattern.
+    ``paths``: files, folders, and addresses; the address of a file may be a pattern.
     """
     files = each(paths)
     return sorted(files, key=first_time) if len(files) > 1 else files
@@ -43,7 +47,7 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the capture files that paths refer to, in the order of the paths; the files of a folder are ordered by
-    name.
+    name. Each partition of a topic is a file.
 
     Raises: OSError if a file or a folder cannot be read.
 
@@ -53,6 +57,12 @@ def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     for path in paths:
         if path == STDIN:
             files.append(STDIN)
+            continue
+        if is_topic(str(path)):
+            files += topic.partitions(str(path))
+            continue
+        if topic.is_partition(str(path)):
+            files.append(str(path))
             continue
         if is_address(str(path)):
             files += listed(str(path), _is_capture)
@@ -126,7 +136,8 @@ class CaptureFile:
 
     @property
     def size(self) -> int:
-        return size_of(self.path)
+        """Size in bytes; 0 for a partition."""
+        return 0 if topic.is_partition(self.path) else size_of(self.path)
 
     @property
     def is_packed(self) -> bool:
@@ -137,9 +148,11 @@ class CaptureFile:
 
     @property
     def is_log(self) -> bool:
-        """Whether the file is a frame log. The first character of a frame log is ``{``."""
+        """Whether the file is a frame log, whose first character is ``{``, or a partition."""
         if self.stream is not None:
             return False
+        if topic.is_partition(self.path):
+            return True
         try:
             with open_at(self.path) as raw:
                 return bool(opened(raw).read(512).lstrip().startswith(b"{"))
@@ -147,40 +160,57 @@ class CaptureFile:
             return False  # reading it as a capture reports the reason
 
     def frames(self) -> Iterator[LoggedFrame]:
-        """Yield the frames of a frame log.
+        """Yield the frames of a frame log or of a partition.
 
-        Invalid lines are skipped and reported in ``problems``. A read error is reported, too, and ends the iteration.
+        Invalid lines and records are skipped and reported in ``problems``. A read error is reported, too, and ends the
+        iteration.
         """
+        try:
+            yield from self._records_of_topic() if topic.is_partition(self.path) else self._lines()
+        except Damage as damage:
+            self._report(damage.position, damage.reason)
+
+    def _lines(self) -> Iterator[LoggedFrame]:
         with open_at(self.path) as raw:
             at = 0
             try:
                 for line in lines(opened(raw), self.block):
-                    frame = self._frame(line, at) if line.strip() else None
+                    frame = self._frame(at + len(line), logged, line, at) if line.strip() else None
                     if frame is not None:
-                        self.last_us = frame.time_us
                         yield frame
                     at += len(line)
-            except Damage as damage:
-                self._report(damage.position, damage.reason)
             except OSError as error:
                 self._report(at, f"read error: {error.strerror or error}")
 
-    def _frame(self, line: bytes, at: int) -> LoggedFrame | None:
-        """Return the frame in one line of a frame log; None if the line is invalid.
+    def _records_of_topic(self) -> Iterator[LoggedFrame]:
+        at = 0
+        try:
+            for at, value, headers in topic.records(self.path):
+                frame = self._frame(at + 1, topic.logged_record, value, headers, at)
+                if frame is not None:
+                    yield frame
+        except OSError as error:
+            self._report(at, f"read error: {error.strerror or error}")
+
+    def _frame(self, end: int, decode: Callable[..., LoggedFrame], *record: Any) -> LoggedFrame | None:
+        """Return the frame in a line or a record; None if it is invalid.
 
         Args:
-            line: the line.
-            at: byte offset of the line in the file.
+            end: position after the line or the record.
+            decode: function that returns the frame.
+            record: arguments of ``decode``.
 
-        Raises: Damage after too many invalid lines.
+        Raises: Damage after too many invalid lines or records.
         """
         try:
-            return logged(line, at)
+            frame = decode(*record)
         except Damage as damage:
             self._report(damage.position, damage.reason)
             if len(self.problems) > MAX_DAMAGES:
-                raise Damage(at + len(line), GIVEN_UP) from damage
+                raise Damage(end, GIVEN_UP) from damage
             return None
+        self.last_us = frame.time_us
+        return frame
 
     def blocks(self, split: Split | None = None) -> Iterator[Block]:
         """Yield the records of the file in blocks; with ``split``, only the records that begin in this part.

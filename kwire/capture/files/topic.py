@@ -1,0 +1,110 @@
+"""Recordings in topics of a Kafka cluster, as ``mockbroker proxy --record kafka://HOST:PORT/TOPIC`` writes them.
+
+The value of a record is a frame. The record headers contain the connection, client, broker, direction and time of the
+frame. All frames of a connection are in one partition, in order. A partition is read like a frame log: its path is the
+address of the topic, ``/`` and the partition number, and positions are offsets.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from typing import Any
+
+from kwire.capture.files.blocks import Damage
+from kwire.capture.files.framelog import LoggedFrame
+from kwire.capture.limits import MAX_TIME_US
+from kwire.topic_address import TOPIC_ADDRESS
+
+PARTITION = re.compile(rf"(?P<address>{TOPIC_ADDRESS.pattern})/(?P<partition>[0-9]+)")
+TEXTS = ("connection", "client", "broker", "direction", "time_us")  # headers of a record
+TIMEOUT = 30.0  # seconds until a cluster that does not answer is an error
+CONFIG: Mapping[str, Any] = {
+    "group.id": "kwire",  # librdkafka requires it; no group is joined
+    "auto.offset.reset": "earliest",
+    "enable.auto.commit": False,
+    "enable.partition.eof": True,
+    "isolation.level": "read_uncommitted",
+    "log_level": 0,  # errors are raised
+}
+
+
+def is_partition(path: str) -> bool:
+    """Return whether a path is the address of a partition: that of a topic, ``/`` and the partition number."""
+    return PARTITION.fullmatch(path) is not None
+
+
+def logged_record(value: bytes | None, headers: Mapping[str, bytes | None], offset: int) -> LoggedFrame:
+    """Return the frame in a record.
+
+    Args:
+        value: value of the record.
+        headers: headers of the record.
+        offset: offset of the record.
+
+    Raises: Damage if the record is not that of a recording.
+    """
+    try:
+        connection, client, broker, direction, time_us = ((headers[name] or b"").decode() for name in TEXTS)
+        time = int(time_us)
+        if value is None or direction not in ("request", "response") or not -MAX_TIME_US < time < MAX_TIME_US:
+            raise ValueError
+    except (KeyError, ValueError) as error:
+        raise Damage(offset, "not a record of a recording") from error
+    return LoggedFrame(time, connection, client, broker, direction == "request", value, offset)
+
+
+def partitions(address: str) -> list[str]:
+    """Return the paths of the partitions of a topic.
+
+    ``address``: address of the topic. Raises: OSError if the cluster does not answer, or has no such topic.
+    """
+    found = TOPIC_ADDRESS.fullmatch(address)
+    assert found is not None
+    kafka = _confluent_kafka(address)
+    with closing(kafka.Consumer({**CONFIG, "bootstrap.servers": found["servers"]})) as consumer:
+        try:
+            topic = consumer.list_topics(found["topic"], timeout=TIMEOUT).topics[found["topic"]]
+        except kafka.KafkaException as error:
+            raise OSError(0, f"the cluster does not answer: {error.args[0].str()}", address) from error
+        if topic.error is not None:
+            raise OSError(0, topic.error.str(), address)
+        return [f"{address}/{number}" for number in sorted(topic.partitions)]
+
+
+def records(path: str) -> Iterator[tuple[int, bytes | None, dict[str, bytes | None]]]:
+    """Yield offset, value and headers of the records of a partition, up to its present end.
+
+    ``path``: path of the partition. Raises: OSError if the cluster does not answer.
+    """
+    found = PARTITION.fullmatch(path)
+    assert found is not None
+    kafka = _confluent_kafka(path)
+    with closing(kafka.Consumer({**CONFIG, "bootstrap.servers": found["servers"]})) as consumer:
+        place = kafka.TopicPartition(found["topic"], int(found["partition"]))
+        try:
+            begin, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
+        except kafka.KafkaException as error:
+            raise OSError(0, f"the cluster does not answer: {error.args[0].str()}", path) from error
+        place.offset = begin
+        consumer.assign([place])
+        while begin < end:
+            record = consumer.poll(TIMEOUT)
+            if record is None:
+                raise OSError(0, f"the cluster sends no record at offset {begin}", path)
+            if record.error() is not None and record.error().code() != kafka.KafkaError._PARTITION_EOF:
+                raise OSError(0, record.error().str(), path)
+            if record.error() is not None or record.offset() >= end:  # the records before the end were deleted
+                return
+            begin = record.offset() + 1
+            yield record.offset(), record.value(), dict(record.headers() or ())
+
+
+def _confluent_kafka(path: str) -> Any:
+    """Return the module confluent_kafka. Raises: OSError if it is not installed."""
+    try:
+        import confluent_kafka
+    except ImportError as error:
+        raise OSError(0, "confluent-kafka is missing: pip install 'kwire[topic]'", path) from error
+    return confluent_kafka

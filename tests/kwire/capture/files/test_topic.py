@@ -1,0 +1,103 @@
+"""A recording in a topic is read like a frame log."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Iterator
+
+import pytest
+from commands import kwire
+from golden import ROOT
+from recorded_topics import PARTITIONS, lines, write
+
+from kwire.capture import read
+from kwire.capture.files import capture_file
+from mockbroker import ThreadCluster, run_cluster
+
+pytest.importorskip("confluent_kafka")
+
+LOG = ROOT / "fixtures" / "recordings" / "kafka-python__mockbroker.jsonl"
+
+
+@pytest.fixture
+def cluster() -> Iterator[ThreadCluster]:
+    with run_cluster(topics={"frames": PARTITIONS}) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def address(cluster: ThreadCluster) -> str:
+    write(cluster, lines(LOG))
+    return f"kafka://{cluster.bootstrap_servers}/frames"
+
+
+def test_groups_of_a_topic_are_those_of_the_frame_log(address: str) -> None:
+    result, expected = (json.loads(kwire("groups", "--json", str(path)).stdout) for path in (address, LOG))
+    assert result["groups"] == expected["groups"] != []
+
+
+def test_calls_of_a_topic_are_those_of_the_frame_log(address: str) -> None:
+    seen, expected = (
+        sorted(
+            (call.connection, call.number, call.api_key, repr(call.request), repr(call.response))
+            for call in read(path).calls()
+        )
+        for path in (address, str(LOG))
+    )
+    assert len(seen) > 20
+    assert seen == expected
+    assert {call.file for call in read(address).calls()} == {f"{address}/{number}" for number in range(PARTITIONS)}
+
+
+def test_anonymize_reads_a_topic(address: str, tmp_path) -> None:
+    (tmp_path / "key").write_text("0123456789abcdef0123456789abcdef")
+    written = []
+    for path in (address, str(LOG)):
+        out = tmp_path / f"{len(written)}.jsonl"
+        assert kwire("anonymize", path, "-o", str(out), "--key-file", str(tmp_path / "key")).exit_code == 0
+        written.append(sorted(json.loads(line)["hex"] for line in out.read_text().splitlines()))
+    assert written[0] == written[1] != []
+
+
+def test_other_records_of_the_topic_are_problems(cluster: ThreadCluster, address: str) -> None:
+    (offset,) = cluster.produce("frames", [b"tea"], partition=1)
+    done = kwire("capture", address)
+    assert done.exit_code == 1
+    assert f"{address}/1 at offset {offset}: not a record of a recording" in done.stderr
+    problems = [line for line in done.stdout.splitlines() if "not a record of a recording" in line]
+    assert len(problems) == 1
+    assert len(done.stdout.splitlines()) - 1 == len(kwire("capture", str(LOG)).stdout.splitlines())
+
+
+def test_many_other_records_end_the_partition(
+    cluster: ThreadCluster, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(capture_file, "MAX_DAMAGES", 2)
+    cluster.produce("frames", [b"tea"] * 10, partition=1)
+    reading = read(address)
+    list(reading)
+    assert [problem.reason for problem in reading.problems][3:] == [capture_file.GIVEN_UP]
+
+
+def test_a_topic_that_does_not_exist_is_an_error(cluster: ThreadCluster) -> None:
+    done = kwire("capture", f"kafka://{cluster.bootstrap_servers}/nope")
+    assert done.exit_code == 2
+    assert "/nope: Broker: Unknown topic or partition" in done.stderr
+
+
+def test_a_cluster_that_does_not_answer_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kwire.capture.files.topic.TIMEOUT", 0.5)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        done = kwire("groups", f"kafka://127.0.0.1:{free.getsockname()[1]}/frames")
+    assert done.exit_code == 2
+    assert "the cluster does not answer: " in done.stderr
+
+
+def test_missing_confluent_kafka_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "confluent_kafka", None)
+    done = kwire("groups", "kafka://127.0.0.1:9/frames")
+    assert done.exit_code == 2
+    assert "confluent-kafka is missing: pip install 'kwire[topic]'" in done.stderr
