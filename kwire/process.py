@@ -36,6 +36,7 @@ def run(module: str) -> None:
     except SystemExit as end:
         if end.code == INTERRUPTED:
             _report_interrupt()
+            exec("")  # noqa: S102 - if Ctrl-C interrupted an exec, ``python -m`` would end by SIGINT without this later one
         if end.code == UNREAD and SIGPIPE:
             killed_by.append(SIGPIPE)
         raise

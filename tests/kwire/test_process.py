@@ -156,3 +156,18 @@ CLOSED = [  # what a shell closes, and a command
 def test_a_stream_that_is_closed_is_as_dev_null(closed: str, words: str) -> None:
     done = subprocess.run(["sh", "-c", f'"$0" -m {words} {closed}', sys.executable], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_ctrl_c_inside_exec_has_the_same_exit_code(tmp_path: Path) -> None:
+    """As ``python -m``, Python would end by SIGINT: it remembers an interrupted exec, though the exception is handled."""
+    (tmp_path / "begin.py").write_text("from kwire.process import run\nrun('ending')\n")
+    (tmp_path / "ending.py").write_text(
+        "def main(prog_name):\n"
+        "    try:\n"
+        "        exec('raise KeyboardInterrupt')\n"
+        "    except KeyboardInterrupt:\n"
+        "        raise SystemExit(130)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    done = subprocess.run([sys.executable, "-m", "begin"], env=environment, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, LINE)
