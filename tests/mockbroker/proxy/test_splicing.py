@@ -147,6 +147,6 @@ def test_a_closed_pipe_has_no_open_files() -> None:
     pipe, before = SplicePipe(), open_files()
     with received(b"data") as source, connected() as (target, _):
         pipe.move(source.fileno(), target.fileno(), 4)
-    assert len(opened_since(before)) == 2
+    assert len(opened_since(before, pipes=True)) == 2
     pipe.close()
-    assert not opened_since(before)
+    assert not opened_since(before, pipes=True)
