@@ -176,7 +176,7 @@ RULE_BUGS = (
         f"{TESTS}/share/test_states.py",
     ),
     RuleBug(
-        "an acknowledgement may end behind the records in flight",
+        "an acknowledgement may end after the last record in flight",
         "KIP-932, SharePartition.acknowledge",
         f"{SHARE}/acknowledge.py",
         "        return LAST_PAST if batch.last > found[-1].last else found",

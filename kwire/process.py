@@ -12,8 +12,9 @@ import os
 import signal
 
 SIGPIPE = getattr(signal, "SIGPIPE", None)  # None on Windows, which has no SIGPIPE
-INTERRUPTED = 128 + signal.SIGINT
-UNREAD = 128 + SIGPIPE if SIGPIPE else 1  # ``run`` turns it into the signal
+SIGNALLED = 128  # the exit code for a signal, as a shell reports it, is this number plus that of the signal
+INTERRUPTED = SIGNALLED + signal.SIGINT
+UNREAD = SIGNALLED + SIGPIPE if SIGPIPE else 1  # ``run`` turns it into the signal
 _reported: list[int] = []  # SIGINT, once its line is written
 
 

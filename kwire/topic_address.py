@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 
-TOPIC_ADDRESS = re.compile(r"kafka://(?P<servers>[^/\s]+:[0-9]+)/(?P<topic>[A-Za-z0-9._-]{1,249})")
+SCHEME = "kafka://"
+TOPIC_ADDRESS = re.compile(rf"{SCHEME}(?P<servers>[^/\s]+:[0-9]+)/(?P<topic>[A-Za-z0-9._-]{{1,249}})")
 
 
 def is_topic(path: str) -> bool:

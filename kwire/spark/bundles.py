@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -53,15 +53,29 @@ SUMMARY_KINDS = (
     "size",
 )  # for the driver
 
-OF_CONNECTIONS = frozenset(  # kinds of rows of calls and connections, besides the frames
-    {*OF_TABLES, *OF_SLICES, "connections", "problems", "names", "wanted", "statements", "damage", "skipped", "remarks"}
-    | {"unread", "slices"}
+OF_CONNECTIONS = OF_TABLES.union(  # kinds of rows of calls and connections, besides the frames
+    OF_SLICES,
+    ("connections", "problems", "names", "wanted", "statements", "damage", "skipped", "remarks", "unread", "slices"),
 )
 
 
 def unknown_kind(kind: str) -> ValueError:
     """Return the error for rows that a stage of the pipeline does not process, so that they are not lost silently."""
     return ValueError(f"rows of kind {kind} would be lost: this stage of the pipeline does not process them")
+
+
+def check_kinds(kinds: Iterable[str], known: Collection[str]) -> None:
+    """Check that a stage of the pipeline processes rows of these kinds.
+
+    Args:
+        kinds: kinds of rows.
+        known: the kinds that the stage processes.
+
+    Raises: ValueError for a kind that is not in ``known``.
+    """
+    for kind in kinds:
+        if kind not in known:
+            raise unknown_kind(kind)
 
 
 def about_group(name: str) -> str:
@@ -264,8 +278,7 @@ class Bundler:
 
         Raises: ValueError for a kind that is not in OF_CONNECTIONS.
         """
-        for kind in rows.keys() - OF_CONNECTIONS:
-            raise unknown_kind(kind)
+        check_kinds(rows, OF_CONNECTIONS)
         complete = list(self._bundles(rows))
         rows.clear()
         self._size += sum(len(one.rows) for one in complete if one.kind not in OF_SLICES)

@@ -14,7 +14,7 @@ from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.tables import ON_REQUEST
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
-from kwire.command import report_problems
+from kwire.command import read_errors, report_problems
 from kwire.spark import source
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
@@ -112,11 +112,9 @@ def command(
         finally:  # also at Ctrl-C
             followed.finish(spark)
         sys.exit(1 if followed.damaged else 0)
-    try:
+    with read_errors():
         one = is_topic(paths_or_patterns[0])
         paths = list(paths_or_patterns) if one else source.files(paths_or_patterns)
-    except OSError as error:
-        raise click.UsageError(f"cannot read {error.filename}: {error.strerror}") from error
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     report = Job(paths, place, name, split_size, assignor=assignor, settings=settings).run(_session(master))

@@ -179,8 +179,7 @@ class Increments:
         minute = self._settled_minute(state, fresh)
         for about in sorted({*state.keys, *fresh, *pending}):
             own, new, more = state.keys.get(about) or KeyState(), fresh.get(about, {}), pending.get(about, {})
-            for kind in {*new, *more} - bundles.OF_TABLES:
-                raise bundles.unknown_kind(kind)
+            bundles.check_kinds((*new, *more), bundles.OF_TABLES)
             if about.startswith("group "):
                 self._group(own, new, more, outcome)
             elif about.startswith("minute "):

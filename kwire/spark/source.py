@@ -30,6 +30,7 @@ from pyspark.sql.types import StructType
 from kwire.capture.files.blocks import Problem, Skipped, Split
 from kwire.capture.files.capture_file import CaptureFile, each, find, first_time
 from kwire.capture.files.file_systems import below, changed_at, file_system, is_address, size_of
+from kwire.capture.files.framelog import LoggedFrame
 from kwire.capture.files.splits import NOT_PROVEN, Guesses
 from kwire.capture.tcp.packets import read_segments, splits
 from kwire.capture.tcp.segments import Segments, pack_key
@@ -548,6 +549,35 @@ def _batch(part: Part, segments: Segments, number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=REFERENCES)
 
 
+def logged_row(frame: LoggedFrame, path: str, file: int, number: int) -> dict[str, Any]:
+    """Return the row of a frame in a frame log or a topic, including its bytes.
+
+    Args:
+        frame: the frame.
+        path: path of the file, or address of the partition.
+        file: number of the file in the list of paths, or of the partition.
+        number: number of the row in its task, which orders rows at one position.
+    """
+    return {
+        "connection": log_key(frame.connection, frame.client, frame.broker),
+        "path": path,
+        "file": file,
+        "position": frame.position,
+        "number": number,
+        "upward": frame.to_broker,
+        "time_us": frame.time_us,
+        "start": frame.position,
+        "captured": len(frame.frame),
+        "size": len(frame.frame),
+        "seq": 0,
+        "ack": 0,
+        "flags": 0,
+        "payload": frame.frame,
+        "problem": None,
+        "skipped": None,
+    }
+
+
 def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
     """Yield the frames of a frame log, including their bytes.
 
@@ -557,27 +587,7 @@ def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
     frames = file.frames() if file.is_log else iter(())
     number = itertools.count()
     while some := list(itertools.islice(frames, 1_000)):
-        rows = [
-            {
-                "connection": log_key(frame.connection, frame.client, frame.broker),
-                "path": part.split.path,
-                "file": part.file,
-                "position": frame.position,
-                "number": next(number),
-                "upward": frame.to_broker,
-                "time_us": frame.time_us,
-                "start": frame.position,
-                "captured": len(frame.frame),
-                "size": len(frame.frame),
-                "seq": 0,
-                "ack": 0,
-                "flags": 0,
-                "payload": frame.frame,
-                "problem": None,
-                "skipped": None,
-            }
-            for frame in some
-        ]
+        rows = [logged_row(frame, part.split.path, part.file, next(number)) for frame in some]
         yield pa.RecordBatch.from_pylist(rows, schema=REFERENCES)
     if not file.is_log:
         for _ in file.blocks():

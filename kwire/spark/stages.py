@@ -991,8 +991,7 @@ class TableBuilder:
 
         Raises: ValueError for a kind that is not in bundles.OF_TABLES.
         """
-        for kind in met.keys() - bundles.OF_TABLES:
-            raise bundles.unknown_kind(kind)
+        bundles.check_kinds(met, bundles.OF_TABLES)
         if "events" in met:
             ends, spans = self._ends(met), met.get("spans", [])
             group_rows: dict[str, list[Row]] = defaultdict(list)

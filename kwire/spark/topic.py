@@ -14,8 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from kwire.capture.files.blocks import Damage
 from kwire.capture.files.topic import logged_record
 from kwire.lazy_dataclass import dataclass
-from kwire.spark.following import log_key
-from kwire.spark.source import REFERENCES, SPARK_TYPES
+from kwire.spark.source import REFERENCES, SPARK_TYPES, logged_row
 from kwire.topic_address import TOPIC_ADDRESS
 
 COLUMNS = ("value", "partition", "offset", "headers")
@@ -84,30 +83,20 @@ def rows(records: pa.RecordBatch, address: str) -> pa.RecordBatch:
         address: address of the topic, see ``kwire.topic_address``.
     """
     columns = (records.column(name).to_pylist() for name in COLUMNS)
+    names = PartitionNames(address)
     found = [
-        _row(value, headers or [], partition, offset)
+        _row(value, headers or [], names[partition], partition, offset)
         for value, partition, offset, headers in zip(*columns, strict=True)
     ]
-    names = PartitionNames(address)
-    return pa.RecordBatch.from_pylist([row | {"path": names[row["file"]]} for row in found], schema=REFERENCES)
+    return pa.RecordBatch.from_pylist(found, schema=REFERENCES)
 
 
-def _row(value: bytes | None, headers: Sequence[Mapping[str, Any]], partition: int, offset: int) -> dict[str, Any]:
-    row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
-    row |= {"connection": b"", "file": partition, "position": offset, "number": 0}
+def _row(
+    value: bytes | None, headers: Sequence[Mapping[str, Any]], path: str, partition: int, offset: int
+) -> dict[str, Any]:
     try:
         frame = logged_record(value, {one["key"]: one["value"] for one in headers}, offset)
     except Damage as damage:
-        return row | {"problem": damage.reason}
-    return row | {
-        "connection": log_key(frame.connection, frame.client, frame.broker),
-        "upward": frame.to_broker,
-        "time_us": frame.time_us,
-        "start": offset,
-        "captured": len(frame.frame),
-        "size": len(frame.frame),
-        "seq": 0,
-        "ack": 0,
-        "flags": 0,
-        "payload": frame.frame,
-    }
+        place = {"connection": b"", "path": path, "file": partition, "position": offset, "number": 0}
+        return dict.fromkeys(REFERENCES.names) | place | {"problem": damage.reason}
+    return logged_row(frame, path, partition, 0)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-SIGNALLED = 128  # the exit code of a command that a signal has ended is this number plus that of the signal
+from kwire.process import SIGNALLED
 
 
 def end_signals() -> list[signal.Signals]:

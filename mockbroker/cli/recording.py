@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import click
 
 from kwire.recording import WRITERS, writer_of
-from kwire.topic_address import TOPIC_ADDRESS
+from kwire.topic_address import SCHEME, TOPIC_ADDRESS
 from mockbroker.cli.client_properties import addresses, read_cluster
 from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording.files import RecordingFiles
@@ -20,7 +20,6 @@ from mockbroker.recording.topic import RecordingTopic
 
 Recording: TypeAlias = RecordingFiles | RecordingTopic
 
-SCHEME = "kafka://"
 MIB = 1024 * 1024
 
 OPTIONS = (

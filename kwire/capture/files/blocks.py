@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kwire.lazy_dataclass import dataclass
+from kwire.topic_address import SCHEME
 
 US = 1_000_000
 CUT_RECORD = "the file ends inside a record"
@@ -36,7 +37,7 @@ class Problem:
     time_us: int | None = None
 
     def __str__(self) -> str:
-        unit = "offset" if self.file.startswith("kafka://") else "byte"
+        unit = "offset" if self.file.startswith(SCHEME) else "byte"
         return f"{self.file} at {unit} {self.position}: {self.reason}"
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Any
 
 from kwire.capture.files.blocks import Damage
@@ -62,15 +62,11 @@ def partitions(address: str) -> list[str]:
     """
     found = TOPIC_ADDRESS.fullmatch(address)
     assert found is not None
-    kafka = _confluent_kafka(address)
-    with closing(kafka.Consumer({**CONFIG, "bootstrap.servers": found["servers"]})) as consumer:
-        try:
-            topic = consumer.list_topics(found["topic"], timeout=TIMEOUT).topics[found["topic"]]
-        except kafka.KafkaException as error:
-            raise OSError(0, f"the cluster does not answer: {error.args[0].str()}", address) from error
-        if topic.error is not None:
-            raise OSError(0, topic.error.str(), address)
-        return [f"{address}/{number}" for number in sorted(topic.partitions)]
+    with _connected(address, found["servers"]) as (_, consumer):
+        topic = consumer.list_topics(found["topic"], timeout=TIMEOUT).topics[found["topic"]]
+    if topic.error is not None:
+        raise OSError(0, topic.error.str(), address)
+    return [f"{address}/{number}" for number in sorted(topic.partitions)]
 
 
 def records(path: str) -> Iterator[tuple[int, bytes | None, dict[str, bytes | None]]]:
@@ -80,13 +76,9 @@ def records(path: str) -> Iterator[tuple[int, bytes | None, dict[str, bytes | No
     """
     found = PARTITION.fullmatch(path)
     assert found is not None
-    kafka = _confluent_kafka(path)
-    with closing(kafka.Consumer({**CONFIG, "bootstrap.servers": found["servers"]})) as consumer:
+    with _connected(path, found["servers"]) as (kafka, consumer):
         place = kafka.TopicPartition(found["topic"], int(found["partition"]))
-        try:
-            begin, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
-        except kafka.KafkaException as error:
-            raise OSError(0, f"the cluster does not answer: {error.args[0].str()}", path) from error
+        begin, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
         place.offset = begin
         consumer.assign([place])
         while begin < end:
@@ -101,10 +93,22 @@ def records(path: str) -> Iterator[tuple[int, bytes | None, dict[str, bytes | No
             yield record.offset(), record.value(), dict(record.headers() or ())
 
 
-def _confluent_kafka(path: str) -> Any:
-    """Return the module confluent_kafka. Raises: OSError if it is not installed."""
+@contextmanager
+def _connected(path: str, servers: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the module confluent_kafka and a consumer of a cluster, which is closed afterwards.
+
+    Args:
+        path: address of the topic or the partition, for errors.
+        servers: addresses of brokers.
+
+    Raises: OSError if confluent-kafka is not installed, or if a call of the consumer fails.
+    """
     try:
-        import confluent_kafka
+        import confluent_kafka as kafka
     except ImportError as error:
         raise OSError(0, "confluent-kafka is missing: pip install 'kwire[topic]'", path) from error
-    return confluent_kafka
+    with closing(kafka.Consumer({**CONFIG, "bootstrap.servers": servers})) as consumer:
+        try:
+            yield kafka, consumer
+        except kafka.KafkaException as error:
+            raise OSError(0, f"the cluster does not answer: {error.args[0].str()}", path) from error

@@ -12,10 +12,10 @@ from collections.abc import Mapping, Sequence
 import psutil
 
 from kwire.lazy_dataclass import dataclass
+from kwire.process import SIGNALLED
 
 OUTPUT = 16_384  # bytes of the client's last output that are kept
 GRACE = 3.0  # seconds between SIGTERM and SIGKILL
-SHELL_SIGNAL = 128  # the exit code of a shell is this number plus that of the signal which ended its command
 WINDOWS_EXCEPTIONS = 0xC0000000  # the exit code of a process on Windows after an exception is at least this number
 CRASHES = (  # texts of runtimes that end because of an internal error
     "A fatal error has been detected by the Java Runtime",
@@ -147,4 +147,4 @@ class ClientProcess:
 
 def _is_signal(code: int) -> bool:
     """Return whether an exit code reports a signal, or an exception of Windows. 255 does not: programs use it."""
-    return code < 0 or code - SHELL_SIGNAL in signal.valid_signals() or code >= WINDOWS_EXCEPTIONS
+    return code < 0 or code - SIGNALLED in signal.valid_signals() or code >= WINDOWS_EXCEPTIONS

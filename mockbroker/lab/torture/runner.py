@@ -17,9 +17,10 @@ from enum import StrEnum
 from typing import Any
 
 from kwire.command import one_line
+from kwire.process import SIGNALLED
 from mockbroker.lab.torture.broker import HostileBroker, hostile
 from mockbroker.lab.torture.case import CONNECT, EVERY, TLS, Case
-from mockbroker.lab.torture.process import CRASHES, SHELL_SIGNAL, ClientProcess, Usage
+from mockbroker.lab.torture.process import CRASHES, ClientProcess, Usage
 from mockbroker.lab.torture.security import Security
 
 SAMPLED = 0.1  # seconds between samples of the client
@@ -425,7 +426,7 @@ class _Run:
 
 def _signal(code: int | None) -> str:
     """Return the name of the signal that an exit code reports, or the exit code itself."""
-    number = 0 if code is None else -code if code < 0 else code - SHELL_SIGNAL
+    number = 0 if code is None else -code if code < 0 else code - SIGNALLED
     try:
         return signal.Signals(number).name
     except ValueError:
