@@ -26,6 +26,7 @@ from typing import Any
 
 import soak_foreign as foreign
 from soak_broker import BLOCKS, BROKERS, TOPICS, BrokerProcess
+from soak_disk import enter_namespace
 from soak_figures import Overtaken, Sample, lost, not_exactly_once, slope
 from soak_foreign import FAMILIES
 
@@ -193,7 +194,7 @@ class Soak:
 
     def fill_disk(self) -> None:
         """A write fails, the broker stops without a response, and starts again when there is space."""
-        self.broker.limit_files()
+        self.broker.fill_disk()
         until = time.monotonic() + 30
         while self.broker.alive and time.monotonic() < until:
             time.sleep(0.1)
@@ -345,10 +346,12 @@ def soak(folder: Path, seconds: float, seed: int, *, steady: bool = False) -> di
             running.stop_client(name, signal.SIGKILL)
         if running.broker.alive:
             running.broker.kill()
+        running.broker.disk.close()
     slopes = {name: slope(running.samples, name, after=WARM_UP) for name in MEASURED}
     return {
         "seed": seed,
         "steady": steady,
+        "full disk": "no space left" if running.broker.disk.sized else "limit of file length",
         "minutes": round((time.monotonic() - begun) / 60, 1),
         "events": dict(sorted(running.events.items())),
         "processes of the broker": running.broker.runs,
@@ -393,6 +396,7 @@ def lines(result: dict[str, Any]) -> list[str]:
         ("duration, seed", f"{result['minutes']} minutes, {result['seed']}"),
         ("families of clients", ", ".join(result.get("families", FAMILIES_OF_PYTHON))),
         ("one process of the brokers to the end", "yes" if result["steady"] else "no"),
+        *([] if result["steady"] else [("full disk", result.get("full disk", "limit of file length"))]),
         ("acknowledged records", f"{result['acknowledged']:,}"),
         ("lost from the log", len(result["lost from the log"])),
         *((f"not delivered to {group}", len(values)) for group, values in result["not delivered"].items()),
@@ -431,6 +435,7 @@ def main() -> int:
     parser.add_argument("--keep", type=Path, help="file for the result, as JSON")
     parser.add_argument("--folder", type=Path, help="folder of the soak, which is kept")
     given = parser.parse_args()
+    enter_namespace()
     if given.folder:
         given.folder.mkdir(parents=True)
         result = soak(given.folder, given.hours * 3_600, given.seed, steady=given.steady)

@@ -17,6 +17,7 @@ from random import Random
 from typing import Any
 
 import trustme
+from soak_disk import Disk
 from soak_server import OBJECTS, read_tasks
 
 from mockbroker.net.tls import pkcs8
@@ -41,6 +42,8 @@ class BrokerProcess:
 
     def __init__(self, folder: Path, random: Random) -> None:
         self.folder = folder
+        self.disk = Disk(folder / "disk")
+        self.data = self.disk.folder / "data"
         self.runs = 0
         self.started = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,13 +73,14 @@ class BrokerProcess:
     def start(self) -> None:
         """Start the process and wait until it is ready. Raises: RuntimeError if it does not become ready."""
         self.runs += 1
+        self.disk.free()
         ready = self.folder / "ready.json"
         ready.unlink(missing_ok=True)
         listeners = [f"{name}://:{self._port + BROKERS * number}" for number, name in enumerate(LISTENERS)]
         server = Path(__file__).with_name("soak_server.py")
         command = [sys.executable, str(server), str(self.folder), "serve", f"--brokers={BROKERS}"]
         command += [f"--port={self._port}"]
-        command += [f"--data-dir={self.folder / 'data'}", f"--http={self._http}", f"--ready-file={ready}"]
+        command += [f"--data-dir={self.data}", f"--http={self._http}", f"--ready-file={ready}"]
         command += [f"--users-file={self.folder / 'users'}", "--sasl=PLAIN,SCRAM-SHA-256"]
         command += [f"--listener={listener}" for listener in listeners]
         settings = {
@@ -112,10 +116,15 @@ class BrokerProcess:
         self._process.terminate()
         return self._process.wait(READY)
 
-    def limit_files(self) -> None:
-        """Let every write fail that makes a file longer than the longest one is now, as a quota or a full disk does."""
-        data = self.folder / "data"
-        longest = max((path.stat().st_size for path in data.rglob("*") if path.is_file()), default=0)
+    def fill_disk(self) -> None:
+        """Let writes fail: no space is left, or, on a file system of others, files may not become longer.
+
+        Until the process ends: ``start`` frees the space.
+        """
+        if self.disk.sized:
+            self.disk.fill()
+            return
+        longest = max((path.stat().st_size for path in self.data.rglob("*") if path.is_file()), default=0)
         resource.prlimit(self.pid, resource.RLIMIT_FSIZE, (max(longest // 4, 4_096), resource.RLIM_INFINITY))
 
     def values(self) -> dict[str, float]:
@@ -130,7 +139,7 @@ class BrokerProcess:
             "memory": float(fields["VmRSS"].split()[0]),
             "descriptors": float(len(opened)),
             "sockets": float(sum(name.startswith("socket:") for name in opened)),
-            "files of logs": float(sum(name.startswith(f"{self.folder / 'data'}{os.sep}") for name in opened)),
+            "files of logs": float(sum(name.startswith(f"{self.data}{os.sep}") for name in opened)),
             "tasks": float(read_tasks(self.folder)),
             "threads": float(fields["Threads"]),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import signal
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import trio
 import trio.testing
 from soak_broker import BrokerProcess, free_ports, open_files
 from soak_clients import ROLES
+from soak_disk import SIZE
 from soak_figures import Overtaken, Sample, lost, not_exactly_once, slope
 from soak_foreign import FAMILIES
 from soak_server import TaskCount, read_tasks, write_objects
@@ -169,9 +171,39 @@ def test_ports_are_free_and_consecutive() -> None:
 WRITE = "import sys; sys.stdin.read(1); open(sys.argv[1], 'wb').write(b'x' * 10_000)"
 
 
+FILL = """
+import errno, sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+import soak_disk
+soak_disk.enter_namespace()
+disk = soak_disk.Disk(Path(sys.argv[2]))
+print(disk.sized, flush=True)
+if disk.sized:
+    disk.fill()
+    try:
+        (disk.folder / "log").write_bytes(bytes(100_000))
+    except OSError as error:
+        print(errno.errorcode[error.errno])
+    disk.free()
+    (disk.folder / "log").write_bytes(bytes(100_000))
+disk.close()
+print(sorted(disk.folder.iterdir()))
+"""
+
+
+def test_full_disk_has_no_space_left(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", FILL, str(Path(soak.__file__).parent), str(tmp_path / "disk")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    if done.stdout.startswith("False"):
+        pytest.skip("this system permits no mount namespace")
+    assert done.stdout.splitlines() == ["True", "ENOSPC", "[]"], done.stderr
+    assert shutil.disk_usage(tmp_path).total != SIZE, "only the namespace sees the file system"
+
+
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes are Linux's")
 def test_limited_process_gets_an_error_when_it_writes(tmp_path: Path) -> None:
-    """The full disk of a soak: a limit of the length of files, set from outside."""
+    """The full disk of a soak where no file system can be mounted: a limit of the length of files, set from outside."""
     command = [sys.executable, "-c", WRITE, str(tmp_path / "file")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))
