@@ -9,9 +9,10 @@ decoded to JSON: one process as Arrow tables, Spark as Parquet. Figures are CPU 
 the JVM and its workers, in the second run of a session, because the first one compiles. A session has 1 or 2 cores. A
 capture of a few kilobytes shows the fixed cost. Prints a table for benchmarks/results/spark.md.
 
-With ``--session``: wall time and CPU time of whole processes, in turn, the smallest of three: a Spark session that
-counts the rows of one range, and ``kwire pipeline`` with the control trace. With ``--large``: the table for 4 and 10
-copies of the bulk trace, 1.2 and 3 GB, with other addresses in each copy; the files remain in FOLDER.
+With ``--session``: wall time and CPU time of whole processes, in turn, the smallest of three: a Spark session with the
+defaults of PySpark that counts the rows of one range, the same with the settings of ``kwire pipeline``, and ``kwire
+pipeline`` with each trace. With ``--large``: the table for 4 and 10 copies of the bulk trace, 1.2 and 3 GB, with other
+addresses in each copy; the files remain in FOLDER.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ def main() -> None:
             in_one(path)
         case ["--new-session", *paths]:
             in_a_new_session(paths)
+        case ["--plain-session"]:
+            in_a_plain_session()
         case ["--session", folder]:
-            beside_a_bare_session(Path(folder) / "control.pcap")
+            beside_a_bare_session([Path(folder) / "control.pcap", Path(folder) / "bulk.pcap"])
         case ["--large", folder]:
             compare([copies(Path(folder) / "bulk.pcap", count) for count in (4, 10)])
         case [folder]:
@@ -69,21 +72,33 @@ def compare(traces: list[Path]) -> None:
             print(f"| {first} | {figures['cpu']:.1f} | {of} | {figures['wall']:.1f} | {more} |", flush=True)
 
 
-def beside_a_bare_session(trace: Path) -> None:
-    arguments = {"a session with one count": [], f"kwire pipeline {trace.name}": [str(trace)]}
+def beside_a_bare_session(traces: list[Path]) -> None:
+    arguments = {"a session of PySpark": ["--plain-session"], "a session of kwire": ["--new-session"]}
+    arguments |= {f"`kwire pipeline` {trace.name}": ["--new-session", str(trace)] for trace in traces}
     walls: dict[str, list[float]] = {name: [] for name in arguments}
     cpus: dict[str, list[float]] = {name: [] for name in arguments}
     for _ in range(3):
         for name, words in arguments.items():
             began = time.perf_counter()
-            cpus[name].append(child("--new-session", *words)["cpu"])
+            cpus[name].append(child(*words)["cpu"])
             walls[name].append(time.perf_counter() - began)
-    print("| process | wall s | CPU s |")
-    print("|---|---|---|")
-    for name, seconds in walls.items():
-        print(f"| {name} | {min(seconds):.1f} | {min(cpus[name]):.1f} |")
-    (wall, more_wall), (cpu, more_cpu) = map(min, walls.values()), map(min, cpus.values())
-    print(f"| ratio | {more_wall / wall:.2f} | {more_cpu / cpu:.2f} |")
+    print("| process | wall s | of PySpark's | of kwire's | CPU s | beyond PySpark's | beyond kwire's | one process |")
+    print("|---|--:|--:|--:|--:|--:|--:|--:|")
+    alone = [""] * 2 + [f"{child('--in-one', str(trace))['cpu']:.1f}" for trace in traces]
+    wall, cpu = ([min(seconds[name]) for name in arguments] for seconds in (walls, cpus))
+    for name, clock, busy, one in zip(arguments, wall, cpu, alone, strict=True):
+        times = f"{clock:.1f} | {clock / wall[0]:.2f} | {clock / wall[1]:.2f}"
+        print(f"| {name} | {times} | {busy:.1f} | {busy - cpu[0]:.1f} | {busy - cpu[1]:.1f} | {one} |")
+
+
+def in_a_plain_session() -> None:
+    from pyspark.sql import SparkSession
+
+    spark = SparkSession.builder.master("local[2]").getOrCreate()
+    spark.range(1000).count()
+    cpu = total_cpu()
+    spark.stop()
+    print(json.dumps({"cpu": cpu}))
 
 
 def in_a_new_session(paths: list[str]) -> None:
