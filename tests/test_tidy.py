@@ -403,6 +403,7 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "cli/test_ctl_faults",
         "cli/test_main",
         "cli/test_serve_data_dir",  # processes that are killed
+        "proxy/test_observation_slices",  # of all observers
         "client/test_engine_under_faults",  # members and errors at random
         "broker/fetch/test_followers",
         "storage/test_random_changes",

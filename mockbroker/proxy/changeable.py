@@ -17,18 +17,15 @@ from kwire.headers import response_header_version
 from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from mockbroker.proxy.addresses import ENTRIES, Address, addresses_of, replace_addresses
-from mockbroker.proxy.observer import Exchange, notify_answered
-
-LARGE = 16_384  # bytes of a frame above which it is processed in slices
-SLICE = 1_000  # array elements of a slice
+from mockbroker.proxy.observer import LARGE, SLICE, Exchange, Steps, notify_answered
 
 
 @dataclass(slots=True)
 class Changeable:
     """A response that may be changed before it is sent to the client.
 
-    ``decode`` and ``replace_addresses`` are generators that yield between slices (parts of limited size) of the work.
-    The caller must run each generator to its end.
+    ``decode``, ``replace_addresses`` and ``notify`` are generators that yield between slices (parts of limited size) of
+    the work. The caller must run each generator to its end.
 
     Attributes:
         frame: the frame from the broker, with its length prefix.
@@ -87,9 +84,9 @@ class Changeable:
             body = yield from encode_in_slices(self.response, self.version, SLICE)
         self.changed = pack(header + body)
 
-    def notify(self) -> None:
+    def notify(self) -> Steps:
         """Report the response to the observers of the exchange: call their method ``answered``."""
         if self.exchange.observers or self.exchange.byte_observers:
             answer = self.frame[PREFIX.size :]
             changed = answer if self.changed is self.frame else self.changed[PREFIX.size :]
-            notify_answered(self.exchange, answer, changed)
+            yield from notify_answered(self.exchange, answer, changed)

@@ -7,14 +7,14 @@ consumer group, are unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any, TypeAlias
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
-from kwire.blobs import decode_stored
+from kwire.blobs import body_offset, readable_version, stored_version
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
-from kwire.envelope import decode_request, decode_response
+from kwire.codec import decode_in_slices
 from kwire.errors import WireError
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
@@ -32,14 +32,15 @@ from mockbroker.proxy.observed_groups import (
     ObservedGroup,
     ObservedMember,
 )
-from mockbroker.proxy.observer import Exchange, Observer
+from mockbroker.proxy.observer import SLICE, Exchange, Observer, Steps, decoded_request, decoded_response
 
 LEAVE_EPOCHS = (-1, -2)  # member epochs of a ConsumerGroupHeartbeat that leaves
 GROUPS = 10_000  # maximum number that are kept
 PRODUCERS = 10_000  # maximum number of producers with an open transaction that are kept
 TASKS = {"active": "active_tasks", "standby": "standby_tasks", "warmup": "warmup_tasks"}
 CONSUMER_PROTOCOL = "consumer"
-Partitions = Mapping[tuple[str, int], Committed]
+Partitions: TypeAlias = Mapping[tuple[str, int], Committed]
+Notes: TypeAlias = Generator[Note | None, None, None]  # events for the journal; None between two slices of the work
 
 
 class GroupObserver(Observer):
@@ -60,7 +61,7 @@ class GroupObserver(Observer):
         self._now = now
         self._changed = changed
         self._transactional: dict[int, dict[str, dict[tuple[str, int], Committed]]] = {}  # by producer id and group
-        self._handlers: Mapping[int, Callable[[Exchange, Any, Any], Iterable[Note]]] = {
+        self._handlers: Mapping[int, Callable[[Exchange, Any, Any], Notes]] = {
             ApiKey.FIND_COORDINATOR: self._find_coordinator,
             ApiKey.JOIN_GROUP: self._join,
             ApiKey.SYNC_GROUP: self._sync,
@@ -79,23 +80,22 @@ class GroupObserver(Observer):
     def needs(self, api_key: int, version: int) -> bool:  # noqa: ARG002
         return api_key in self._handlers
 
-    def requested(self, exchange: Exchange) -> None:
+    def requested(self, exchange: Exchange) -> Steps:
         """If the request is a JoinGroup with a member id, and the group is known, record that a rebalance begins.
 
         The JoinGroup response would be too late, because the coordinator sends it at the end of the join phase.
         """
         if exchange.api_key != ApiKey.JOIN_GROUP or exchange.forwarded is None:
             return
-        try:
-            request: Any = decode_request(exchange.forwarded).body
-        except WireError:
+        request = yield from decoded_request(exchange.forwarded)
+        if request is None:
             return
         group = self._groups.get(request.group_id)
         if isinstance(group, ObservedGroup) and request.member_id:
-            self._record(group.begin_rebalance("a member joins"))
+            yield from self._record(group.begin_rebalance("a member joins"))
             self._touch(group)
 
-    def answered(self, exchange: Exchange) -> None:
+    def answered(self, exchange: Exchange) -> Steps:
         """Update the groups that a request concerns, from the request and the broker's response.
 
         An exchange is ignored if the broker has not received the request or has not responded, because of a fault rule,
@@ -103,32 +103,33 @@ class GroupObserver(Observer):
         """
         if exchange.forwarded is None or exchange.answer is None:
             return  # a fault rule has responded: the coordinator knows nothing of it
-        try:
-            request = decode_request(exchange.forwarded).body
-            response = decode_response(exchange.answer, exchange.api_key, exchange.version).body
-        except WireError:
+        request = yield from decoded_request(exchange.forwarded)
+        response = yield from decoded_response(exchange.answer, exchange.api_key, exchange.version)
+        if request is None or response is None:
             return
-        self._record(self._handlers[exchange.api_key](exchange, request, response))
+        yield from self._record(self._handlers[exchange.api_key](exchange, request, response))
         self._changed()
 
     # --- classic groups ---
 
-    def _find_coordinator(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
+    def _find_coordinator(self, exchange: Exchange, request: Any, response: Any) -> Notes:  # noqa: ARG002
         if request.key_type == 0:
-            found = response.coordinators or [response]
-            for each in found:
+            for number, each in enumerate(response.coordinators or [response], 1):
+                if number % SLICE == 0:
+                    yield None
                 key = each.key if response.coordinators else request.key
                 if each.error_code == ErrorCode.NONE:
                     self._store_coordinator(key, each.node_id)
-        return ()
 
-    def _join(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+    def _join(self, exchange: Exchange, request: Any, response: Any) -> Notes:
         if response.error_code == ErrorCode.MEMBER_ID_REQUIRED:
             yield _note(EventKind.ID_GIVEN, request.group_id, response.member_id, exchange, -1)
             return
         if response.error_code:
             yield from self._refused(request, response.error_code)
             return
+        protocols = {each.name: each.metadata for each in request.protocols}
+        subscription = yield from _subscription(request.protocol_type, protocols.get(response.protocol_name or ""))
         group = self._group(request.group_id, CLASSIC)
         member = group.members.get(response.member_id)
         is_new = member is None
@@ -136,8 +137,7 @@ class GroupObserver(Observer):
         member.instance_id = request.group_instance_id
         member.session_timeout = request.session_timeout_ms / 1000
         group.protocol_type = request.protocol_type
-        protocols = {each.name: each.metadata for each in request.protocols}
-        member.subscription = _subscription(request.protocol_type, protocols.get(response.protocol_name or ""))
+        member.subscription = subscription
         yield _note(EventKind.JOIN if is_new else EventKind.REJOIN, group.group_id, member.member_id, exchange, -1)
         if response.generation_id > group.generation or not group.joined:
             group.generation, group.joined = response.generation_id, set()
@@ -159,7 +159,7 @@ class GroupObserver(Observer):
             )
         self._renew(group, member)
 
-    def _sync(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+    def _sync(self, exchange: Exchange, request: Any, response: Any) -> Notes:
         if response.error_code:
             yield from self._refused(request, response.error_code)
             return
@@ -177,7 +177,7 @@ class GroupObserver(Observer):
         yield note
         self._renew(group, member)
 
-    def _heartbeat(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+    def _heartbeat(self, exchange: Exchange, request: Any, response: Any) -> Notes:
         if response.error_code not in (ErrorCode.NONE, ErrorCode.REBALANCE_IN_PROGRESS):
             yield from self._refused(request, response.error_code)
             return
@@ -190,7 +190,7 @@ class GroupObserver(Observer):
             yield from group.begin_rebalance("the coordinator has answered a heartbeat with REBALANCE_IN_PROGRESS")
         self._renew(group, member)
 
-    def _leave(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
+    def _leave(self, exchange: Exchange, request: Any, response: Any) -> Notes:  # noqa: ARG002
         group = self._groups.get(request.group_id)
         if response.error_code or not isinstance(group, ObservedGroup):
             return
@@ -213,7 +213,7 @@ class GroupObserver(Observer):
 
     # --- groups with member epochs ---
 
-    def _epoch_heartbeat(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+    def _epoch_heartbeat(self, exchange: Exchange, request: Any, response: Any) -> Notes:
         types = {ApiKey.CONSUMER_GROUP_HEARTBEAT: CONSUMER, ApiKey.SHARE_GROUP_HEARTBEAT: SHARE}
         if response.error_code:
             yield from self._refused(request, response.error_code)
@@ -283,77 +283,95 @@ class GroupObserver(Observer):
 
     # --- offsets ---
 
-    def _commit(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
-        stored = self._accepted(request, response)
+    def _commit(self, exchange: Exchange, request: Any, response: Any) -> Notes:
+        stored = yield from self._accepted(request, response)
         if not stored:
             return
         group = self._group(request.group_id, CLASSIC, is_known=True)
-        yield self._store(group, stored, request.member_id, exchange)
+        yield from self._store(group, stored, request.member_id, exchange)
         member = group.members.get(request.member_id)
         if member is not None and group.type_name == CLASSIC:
             self._renew(group, member)
 
-    def _commit_in_transaction(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
-        stored = self._accepted(request, response)
+    def _commit_in_transaction(self, exchange: Exchange, request: Any, response: Any) -> Notes:  # noqa: ARG002
+        stored = yield from self._accepted(request, response)
         if stored:
             pending = self._transactional.setdefault(request.producer_id, {})
             pending.setdefault(request.group_id, {}).update(stored)
             if len(self._transactional) > PRODUCERS:  # of most of these, the transaction has timed out
                 del self._transactional[next(iter(self._transactional))]
-        return ()
 
-    def _end_transaction(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:
+    def _end_transaction(self, exchange: Exchange, request: Any, response: Any) -> Notes:
         if response.error_code:
             return
         pending = self._transactional.pop(request.producer_id, {})
         for group_id, stored in pending.items() if request.committed else ():
-            yield self._store(self._group(group_id, CLASSIC, is_known=True), stored, "", exchange)
+            yield from self._store(self._group(group_id, CLASSIC, is_known=True), stored, "", exchange)
 
-    def _fetch_offsets(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
-        for each in response.groups or [response]:
-            group_id = each.group_id if response.groups else request.group_id
-            for topic in each.topics:
+    def _fetch_offsets(self, exchange: Exchange, request: Any, response: Any) -> Notes:  # noqa: ARG002
+        partitions = (
+            (each.group_id if response.groups else request.group_id, topic, partition)
+            for each in response.groups or [response]
+            for topic in each.topics
+            for partition in topic.partitions
+        )
+        group: ObservedGroup | None = None
+        for number, (group_id, topic, partition) in enumerate(partitions, 1):
+            if number % SLICE == 0:
+                group = None  # it may be deleted between two slices
+                yield None
+            if partition.committed_offset >= 0 and not partition.error_code:
+                if group is None or group.group_id != group_id:
+                    group = self._group(group_id, CLASSIC, is_known=True)
+                    self._touch(group)
                 name = topic.name or self._topic_name(topic.topic_id)
-                for partition in topic.partitions:
-                    if partition.committed_offset >= 0 and not partition.error_code:
-                        group = self._group(group_id, CLASSIC, is_known=True)
-                        found = Committed(offset=partition.committed_offset, metadata=partition.metadata or "")
-                        group.offsets.committed[name, partition.partition_index] = found
-                        self._touch(group)
-        return ()
+                found = Committed(offset=partition.committed_offset, metadata=partition.metadata or "")
+                group.offsets.committed[name, partition.partition_index] = found
 
-    def _delete(self, exchange: Exchange, request: Any, response: Any) -> Iterable[Note]:  # noqa: ARG002
-        for each in response.results:
+    def _delete(self, exchange: Exchange, request: Any, response: Any) -> Notes:  # noqa: ARG002
+        for number, each in enumerate(response.results, 1):
+            if number % SLICE == 0:
+                yield None
             if not each.error_code and each.group_id in self._groups:
                 self._groups.unload(each.group_id)
                 yield Note(event=EventKind.DELETE, group=each.group_id)
 
-    def _accepted(self, request: Any, response: Any) -> dict[tuple[str, int], Committed]:
+    def _accepted(self, request: Any, response: Any) -> Generator[None, None, dict[tuple[str, int], Committed]]:
         """Return the offsets in an OffsetCommit or TxnOffsetCommit that the coordinator has accepted, by topic and
         partition.
-        """
-        refused = {
-            (topic.name or getattr(topic, "topic_id", None), each.partition_index)
-            for topic in response.topics
-            for each in topic.partitions
-            if each.error_code
-        }
-        now = self._now()
-        return {
-            (topic.name or self._topic_name(topic.topic_id), each.partition_index): Committed(
-                offset=each.committed_offset, metadata=each.committed_metadata or "", at=now
-            )
-            for topic in request.topics
-            for each in topic.partitions
-            if (topic.name or getattr(topic, "topic_id", None), each.partition_index) not in refused
-        }
 
-    def _store(self, group: ObservedGroup, stored: Partitions, member_id: str, exchange: Exchange) -> Note:
-        group.offsets.committed.update(stored)
-        self._touch(group)
+        The generator yields between slices of the work.
+        """
+        refused, stored, now = set(), dict[tuple[str, int], Committed](), self._now()
+        for number, (topic, each) in enumerate(_partitions(response), 1):
+            if number % SLICE == 0:
+                yield
+            if each.error_code:
+                refused.add((topic.name or getattr(topic, "topic_id", None), each.partition_index))
+        for number, (topic, each) in enumerate(_partitions(request), 1):
+            if number % SLICE == 0:
+                yield
+            if (topic.name or getattr(topic, "topic_id", None), each.partition_index) not in refused:
+                name = topic.name or self._topic_name(topic.topic_id)
+                stored[name, each.partition_index] = Committed(
+                    offset=each.committed_offset, metadata=each.committed_metadata or "", at=now
+                )
+        return stored
+
+    def _store(self, group: ObservedGroup, stored: Partitions, member_id: str, exchange: Exchange) -> Notes:
+        """Store committed offsets in a group. Yield None between slices of the work, and the event for the journal at
+        the end.
+        """
         note = _note(EventKind.COMMIT, group.group_id, member_id, exchange, group.generation)
-        note.offsets = {partition: each.offset for partition, each in stored.items()}
-        return note
+        note.offsets = offsets = dict[tuple[str, int], int]()
+        for number, (partition, each) in enumerate(stored.items(), 1):
+            if number % SLICE == 0:
+                yield None
+            group.offsets.committed[partition] = each
+            offsets[partition] = each.offset
+        if self._groups.get(group.group_id) is group:  # it may have been deleted between two slices
+            self._touch(group)
+        yield note
 
     # --- state ---
 
@@ -420,10 +438,18 @@ class GroupObserver(Observer):
         topic = self._broker.cluster.by_id.get(topic_id)
         return str(topic_id) if topic is None else topic.name
 
-    def _record(self, notes: Iterable[Note]) -> None:
-        now = self._now()
+    def _record(self, notes: Iterable[Note | None]) -> Steps:
+        """Add events to the journal. The generator yields where ``notes`` has None."""
         for note in notes:
-            self._journal.record(note, now)
+            if note is None:
+                yield
+            else:
+                self._journal.record(note, self._now())
+
+
+def _partitions(message: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the partitions in a message, each with its topic."""
+    return ((topic, each) for topic in message.topics for each in topic.partitions)
 
 
 def _describe(member: ObservedMember, request: Any, response: Any) -> None:
@@ -457,8 +483,10 @@ def _note(event: EventKind, group_id: str, member_id: str, exchange: Exchange, g
     )
 
 
-def _subscription(protocol_type: str, metadata: bytes | None) -> list[str] | None:
+def _subscription(protocol_type: str, metadata: bytes | None) -> Generator[None, None, list[str] | None]:
     """Return the subscribed topics of a consumer in a classic group; None if they are unknown.
+
+    The generator yields between slices of a large subscription.
 
     Args:
         protocol_type: protocol type of the group; subscriptions of other types than ``consumer`` are unknown.
@@ -467,6 +495,9 @@ def _subscription(protocol_type: str, metadata: bytes | None) -> list[str] | Non
     if protocol_type != CONSUMER_PROTOCOL or metadata is None:
         return None
     try:
-        return list(decode_stored(ConsumerProtocolSubscription, metadata)[0].topics)
+        version = readable_version(ConsumerProtocolSubscription, stored_version(ConsumerProtocolSubscription, metadata))
+        begin = body_offset(ConsumerProtocolSubscription)
+        found, _ = yield from decode_in_slices(ConsumerProtocolSubscription, metadata, begin, version, SLICE)
     except WireError:
         return None
+    return list(found.topics)

@@ -35,10 +35,19 @@ from mockbroker.broker.router import Outcome, Router, Unfinished
 from mockbroker.faults.matching import NewConnection
 from mockbroker.faults.stage import Admission, FaultStage
 from mockbroker.net.clock import BrokerTime
-from mockbroker.proxy.changeable import LARGE, SLICE, Changeable
+from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.fetch_sessions import INITIAL
 from mockbroker.proxy.observed_broker import ObservedBroker
-from mockbroker.proxy.observer import Connection, Exchange, notify_answered, notify_requested
+from mockbroker.proxy.observer import (
+    LARGE,
+    SLICE,
+    Connection,
+    Exchange,
+    Steps,
+    notify_answered,
+    notify_requested,
+    unfinished,
+)
 from mockbroker.proxy.orders import End, Forward, Order, Send, SendMore
 
 
@@ -110,11 +119,12 @@ class Interception:
         self.channels: dict[int, Channel] = {}
         self.rescheduled: list[Callable[[], object]] = []
         self._unfinished: deque[Unfinished] = deque()
+        self._unobserved: deque[Steps] = deque()  # remaining work of observers on responses that were dropped
 
     @property
     def unfinished(self) -> int:
         """The number of large requests and responses that are processed part by part and are not finished."""
-        return len(self._unfinished)
+        return len(self._unfinished) + len(self._unobserved)
 
     @property
     def connections(self) -> Mapping[int, Channel]:
@@ -208,7 +218,7 @@ class Interception:
         """
         data = frame[PREFIX.size :]
         if exchange.observers:
-            notify_requested(exchange, data, None)
+            yield from notify_requested(exchange, data, None)
         try:
             if len(data) <= LARGE:
                 decoded = decode_request(data)
@@ -268,8 +278,7 @@ class Interception:
         if channel.ticket is not None:
             self.router.forget(channel.ticket)
             channel.ticket = None
-        response.notify()
-        channel.orders.append(Send(response.changed))
+        channel.orders.append(Send(response.changed, before=unfinished(response.notify())))
         channel.wake()
 
     def _forward(self, broker: Broker, call: Call[Any], now: float) -> Effects:  # noqa: ARG002
@@ -302,7 +311,7 @@ class Interception:
         """Return the time on the proxy's clock, in seconds, at which ``tick`` must be called next; -inf if it has work
         now.
         """
-        return -inf if self._unfinished else self.router.deadline()
+        return -inf if self._unfinished or self._unobserved else self.router.deadline()
 
     def tick(self) -> None:
         """Run the actions that are due, such as sending a delayed response.
@@ -315,6 +324,8 @@ class Interception:
             work = self._unfinished.popleft()
             if work.ticket.connection in self.channels:
                 self._deliver(work.resume(now), now)
+        elif self._unobserved and unfinished(self._unobserved[0]) is None:
+            self._unobserved.popleft()
 
     def reschedule(self) -> None:
         """Call the functions in ``rescheduled``, because the next deadline may have changed."""
@@ -361,10 +372,11 @@ class Interception:
         if delivery is not None and delivery.frame is not None:
             frame = delivery.frame
         exchange.fault = ticket.fault
+        rest = None
         if exchange.observers:
-            notify_answered(exchange, exchange.answer, frame[PREFIX.size :])
+            rest = unfinished(notify_answered(exchange, exchange.answer, frame[PREFIX.size :]))
         pace = None if delivery is None else delivery.pace
-        channel.orders.append(Send(frame, pace))
+        channel.orders.append(Send(frame, pace, rest))
         if delivery is not None:
             channel.muted = delivery.mute
             channel.pacing = pace is not None
@@ -388,7 +400,9 @@ class Interception:
         if exchange is not None and channel.ticket is not None:
             exchange.fault = channel.ticket.fault
             if exchange.observers and exchange.answer is not None:
-                notify_answered(exchange, exchange.answer, None)
+                rest = unfinished(notify_answered(exchange, exchange.answer, None))
+                if rest is not None:
+                    self._unobserved.append(rest)
 
 
 def _body(frame: bytes, ticket: Ticket) -> bytes:

@@ -32,8 +32,10 @@ from mockbroker.proxy.observer import (
     Exchange,
     Moment,
     Observer,
+    Steps,
     notify_answered,
     notify_requested,
+    unfinished,
 )
 
 CORRELATION_ID = struct.Struct(">i")
@@ -131,6 +133,8 @@ class Link:
         self._arriving: Exchange | None = None  # the exchange whose request is copied
         self._answered: Exchange | None = None  # the exchange whose response is copied
         self._at = NEVER
+        self._requests_observed: deque[Steps] = deque()  # the remaining work of the observers, in order
+        self._responses_observed: deque[Steps] = deque()
         self._expects_tokens = False  # after SaslHandshake v0, until a request
         self._requests = FrameSplitter(
             REQUEST_HEAD.size, self._inspect_request, self._request_copied, self._skip_requests
@@ -148,9 +152,9 @@ class Link:
         """Whether the beginning of a response was yielded, but not its end."""
         return not self._responses.is_between_frames
 
-    def requests(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Intercepted]:
-        """Process bytes from the client. Yield, in order, bytes to send to the broker and requests to pass to the fault
-        rules.
+    def requests(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Intercepted | Steps]:
+        """Process bytes from the client. Yield, in order, bytes to send to the broker, requests to pass to the fault
+        rules, and generators, each of which the caller must run to its end before it continues.
 
         Args:
             data: the received bytes.
@@ -161,6 +165,7 @@ class Link:
         """
         self._at = at
         for part in self._requests.feed(data):
+            yield from _drained(self._requests_observed)
             if isinstance(part, Whole):
                 exchange, self._arriving = self._arriving, None
                 assert exchange is not None
@@ -171,7 +176,7 @@ class Link:
                 self._note(exchange)
                 if exchange.observers:
                     frame = part.frame[PREFIX.size :]
-                    notify_requested(exchange, frame, frame)
+                    yield notify_requested(exchange, frame, frame)
                 yield part.frame
             else:
                 for observer in self._byte_observers:
@@ -190,9 +195,9 @@ class Link:
         exchange.is_collected = bool(self._byte_observers) and not is_intercepted
         self._note(exchange)
 
-    def responses(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Changeable]:
-        """Process bytes from the broker. Yield, in order, bytes to send to the client and responses that may be
-        changed.
+    def responses(self, data: bytes, at: Moment = NEVER) -> Iterator[bytes | Changeable | Steps]:
+        """Process bytes from the broker. Yield, in order, bytes to send to the client, responses that may be changed,
+        and generators, each of which the caller must run to its end before it continues.
 
         A response may be changed if it can contain addresses or its request was passed to the fault rules.
 
@@ -205,6 +210,7 @@ class Link:
         """
         self._at = at
         for part in self._responses.feed(data):
+            yield from _drained(self._responses_observed)
             if isinstance(part, Whole):
                 self._arrived += 1
                 _, exchange = self._noted.popleft()
@@ -214,7 +220,7 @@ class Link:
                     continue
                 if exchange.observers:
                     frame = part.frame[PREFIX.size :]
-                    notify_answered(exchange, frame, frame)
+                    yield notify_answered(exchange, frame, frame)
                 yield part.frame
             else:
                 for observer in self._byte_observers:
@@ -360,7 +366,7 @@ class Link:
         exchange, self._arriving = self._arriving, None
         assert exchange is not None
         exchange.requested_at = self._at
-        notify_requested(exchange, frame, frame)
+        _begin(notify_requested(exchange, frame, frame), self._requests_observed)
 
     def _inspect_response(self, head: bytes, size: int) -> int:  # noqa: ARG002
         if self._arrived == self._expected:
@@ -382,7 +388,22 @@ class Link:
         exchange, self._answered = self._answered, None
         assert exchange is not None
         exchange.answered_at = self._at
-        notify_answered(exchange, frame, frame)
+        _begin(notify_answered(exchange, frame, frame), self._responses_observed)
+
+
+def _begin(steps: Steps, pending: deque[Steps]) -> None:
+    """Do the first slice of some work, and append the remaining work to the pending work. If there is pending work, do
+    nothing before it.
+    """
+    rest = steps if pending else unfinished(steps)
+    if rest is not None:
+        pending.append(rest)
+
+
+def _drained(pending: deque[Steps]) -> Iterator[Steps]:
+    """Yield the pending work, oldest first, and remove it."""
+    while pending:
+        yield pending.popleft()
 
 
 def _may_be_changed(api_key: int, version: int) -> bool:

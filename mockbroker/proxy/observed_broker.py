@@ -68,7 +68,7 @@ class ObservedBroker(Broker):
         del cluster.topics[OFFSETS_TOPIC]  # it is known with the first Metadata response that names it
         self.coordinators: dict[str, int] = {}
         self.real: dict[int, Address] = {}
-        self._learned = 0  # partitions of Metadata responses
+        self._learned = 0  # partitions of Metadata and Fetch responses
 
     def coordinator(self, group_id: str) -> int:
         return self.coordinators.get(group_id, NO_LEADER)
@@ -97,13 +97,18 @@ class ObservedBroker(Broker):
             elif each.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and each.name in self.cluster.topics:
                 self._forget_topic(each.name)
 
-    def learn_offsets(self, fetched: FetchResponse) -> None:
+    def learn_offsets(self, fetched: FetchResponse) -> Generator[None, None, None]:
         """Store the log start offsets and the high watermarks in a Fetch response as the start and end of each
         partition.
+
+        The generator yields after a limited amount of work, so that other tasks can run.
         """
         for each in fetched.responses:
             topic = self.cluster.by_id.get(each.topic_id) or self.cluster.topics.get(each.topic)
             for found in each.partitions:
+                self._learned += 1
+                if self._learned % SLICE == 0:
+                    yield
                 partition = None if topic is None else topic.partition(found.partition_index)
                 if partition is not None and not found.error_code and found.high_watermark >= 0:
                     partition.log.start = max(found.log_start_offset, 0)

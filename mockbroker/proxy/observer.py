@@ -9,7 +9,10 @@ A subclass of ``Observer`` is passed to ``Proxy(observers=[...])``. Its methods 
 4. ``closed``, when the connection has ended. Pending requests remain without a response.
 
 The methods are called between two reads of a socket, so an observer must not do IO and must return quickly. An observer
-that writes a file appends to a buffer, which a separate task writes.
+that writes a file appends to a buffer, which a separate task writes. ``requested`` and ``answered`` of an observer that
+decodes messages return a generator, which yields between slices (parts of limited size) of its work; other connections
+are served in between. The last byte of the frame is forwarded after the end of the generator, and the following frames
+of the same direction are observed after it.
 
 A request of an API that has fault rules is observed when it arrives; ``forwarded`` is set when the request is sent to
 the broker, before ``answered``. If a rule drops the response, ``answered`` is called with ``response`` None, or not at
@@ -26,11 +29,12 @@ and can be passed to ``kwire.decode_request``.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, TypeAlias
 
 from kwire.codec import decode_at
+from kwire.envelope import decode_request, decode_request_in_slices, decode_response, decode_response_in_slices
 from kwire.errors import WireError
 from kwire.headers import RequestHeader, request_header_version
 from kwire.lazy_dataclass import dataclass
@@ -38,6 +42,9 @@ from kwire.messages import APIS
 from mockbroker.broker.redacted_frames import redacted_request, redacted_response
 from mockbroker.proxy.addresses import Address
 
+LARGE = 16_384  # bytes of a frame above which it is decoded in slices
+SLICE = 1_000  # array elements of a slice
+Steps: TypeAlias = Generator[None, None, None]  # work that yields between slices
 REQUEST_HEAD = struct.Struct(">hhi")  # API key, version and correlation id of a request
 
 
@@ -155,13 +162,17 @@ class Observer:
     def opened(self, connection: Connection, at: Moment) -> None:
         """Handle a new connection. ``at``: time at which the connection was accepted."""
 
-    def requested(self, exchange: Exchange) -> None:
-        """Handle a complete request, before its last byte is sent to the broker."""
+    def requested(self, exchange: Exchange) -> Steps | None:
+        """Handle a complete request, before its last byte is sent to the broker.
 
-    def answered(self, exchange: Exchange) -> None:
+        Return None, or a generator that does the work in slices. The proxy drops the generator if the connection ends.
+        """
+
+    def answered(self, exchange: Exchange) -> Steps | None:
         """Handle a complete response, before its last byte is sent to the client.
 
-        This method is not called for a request without a response, such as Produce with acks=0.
+        This method is not called for a request without a response, such as Produce with acks=0. Its result is that of
+        ``requested``.
 
         ``exchange``: the same object as in the call of ``requested``.
         """
@@ -211,8 +222,54 @@ class Observer:
         """Handle the end of a connection. ``at``: time at which the connection ended."""
 
 
-def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> None:
+def decoded_request(frame: bytes) -> Generator[None, None, Any]:
+    """Return the decoded body of a request; None if kwire cannot decode the request.
+
+    The generator yields between slices of a large request.
+
+    ``frame``: the request, without length prefix.
+    """
+    try:
+        if len(frame) <= LARGE:
+            return decode_request(frame).body
+        yield  # the frame was copied in this slice
+        return (yield from decode_request_in_slices(frame, SLICE)).body
+    except WireError:
+        return None
+
+
+def decoded_response(frame: bytes, api_key: int, version: int) -> Generator[None, None, Any]:
+    """Return the decoded body of a response; None if kwire cannot decode the response.
+
+    The generator yields between slices of a large response.
+
+    Args:
+        frame: the response, without length prefix.
+        api_key: API key of the request.
+        version: API version of the request.
+    """
+    try:
+        if len(frame) <= LARGE:
+            return decode_response(frame, api_key, version).body
+        yield  # the frame was copied in this slice
+        return (yield from decode_response_in_slices(frame, api_key, version, SLICE)).body
+    except WireError:
+        return None
+
+
+def unfinished(steps: Steps) -> Steps | None:
+    """Do the first slice of some work. Return the remaining work; None if the work is done."""
+    try:
+        next(steps)
+    except StopIteration:
+        return None
+    return steps
+
+
+def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None) -> Steps:
     """Store the frames of a complete request in its exchange, and report the request to the observers (``requested``).
+
+    The generator yields between slices of the observers' work.
 
     Args:
         exchange: the exchange of the request.
@@ -225,11 +282,15 @@ def notify_requested(exchange: Exchange, request: bytes, forwarded: bytes | None
     else:
         exchange.forwarded, _ = redacted_request(forwarded, exchange.api_key)
     for observer in exchange.observers:
-        observer.requested(exchange)
+        steps = observer.requested(exchange)
+        if steps is not None:
+            yield from steps
 
 
-def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | None) -> None:
+def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | None) -> Steps:
     """Store the frames of a complete response in its exchange, and report the response to the observers (``answered``).
+
+    The generator yields between slices of the observers' work.
 
     Args:
         exchange: the exchange of the request.
@@ -242,7 +303,7 @@ def notify_answered(exchange: Exchange, answer: bytes | None, response: bytes | 
         exchange.response = None if response is None else exchange.answer
     else:
         exchange.response, _ = redacted_response(response, key, version)
-    for observer in exchange.observers:
-        observer.answered(exchange)
-    for observer in exchange.byte_observers:
-        observer.answered(exchange)
+    for observer in (*exchange.observers, *exchange.byte_observers):
+        steps = observer.answered(exchange)
+        if steps is not None:
+            yield from steps

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.effects import Pace
+from mockbroker.proxy.observer import Steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +31,12 @@ class Send:
     Attributes:
         data: the response, with its length prefix.
         pace: the pace of sending; None to send the whole response immediately.
+        before: work of observers that must be done before the response is sent; None for no work.
     """
 
     data: bytes
     pace: Pace | None = None
+    before: Steps | None = None
 
 
 @dataclass(frozen=True, slots=True)

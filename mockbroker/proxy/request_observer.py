@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kwire.envelope import decode_request, decode_response
-from kwire.errors import WireError
 from kwire.frames import pack
 from kwire.messages import APIS
 from kwire.messages.fetch import FetchResponse
 from kwire.messages.produce import ProduceRequest
 from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.broker.request_log import LARGEST_RESPONSE
 from mockbroker.proxy.interception import Interception
-from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
+from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer, Steps, decoded_request, decoded_response
 
 
 class RequestObserver(Observer):
@@ -35,16 +34,15 @@ class RequestObserver(Observer):
             return False
         return not self._interception.intercepts(api_key, version)
 
-    def requested(self, exchange: Exchange) -> None:
+    def requested(self, exchange: Exchange) -> Steps:
         connection = exchange.connection
         client_id = exchange.client_id or ""
         channel = self._interception.channels.get(connection.number)
         if channel is not None:
             channel.requests += 1
             channel.client_id = client_id
-        try:
-            body = decode_request(exchange.request).body
-        except WireError:  # the log has only requests that can be decoded
+        body = yield from decoded_request(exchange.request)
+        if body is None:  # the log has only requests that can be decoded
             return
         ticket = Ticket(connection.number, exchange.correlation_id, exchange.api_key, exchange.version)
         node = self._interception.node_of(connection)
@@ -53,21 +51,21 @@ class RequestObserver(Observer):
         if not isinstance(body, ProduceRequest) or body.acks:  # with acks=0, there is no response
             self._unanswered.setdefault(connection.number, {})[exchange] = ticket
 
-    def answered(self, exchange: Exchange) -> None:
+    def answered(self, exchange: Exchange) -> Steps:
         ticket = self._unanswered.get(exchange.connection.number, {}).pop(exchange, None)
         if ticket is None or exchange.response is None:
             return
         response = exchange.decoded
         if response is None:
-            try:
-                response = decode_response(exchange.response, exchange.api_key, exchange.version).body
-            except WireError:
+            response = yield from decoded_response(exchange.response, exchange.api_key, exchange.version)
+            if response is None:
                 return
         if isinstance(response, FetchResponse):
-            self._interception.broker.learn_offsets(response)
+            yield from self._interception.broker.learn_offsets(response)
         log = self._interception.router.requests
         log.now = self._now()
-        log.record_response(ticket, pack(exchange.response))
+        is_kept = len(exchange.response) <= LARGEST_RESPONSE
+        log.record_response(ticket, pack(exchange.response) if is_kept else exchange.response)
 
     def closed(self, connection: Connection, at: Moment) -> None:  # noqa: ARG002
         self._unanswered.pop(connection.number, None)

@@ -331,27 +331,34 @@ class Session:
 
     async def _pass_requests(self, data: bytes) -> None:
         for part in self._link.requests(data, moment()):
-            if isinstance(part, Intercepted):
+            if isinstance(part, bytes):
+                await self._broker.send_all(part)
+            elif isinstance(part, Intercepted):
                 await self._intercept(part)
             else:
-                await self._broker.send_all(part)
+                await complete(part)
 
     async def _pass_responses(self, data: bytes) -> None:
         self._sending = True
         for part in self._link.responses(data, moment()):
-            if not isinstance(part, Changeable):
+            if isinstance(part, bytes):
                 await self.client.send_all(part)
-                continue
-            await complete(part.decode())
-            own = await complete(self._learn(part))
-            await complete(part.replace_addresses(own))
-            if part.exchange.is_intercepted:
-                assert self._interception is not None
-                self._interception.answer(self._channel, part)
+            elif isinstance(part, Changeable):
+                await self._pass_changeable(part)
             else:
-                part.notify()
-                await self.client.send_all(part.changed)
+                await complete(part)
         self._end_sending()
+
+    async def _pass_changeable(self, response: Changeable) -> None:
+        await complete(response.decode())
+        own = await complete(self._learn(response))
+        await complete(response.replace_addresses(own))
+        if response.exchange.is_intercepted:
+            assert self._interception is not None
+            self._interception.answer(self._channel, response)
+        else:
+            await complete(response.notify())
+            await self.client.send_all(response.changed)
 
     def _end_sending(self) -> None:
         """Let the fault rules send responses, unless the last response is forwarded only in part."""
@@ -395,10 +402,13 @@ class Session:
                     assert self._channel.exchange is not None
                     self._link.expect(self._channel.exchange, is_intercepted=is_intercepted)
                 await self._broker.send_all(data)
-            case Send(data=data, pace=None):
-                await self.client.send_all(data)
-            case Send():
-                self._slow = order, 0
+            case Send(data=data, pace=pace, before=before):
+                if before is not None:
+                    await complete(before)
+                if pace is None:
+                    await self.client.send_all(data)
+                else:
+                    self._slow = order, 0
             case SendMore():
                 await self._send_more()
             case End(reason=reason, reset=reset):

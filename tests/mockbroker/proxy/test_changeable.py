@@ -48,7 +48,7 @@ def test_observers_get_both_forms_of_a_response() -> None:
     response = Changeable(pack(answer), Exchange(CONNECTION, ApiKey.METADATA, 12, 1, observers=(Recorder(),)))
     in_slices(response.decode())
     in_slices(response.replace_addresses(OWN))
-    response.notify()
+    in_slices(response.notify())
     (exchange,) = seen
     assert exchange.answer == answer
     assert exchange.response == encode_response(metadata("proxy", 7, 1), 12, correlation_id=1)

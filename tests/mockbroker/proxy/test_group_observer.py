@@ -6,6 +6,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from tools.counting import in_slices
 
 from kwire import ErrorCode as E
 from kwire import encode_request, encode_response
@@ -58,10 +59,10 @@ class Traffic:
         exchange.request = encode_request(request, version, correlation_id=1, client_id="app")
         exchange.forwarded = exchange.request if answered_by_broker else None
         assert self.observer.needs(api.key, version)
-        self.observer.requested(exchange)
+        in_slices(self.observer.requested(exchange))
         exchange.response = encode_response(response, version, correlation_id=1)
         exchange.answer = exchange.response if answered_by_broker else None
-        self.observer.answered(exchange)
+        in_slices(self.observer.answered(exchange))
 
     def group(self, group_id: str = "g") -> ObservedGroup:
         group = self.broker.groups[group_id]

@@ -146,6 +146,7 @@ def test_of_many_requests_in_flight_each_gets_its_response(piece: int) -> None:
     passed, changeable = b"", 0
     for at in range(0, len(responses), piece):
         for part in link.responses(responses[at : at + piece]):
+            assert isinstance(part, bytes | Changeable)
             passed += part.frame if isinstance(part, Changeable) else part
             if isinstance(part, Changeable):
                 in_slices(part.decode())

@@ -17,7 +17,7 @@ from kwire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthen
 from kwire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.changeable import Changeable
-from mockbroker.proxy.link import Link
+from mockbroker.proxy.link import Intercepted, Link
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 
 CONNECTION = Connection(1, Address("client", 1), 0, Address("real", 9), Address("proxy", 7))
@@ -52,11 +52,20 @@ def pass_on(link: Link, requests: list[bytes], responses: list[bytes], piece: in
     up, down = b"".join(map(pack, requests)), b"".join(map(pack, responses))
     sent, delivered = b"", b""
     for at in range(0, len(up), piece):
-        parts = link.requests(up[at : at + piece], Moment(1.0, 100.0 + at))
-        sent += b"".join(part for part in parts if isinstance(part, bytes))
+        for sending in link.requests(up[at : at + piece], Moment(1.0, 100.0 + at)):
+            assert not isinstance(sending, Intercepted)
+            if isinstance(sending, bytes):
+                sent += sending
+            else:
+                in_slices(sending)
     for at in range(0, len(down), piece):
         for part in link.responses(down[at : at + piece], Moment(2.0, 200.0 + at)):
-            delivered += passed(part) if isinstance(part, Changeable) else part
+            if isinstance(part, bytes):
+                delivered += part
+            elif isinstance(part, Changeable):
+                delivered += passed(part)
+            else:
+                in_slices(part)
     return sent, delivered
 
 
@@ -64,7 +73,7 @@ def passed(response: Changeable) -> bytes:
     """The frame for the client; the observers are notified."""
     in_slices(response.decode())
     in_slices(response.replace_addresses(OWN))
-    response.notify()
+    in_slices(response.notify())
     return response.changed
 
 
