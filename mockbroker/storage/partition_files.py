@@ -49,7 +49,6 @@ class PartitionFiles:
         metadata = self._path(PARTITION_METADATA)
         self._disk.write(metadata, partition_metadata(topic_id))
         self._unsynced.append(metadata)
-        self._names_unsynced = True
 
     def restore(self, segments: Sequence[int], batches: Iterable[Batch], indexed: set[int]) -> None:
         """Set the state of the writer after recovery has read an existing directory.

@@ -686,6 +686,9 @@ async def test_call_that_is_done_at_once_is_a_checkpoint(autojump_clock) -> None
         await consumer.poll(1)
         with trio.testing.assert_checkpoints():
             await consumer.commit({})
+        await consumer.unsubscribe()
+        with trio.testing.assert_checkpoints():
+            await consumer.assign([("t", 0)])
 
 
 class LosingListener(RecordingListener):

@@ -156,6 +156,20 @@ def test_swap_files_of_a_finished_compaction_are_read(tmp_path: Path) -> None:
     assert read(tmp_path) == ([1, 3, 4], [])
 
 
+def test_last_of_several_swap_files_ends_the_replaced_segments(tmp_path: Path) -> None:
+    write(
+        tmp_path,
+        {
+            segment_name(0): batch(0) + batch(1),
+            segment_name(2): batch(2) + batch(3),
+            segment_name(4): batch(4) + batch(5),
+            segment_name(0, ".log.swap"): batch(1),
+            segment_name(2, ".log.swap"): batch(3) + batch(5),
+        },
+    )
+    assert read(tmp_path) == ([1, 3, 5], [])
+
+
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
 def test_unreadable_file_is_a_problem(tmp_path: Path) -> None:
     write(tmp_path, {segment_name(0): batch(0)})
@@ -259,3 +273,13 @@ def test_problem_has_the_error_text_without_strerror(tmp_path: Path, monkeypatch
     [problem] = read_partition(tmp_path)
     assert isinstance(problem, Problem)
     assert str(problem) == f"{tmp_path}: no answer from the disk"
+
+
+def test_checkpoint_error_without_strerror_has_its_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def opened(_path: Path, _mode: str) -> None:
+        raise OSError("no answer from the disk")
+
+    monkeypatch.setattr(Path, "open", opened)
+    problem = read_log_starts(tmp_path)
+    assert isinstance(problem, Problem)
+    assert problem.text == "no answer from the disk"

@@ -68,6 +68,14 @@ def test_folder_that_exists_can_be_made_again(tmp_path: Path) -> None:
             assert disk.names("a-0") == ["file"]
 
 
+def test_folder_is_removed_on_either_disk(tmp_path: Path) -> None:
+    with disk_at(tmp_path) as real:
+        for disk in (SimulatedDisk(), real):
+            disk.make_folder("a-0")
+            disk.remove_folder("a-0")
+            assert "a-0" not in disk.names("")
+
+
 def test_written_files_can_be_opened_again(tmp_path: Path) -> None:
     with disk_at(tmp_path) as disk:
         changes = DiskChanges(opened(disk))

@@ -403,9 +403,9 @@ def test_damaged_swap_ends_at_its_damage(disk: SimulatedDisk) -> None:
 
 def test_several_swaps_replace_all_their_segments(disk: SimulatedDisk) -> None:
     disk.write(f"{FIRST}.swap", disk.read(FIRST))
-    disk.write(f"{SECOND}.swap", disk.read(SECOND))
+    disk.write(f"{SECOND}.swap", disk.read(SECOND) + disk.read(THIRD))
     assert [read_batch(data).base_offset for data in content(reopened(disk))] == list(range(9))
-    assert not [name for name in disk.names("a-0") if name.endswith(".swap")]
+    assert [name for name in disk.names("a-0") if ".log" in name] == [f"{base:020}.log" for base in (0, 3)]
 
 
 def test_index_without_its_time_index_is_not_used(disk: SimulatedDisk) -> None:
