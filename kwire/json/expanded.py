@@ -34,6 +34,7 @@ from kwire.schema import ZERO_UUID
 Form = dict[str, Any]
 MAX_OPENED = 16 * 1024 * 1024  # maximum decompressed bytes of the records of one field
 MAX_RECORDS = 10_000  # maximum records shown of one field
+MAX_CACHED = 4_096  # bytes of the largest message in a bytes field whose JSON object is cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,11 +243,10 @@ def _topic(topic_id: UUID, context: Context) -> str | None:
     return None if topic_id == ZERO_UUID else context.name_of(topic_id)
 
 
-@lru_cache(1_024)
 def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
     """Return the JSON object that ``kwire blob`` prints for a message in a bytes field.
 
-    The result is None if the bytes are not a valid message. Results are cached, so callers must not change them.
+    The result is None if the bytes are not a valid message. Results may be cached, so callers must not change them.
 
     Args:
         name: Kafka's name of the message.
@@ -264,6 +264,9 @@ def _stored(name: str, data: bytes, assignor: str | None) -> Form | None:
     if user_data and name.endswith("Subscription") and (inner := _user_data(user_data, assignor)):
         fields["_user_data"] = inner
     return {"type": name, "version": written, "fields": fields}
+
+
+_small_stored = lru_cache(1_024)(_stored)
 
 
 def _user_data(data: bytes, assignor: str | None) -> Form | None:
@@ -298,7 +301,8 @@ def inside_form(data: bytes | None, name: str, context: Context) -> Form | None:
     """
     if not data or context.protocol_type not in (None, CONSUMER):
         return None
-    return _stored(name, data, context.assignor)
+    stored = _small_stored if len(data) <= MAX_CACHED else _stored
+    return stored(name, data, context.assignor)
 
 
 def _opened(data: bytes | None) -> list[Form] | None:
@@ -322,7 +326,7 @@ def _opened(data: bytes | None) -> list[Form] | None:
             batches.append(form)
             for record in batch.records(verify_crc=False, limit=remaining):
                 count += 1
-                remaining -= len(record.key or b"") + len(record.value or b"")
+                remaining -= _size(record)
                 if count > MAX_RECORDS or remaining <= 0:
                     form["error"] = "truncated: above the display limit"
                     return batches
@@ -332,6 +336,12 @@ def _opened(data: bytes | None) -> list[Form] | None:
     except DecodeError as error:
         batches.append({"error": str(error)})
     return batches
+
+
+def _size(record: Any) -> int:
+    """Return the size of a record's key, value and headers, in bytes. A header has at least two bytes, its lengths."""
+    headers = sum(len(name) + len(value or b"") + 2 for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 _SPACE: dict[str, Any] = {

@@ -15,6 +15,7 @@ from typing import Any
 from kwire.blobs.fields import ASSIGNORS, INSIDE
 from kwire.engines.chosen import native_package
 from kwire.engines.native import package, table
+from kwire.json.expanded import MAX_CACHED, Context, inside_form
 from kwire.json.objects import dump
 from kwire.layout import (
     Blob,
@@ -144,8 +145,7 @@ def _has_error(node: Node) -> bool:
             return False
 
 
-@lru_cache(1_024)
-def _inside(data: bytes, name: str, protocol_type: bytes | None, assignor: bytes | None) -> bytes | None:
+def _text_inside(data: bytes, name: str, protocol_type: bytes | None, assignor: bytes | None) -> bytes | None:
     """Return the JSON text of the message in a bytes field, such as a subscription.
 
     The result is None if the bytes are empty or not a valid message, or if the group is not a consumer group.
@@ -156,8 +156,15 @@ def _inside(data: bytes, name: str, protocol_type: bytes | None, assignor: bytes
         protocol_type: protocol type of the group, as encoded; None if unknown.
         assignor: name of the group's assignor, as encoded; None if unknown.
     """
-    from kwire.json.expanded import Context, inside_form
-
     texts = [None if text is None else text.decode("utf-8", "surrogateescape") for text in (protocol_type, assignor)]
     form = inside_form(data, name, Context(protocol_type=texts[0], assignor=texts[1]))
     return None if form is None else json.dumps(form).encode()
+
+
+_small_text_inside = lru_cache(1_024)(_text_inside)
+
+
+def _inside(data: bytes, name: str, protocol_type: bytes | None, assignor: bytes | None) -> bytes | None:
+    """Return the result of ``_text_inside``, from the cache if the message is small."""
+    text_inside = _small_text_inside if len(data) <= MAX_CACHED else _text_inside
+    return text_inside(data, name, protocol_type, assignor)

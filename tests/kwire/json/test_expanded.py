@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import tracemalloc
 from typing import Any
 from uuid import UUID
 
@@ -86,6 +88,43 @@ def test_topic_names_records_and_secrets() -> None:
     request = ProduceRequest(topic_data=[ProduceRequest.Topic(partition_data=[damaged])])
     assert "error" in form_of(request, 13, Context(records=True))["topic_data"][0]["partition_data"][0]["_records"][-1]
     assert form_of(SaslAuthenticateRequest(auth_bytes=REDACTED), 2)["auth_bytes"] == "[redacted]"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [(("h", b"x" * 2**20),), (("h" * 2**20, None),)],
+    ids=["value", "name"],
+)
+def test_headers_count_toward_the_display_limit(headers: tuple[tuple[str, bytes | None], ...]) -> None:
+    """A field with compressed batches cannot become much larger than MAX_OPENED."""
+    records = build_batch([Record(timestamp=5, headers=headers)], codec=4) * 40
+    part = ProduceRequest.Topic.Partition(records=records)
+    request = ProduceRequest(topic_data=[ProduceRequest.Topic(partition_data=[part])])
+    batches = form_of(request, 8, Context(records=True))["topic_data"][0]["partition_data"][0]["_records"]
+    assert "limit" in batches[-1]["error"]
+    assert sum(len(batch["records"]) for batch in batches if "records" in batch) == 15
+
+
+def test_large_nested_messages_are_not_kept() -> None:
+    """The cache of nested messages needs little memory, whatever a capture contains."""
+
+    def show(number: int) -> None:
+        topics = [f"{number} {topic}" for topic in range(20_000)]
+        metadata = blobs.encode_stored(ConsumerProtocolSubscription(topics=topics), 1)
+        protocol = JoinGroupRequest.Protocol(name="range", metadata=metadata)
+        form = form_of(JoinGroupRequest(protocol_type="consumer", protocols=[protocol]), 9)
+        assert form["protocols"][0]["_metadata"]["fields"]["topics"] == topics
+
+    show(0)
+    tracemalloc.start()
+    try:
+        for number in range(1, 6):
+            show(number)
+        gc.collect()
+        kept, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert kept < 1_000_000  # bytes; a cached message takes 2,000,000
 
 
 def test_error_codes() -> None:
