@@ -98,6 +98,7 @@ SHELLS = [
     "mockbroker/recording/topic",
     "mockbroker/recording/topic_connections",
     "mockbroker/replay/clock",
+    "mockbroker/replay/connection",
     "mockbroker/replay/server",
     "mockbroker/api/cluster",
     "mockbroker/api/faults",

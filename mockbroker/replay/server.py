@@ -14,12 +14,10 @@ from typing import Any
 import trio
 
 from kwire.apikeys import ApiKey
-from kwire.connection import ServerSide
 from kwire.envelope import Request, decode_request, decode_response, encode_response, peek_request
 from kwire.errors import WireError
-from kwire.frames import PREFIX, pack
+from kwire.frames import pack
 from kwire.lazy_dataclass import dataclass
-from kwire.limits import MAX_FRAME
 from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.api.cluster import open_cluster
 from mockbroker.api.plan import counted_brokers
@@ -30,16 +28,16 @@ from mockbroker.net.bound_listeners import listen
 from mockbroker.net.listeners import LAST_PORT
 from mockbroker.proxy.addresses import ENTRIES, Address, replace_addresses
 from mockbroker.replay.clock import ReplayClock
+from mockbroker.replay.connection import GONE, ClientConnection, Ended
 from mockbroker.replay.player import Answer, Departure, Player
 from mockbroker.replay.refusal import refusal
 from mockbroker.replay.script import Script
 
 log = logging.getLogger("mockbroker")
 
-READ_SIZE = 65_536  # bytes of one read
 UNSUPPORTED_VERSION = 35
+MAX_DEPARTED = 10_000  # client ids that continue with the mock; then the oldest is removed
 MAX_MOCK_BROKERS = 500  # each one has a listener, and processes usually may open 1,024 files
-GONE = (OSError, trio.BrokenResourceError, trio.ClosedResourceError)
 
 
 class Otherwise(StrEnum):
@@ -67,10 +65,6 @@ class Options:
 
     otherwise: Otherwise = Otherwise.ERROR
     speed: float = 1.0
-
-
-class Ended(Exception):
-    """The exception that a request handler raises to close the connection of the client."""
 
 
 class Replay:
@@ -106,7 +100,7 @@ class Replay:
         self._script = script
         self._options = options
         self._player = Player(script)
-        self._departed: set[str | None] = set()  # client ids that continue with the mock
+        self._departed: dict[str | None, None] = {}  # client ids that continue with the mock, the oldest first
         self._mocks: dict[int, Address] = {}
         self._clock: ReplayClock
         self._socks: dict[int, socket.socket] = {}
@@ -141,33 +135,27 @@ class Replay:
         self._mocks = {node.node_id: Address(node.host, node.port) for node in mock.nodes}
 
     async def _serve(self, node: int, client: trio.SocketStream) -> None:
-        connection = _Connection(client, None)
-        side = ServerSide()
+        connection = ClientConnection(client)
         try:
-            with suppress(*GONE, Ended):
-                async with client:
-                    while data := await client.receive_some(READ_SIZE):
-                        side.receive(bytes(data))
-                        await self._handle_all(node, connection, side)
+            async with client, trio.open_nursery() as nursery:
+                nursery.start_soon(connection.receive)
+                with suppress(*GONE, Ended):
+                    await self._handle_all(node, connection)
+                nursery.cancel_scope.cancel()
         except Exception:  # must not end the other connections
             log.exception("connection closed: internal error")
         finally:
             if connection.mock is not None:
                 await trio.aclose_forcefully(connection.mock)
 
-    async def _handle_all(self, node: int, connection: _Connection, side: ServerSide) -> None:
+    async def _handle_all(self, node: int, connection: ClientConnection) -> None:
         try:
-            while (frame := side.next_frame()) is not None:
-                response = await self._response(node, connection, frame)
-                if response is None:
-                    side.skip_answer()
-                else:
-                    await connection.client.send_all(side.answer(response))
+            while (frame := await connection.next_frame()) is not None:
+                await connection.send(await self._response(node, connection, frame))
         except WireError as error:
             log.warning("connection closed: %s", error)
-            raise Ended from error
 
-    async def _response(self, node: int, connection: _Connection, frame: bytes) -> bytes | None:
+    async def _response(self, node: int, connection: ClientConnection, frame: bytes) -> bytes | None:
         """Return the response to a request; None if the request needs no response.
 
         Args:
@@ -191,7 +179,7 @@ class Replay:
         found = self._player.answer(version, request.header.client_id, request.body)
         if isinstance(found, Departure):
             return await self._otherwise(node, connection, request, frame, found)
-        await (trio.sleep if found.waits else self._clock.sleep)(found.delay(self._options.speed))
+        await connection.delay(trio.sleep if found.waits else self._clock.sleep, found.delay(self._options.speed))
         return None if _needs_no_response(request) else self._encoded(found, request)
 
     def _encoded(self, found: Answer, request: Request) -> bytes:
@@ -200,11 +188,13 @@ class Replay:
         return encode_response(found.response, found.version, correlation_id=request.header.correlation_id)
 
     async def _otherwise(
-        self, node: int, connection: _Connection, request: Request, frame: bytes, departure: Departure
+        self, node: int, connection: ClientConnection, request: Request, frame: bytes, departure: Departure
     ) -> bytes | None:
         self._note(request, departure)
         if self._options.otherwise is Otherwise.MOCK:
-            self._departed.add(request.header.client_id)
+            self._departed[request.header.client_id] = None
+            if len(self._departed) > MAX_DEPARTED:
+                del self._departed[next(iter(self._departed))]
             return await self._mocked(node, connection, request, frame)
         response = refusal(request.body, request.version) if self._options.otherwise is Otherwise.ERROR else None
         if response is None:
@@ -226,7 +216,7 @@ class Replay:
         )
         self.journal.record(note, self._clock.now())
 
-    async def _mocked(self, node: int, connection: _Connection, request: Request, frame: bytes) -> bytes | None:
+    async def _mocked(self, node: int, connection: ClientConnection, request: Request, frame: bytes) -> bytes | None:
         """Return the response of the mock cluster, with the addresses of this replay; None if the request needs no
         response.
 
@@ -244,46 +234,16 @@ class Replay:
         await connection.mock.send_all(pack(frame))
         if _needs_no_response(request):
             return None
-        answered = await _read_frame(connection.mock)
+        answered = await connection.mock_response()
         if request.api.key not in ENTRIES:
             return answered
         response = decode_response(answered, request.api.key, request.version)
         return self._encoded(Answer(response.body, response.version, 0.0), request)
 
 
-@dataclass(slots=True)
-class _Connection:
-    """A client's connection.
-
-    Attributes:
-        client: the connection to the client.
-        mock: the connection to the mock cluster; None before the first request that is not in the recording.
-    """
-
-    client: trio.SocketStream
-    mock: trio.SocketStream | None
-
-
 def _needs_no_response(request: Request) -> bool:
     body: Any = request.body
     return request.api.key == ApiKey.PRODUCE and body.acks == 0
-
-
-async def _read_frame(stream: trio.SocketStream) -> bytes:
-    (size,) = PREFIX.unpack(await _read(stream, PREFIX.size))
-    if not 0 <= size <= MAX_FRAME:
-        raise Ended
-    return await _read(stream, size)
-
-
-async def _read(stream: trio.SocketStream, size: int) -> bytes:
-    data = bytearray()
-    while len(data) < size:
-        more = await stream.receive_some(size - len(data))
-        if not more:
-            raise Ended
-        data += more
-    return bytes(data)
 
 
 def speed_of(text: str) -> float:

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import socket
+import struct
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from golden import ROOT
+from open_files import open_files, opened_since
 
-from kwire import decode_response, encode_request
+from kwire import ErrorCode, decode_response, encode_request
 from kwire.apikeys import ApiKey
 from kwire.capture import Call, read
-from kwire.frames import PREFIX, pack
+from kwire.frames import PREFIX, FrameBuffer, pack
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
+from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.schema import ZERO_UUID
+from mockbroker.api.cluster import open_cluster
 from mockbroker.replay.clock import ReplayClock
 from mockbroker.replay.player import Player
 from mockbroker.replay.script import Script
@@ -28,19 +35,23 @@ UNKNOWN = HeartbeatRequest(group_id="unknown", generation_id=1, member_id="m")
 
 
 @asynccontextmanager
-async def replaying(options: Options) -> AsyncIterator[tuple[Replay, trio.SocketStream]]:
+async def replaying(options: Options, *, stopped: bool = False) -> AsyncIterator[tuple[Replay, trio.SocketStream]]:
     """A replay, and a connection to its first broker."""
     script = Script.of(item for item in read(RECORDING) if isinstance(item, Call))
     replay = Replay(script, options, "127.0.0.1", 0, "127.0.0.1")
-    async with replay.running(ReplayClock(0.0)):
-        host, _, port = replay.bootstrap_servers.split(",")[0].partition(":")
-        async with await trio.open_tcp_stream(host, int(port)) as stream:
-            yield replay, stream
+    async with replay.running(ReplayClock(0.0, stopped=stopped)), await connect(replay) as stream:
+        yield replay, stream
 
 
-async def ask(stream: trio.SocketStream, request: Any, version: int, number: int = 7) -> Any:
+async def connect(replay: Replay) -> trio.SocketStream:
+    """A connection to the first broker."""
+    host, _, port = replay.bootstrap_servers.split(",")[0].partition(":")
+    return await trio.open_tcp_stream(host, int(port))
+
+
+async def ask(stream: trio.SocketStream, request: Any, version: int, number: int = 7, client_id: str = "reader") -> Any:
     """The response to a request; None if the connection is closed."""
-    await stream.send_all(pack(encode_request(request, version, correlation_id=number, client_id="reader")))
+    await stream.send_all(pack(encode_request(request, version, correlation_id=number, client_id=client_id)))
     data = b""
     with trio.fail_after(20):
         while len(data) < PREFIX.size or len(data) < PREFIX.size + PREFIX.unpack_from(data)[0]:
@@ -94,6 +105,94 @@ async def test_what_follows_a_departure(
             assert [(topic.name, len(topic.partitions)) for topic in body.topics] == [("orders", 2)]
 
 
+CLIENTS = 20
+
+
+def close(stream: trio.SocketStream) -> None:
+    stream.socket.close()
+
+
+def reset(stream: trio.SocketStream) -> None:
+    stream.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    stream.socket.close()
+
+
+async def wait_for_tasks(number: int) -> None:
+    """Wait until at most this number of tasks is living."""
+    with trio.fail_after(20):
+        while trio.lowlevel.current_statistics().tasks_living > number:
+            await trio.testing.wait_all_tasks_blocked(0.001)
+
+
+@pytest.mark.parametrize("leave", [close, reset])
+@pytest.mark.parametrize("pending", [1, 2], ids=["one request", "a second request"])
+async def test_client_that_leaves_during_a_delay_is_forgotten(
+    leave: Callable[[trio.SocketStream], None], pending: int
+) -> None:
+    async with replaying(Options(), stopped=True) as (replay, _):
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        tasks, files = trio.lowlevel.current_statistics().tasks_living, open_files()
+        for _ in range(CLIENTS):
+            stream = await connect(replay)
+            await stream.send_all(pending * pack(encode_request(orders(), 13, correlation_id=7, client_id="reader")))
+            await trio.testing.wait_all_tasks_blocked(0.001)
+            leave(stream)
+        await wait_for_tasks(tasks)
+        assert not opened_since(files)
+
+
+async def test_half_closed_client_gets_its_responses_at_once() -> None:
+    async with replaying(Options(), stopped=True) as (_, stream):
+        frame = pack(encode_request(orders(), 13, correlation_id=7, client_id="reader"))
+        await stream.send_all(2 * frame)
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        await stream.send_eof()
+        with trio.fail_after(20):
+            received = FrameBuffer()
+            async for data in stream:
+                received.feed(bytes(data))
+        bodies = [decode_response(received.next_frame() or b"", ApiKey.METADATA, 13).body for _ in range(2)]
+        assert [[topic.name for topic in body.topics] for body in bodies] == [["orders"]] * 2
+
+
+async def test_client_that_leaves_the_mock_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    mock = partial(open_cluster, config={"group.initial.rebalance.delay.ms": "0"})
+    monkeypatch.setattr("mockbroker.replay.server.open_cluster", mock)
+
+    def join(group_id: str) -> JoinGroupRequest:
+        protocol = JoinGroupRequest.Protocol(name="range", metadata=b"")
+        return JoinGroupRequest(
+            group_id=group_id, session_timeout_ms=60_000, rebalance_timeout_ms=300_000, member_id="",
+            protocol_type="consumer", protocols=[protocol],
+        )  # fmt: skip
+
+    async with replaying(Options(Otherwise.MOCK, speed_of("max"))) as (replay, stream):
+        group_id = "g"
+        while (await ask(stream, join(group_id), 3)).error_code == ErrorCode.NOT_COORDINATOR:  # v3 is not recorded
+            group_id += "g"
+        await trio.testing.wait_all_tasks_blocked(0.001)
+        tasks, files = trio.lowlevel.current_statistics().tasks_living, open_files()
+        for _ in range(CLIENTS):
+            other = await connect(replay)
+            await other.send_all(pack(encode_request(join(group_id), 3, correlation_id=7, client_id="reader")))
+            await trio.testing.wait_all_tasks_blocked(0.001)  # the first member does not rejoin
+            await other.aclose()
+        await wait_for_tasks(tasks)
+        assert not opened_since(files)
+
+
+async def test_number_of_departed_clients_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mockbroker.replay.server.MAX_DEPARTED", 2)
+    async with replaying(Options(Otherwise.MOCK, speed_of("max"))) as (replay, stream):
+        for client_id in ("a", "b", "c"):
+            await ask(stream, UNKNOWN, 4, client_id=client_id)
+        departures = [event.client for event in replay.journal.events]
+        assert departures == ["a", "b", "c"]
+        for client_id in ("b", "c", "a"):
+            await ask(stream, UNKNOWN, 4, client_id=client_id)
+        assert [event.client for event in replay.journal.events[3:]] == ["a"]
+
+
 async def test_a_negative_max_wait_ms_does_not_wait() -> None:
     async with replaying(Options()) as (_, stream):
         fetch = FetchRequest(max_wait_ms=-5, session_epoch=-1, topics=[])
@@ -107,8 +206,7 @@ async def test_internal_error_ends_one_connection(
         with monkeypatch.context() as player:
             player.setattr(Player, "answer", lambda *_: 1 / 0)
             assert await ask(stream, orders(), 13) is None
-        host, _, port = replay.bootstrap_servers.split(",")[0].partition(":")
-        async with await trio.open_tcp_stream(host, int(port)) as other:
+        async with await connect(replay) as other:
             assert (await ask(other, orders(), 13)).brokers
         assert caplog.messages == ["connection closed: internal error"]
 
