@@ -102,6 +102,7 @@ class HostileBroker:
                 # The stage of a connection answers the requests of SASL itself, before the stages of all connections.
                 outer = {key: (*router.outer_stages.get(key, ()), stage) for key in map(api_key, SASL_STEPS)}
                 router.outer_stages = {**router.outer_stages, **outer}
+                router.noticing_stages = (*router.noticing_stages, stage)
 
             thread.call(add)
 

@@ -26,7 +26,8 @@ class Turn:
     Attributes:
         number: number of responses that the case has processed before this one.
         random: random number generator of the run.
-        kept: bytes, such as a frame, that the case has stored for use in a later response; b"" at the start.
+        kept: bytes, such as a frame, that the case has stored for use in a later response of the same connection; b""
+            at the start of a connection.
         api_key: key of the response's API.
         version: API version of the response.
         brokers: node id, host and port of each broker.
@@ -44,7 +45,8 @@ class Turn:
 class Case:
     """A case: one kind of hostile broker.
 
-    Exactly one of the attributes from ``rules`` to ``certificate`` is set, or both ``rules`` and ``change``.
+    Exactly one of ``rules``, ``change``, ``frames``, ``flight`` and ``certificate`` is set, or both ``rules`` and
+    ``change``.
 
     Attributes:
         name: name for ``--case``.
@@ -55,6 +57,7 @@ class Case:
             Turn.
         frames: function that gets a response frame of the step, with its length prefix, and the Turn. It returns the
             bytes to send instead.
+        gets_all: True if ``frames`` gets the responses of all APIs, not only those of the step.
         flight: function that gets the broker's first records of a TLS handshake and a random number generator. It
             returns the bytes to send instead; nothing is sent after them.
         certificate: function that gets the authority that the client trusts, and returns the broker's certificate.
@@ -67,6 +70,7 @@ class Case:
     rules: tuple[Mapping[str, Any], ...] = ()
     change: Change | None = None
     frames: FrameChange | None = None
+    gets_all: bool = False
     flight: FlightChange | None = None
     certificate: Certificate | None = None
     published: str = ""

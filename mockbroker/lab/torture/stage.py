@@ -42,7 +42,8 @@ class HostileStage(Stage):
         self.last: tuple[bytes, int, int] | None = None
         self._case = case
         self._seen = 0  # responses of the step
-        self._key = None if case.step == EVERY else api_key(case.step)
+        self._key = None if case.step == EVERY or case.gets_all else api_key(case.step)
+        self._kept: dict[int, bytes] = {}  # ``Turn.kept`` by connection
         self._turn = Turn(0, Random(seed), brokers=brokers)  # noqa: S311 - not for secrets
 
     def before(self, call: Call[Any], now: float) -> Effects | Call[Any] | None:  # noqa: ARG002
@@ -73,7 +74,11 @@ class HostileStage(Stage):
         turn, case = self._turn, self._case
         turn.number, turn.api_key, turn.version = self._seen, call.ticket.api_key, call.ticket.version
         self._seen += 1
+        number = call.ticket.connection
+        turn.kept = self._kept.pop(number, b"")
         changed = self._with_change(call, frame) if case.frames is None else case.frames(frame, turn)
+        if turn.kept:
+            self._kept[number] = turn.kept
         if changed != frame:
             self.changed += 1
             self.last = changed[LENGTH.size : LENGTH.size + SHOWN], turn.api_key, turn.version
@@ -89,6 +94,9 @@ class HostileStage(Stage):
         except WireError:  # this version has no such field
             return frame
         return LENGTH.pack(len(changed)) + changed
+
+    def forget_connection(self, number: int) -> None:
+        self._kept.pop(number, None)
 
 
 class WatchingStage(Stage):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import struct
+from functools import partial
 
 from kwire.apikeys import ApiKey
 from kwire.fuzz.mutate import mutate
+from kwire.messages import APIS
 from mockbroker.lab.torture.case import CONNECT, EVERY, Case, Turn
 
 LENGTH = struct.Struct(">i")  # of a frame; a correlation id has the same form
@@ -23,12 +25,21 @@ def _twice(frame: bytes, _: Turn) -> bytes:
     return frame * 2
 
 
-def _swapped(frame: bytes, turn: Turn) -> bytes:
-    if not turn.kept:
-        turn.kept = frame
-        return b""
-    kept, turn.kept = turn.kept, b""
-    return frame + kept
+def _swapped(step: ApiKey, frame: bytes, turn: Turn) -> bytes:
+    """Hold a response of the step, and return it after the next response of the same connection.
+
+    Args:
+        step: API whose responses are held.
+        frame: response frame of any API, with its length prefix.
+        turn: context; its attribute ``kept`` stores the held response.
+    """
+    if turn.kept:
+        kept, turn.kept = turn.kept, b""
+        return frame + kept
+    if turn.api_key != step:
+        return frame
+    turn.kept = frame
+    return b""
 
 
 def _wrong_id(frame: bytes, turn: Turn) -> bytes:
@@ -122,8 +133,6 @@ FRAMES = [  # name, step, description, change, published
     ("twice", "Metadata", "sends every Metadata response twice", _twice, ""),
     ("Fetch-twice", "Fetch", "sends every Fetch response twice", _twice, ""),
     ("JoinGroup-twice", "JoinGroup", "sends every JoinGroup response twice", _twice, ""),
-    ("out-of-order", "Fetch", "holds a Fetch response and sends it after the next one", _swapped, ""),
-    ("Metadata-out-of-order", "Metadata", "holds a Metadata response and sends it after the next one", _swapped, ""),
     ("correlation-id-random", EVERY, "answers with random correlation ids", _wrong_id, ""),
     ("correlation-id-previous", "Fetch", "answers Fetch with the id of the request before", _id_of_the_previous, ""),
     (
@@ -156,6 +165,7 @@ FRAMES = [  # name, step, description, change, published
     ("TLS-hello", "ApiVersions", "answers with the beginning of a TLS handshake", _tls_hello, KAFKA_4090),
     ("HTTP", "ApiVersions", "answers as a web server does", _http, KAFKA_4090),
 ]
+SWAPPED = {"out-of-order": ApiKey.FETCH, "Metadata-out-of-order": ApiKey.METADATA}
 SLOW = "ApiVersions", "Metadata", "JoinGroup", "Fetch", "Produce"
 SILENT = (
     "ApiVersions",
@@ -181,8 +191,15 @@ def _rules(name: str, step: str, description: str, **rule: object) -> Case:
     return Case(name, step, description, rules=({**target, **ALWAYS, **rule},), published=published)
 
 
+def _out_of_order(name: str, key: ApiKey) -> Case:
+    step = APIS[key].name
+    what = f"holds a {step} response and sends it after the next response of the connection"
+    return Case(name, step, what, frames=partial(_swapped, key), gets_all=True)
+
+
 CASES = [
     *(Case(name, step, what, frames=change, published=url) for name, step, what, change, url in FRAMES),
+    *(_out_of_order(name, key) for name, key in SWAPPED.items()),
     *(_rules(f"{api}-trickle", api, f"sends one byte of {api} per second", bytes_per_second=1) for api in SLOW),
     *(_rules(f"{api}-silence", api, f"does not answer {api}", no_response=True) for api in SILENT),
     *(

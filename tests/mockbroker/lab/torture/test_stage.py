@@ -51,9 +51,11 @@ def response(step: str, version: int, number: int = 0) -> Any:
     return message
 
 
-def altered(stage: HostileStage, step: str, version: int, number: int = 0) -> tuple[bytes, bytes]:
+def altered(
+    stage: HostileStage, step: str, version: int, number: int = 0, *, connection: int = 1
+) -> tuple[bytes, bytes]:
     """The frame of a response, and what is sent in its place. ``number``: number of earlier responses."""
-    ticket = Ticket(1, ID, api_key(step), version)
+    ticket = Ticket(connection, ID, api_key(step), version)
     message = response(step, version, number)
     call = Call(ticket, Client(0, "client", "127.0.0.1"), SaslAuthenticateRequest(auth_bytes=OAUTH), b"")
     assert stage.before(call, 0.0) is call
@@ -112,6 +114,37 @@ def test_a_change_of_bytes_depends_on_the_seed_only(case: Case) -> None:
     assert any(frame != sent for (frame, sent), _ in rounds)
     assert first.changed == sum(frame != sent for (frame, sent), _ in rounds)
     assert first.last is not None
+
+
+@pytest.mark.parametrize("step", ["Fetch", "Metadata"])
+def test_held_response_follows_the_next_of_its_connection(step: str) -> None:
+    stage = HostileStage(CASES["out-of-order" if step == "Fetch" else f"{step}-out-of-order"], seed=0)
+    held, nothing = altered(stage, step, 12, connection=1)
+    other, nothing_either = altered(stage, step, 11, connection=2)
+    assert nothing == nothing_either == b""
+    heartbeat, sent = altered(stage, "Heartbeat", 4, connection=2)
+    assert sent == heartbeat + other
+    commit, sent = altered(stage, "OffsetCommit", 8, connection=1)
+    assert sent == commit + held
+    assert altered(stage, "Heartbeat", 4, connection=1) == (heartbeat, heartbeat)
+    assert stage.changed == 4
+
+
+def test_held_response_is_dropped_with_its_connection() -> None:
+    stage = HostileStage(CASES["out-of-order"], seed=0)
+    altered(stage, "Fetch", 12)
+    stage.forget_connection(1)
+    frame, sent = altered(stage, "Heartbeat", 4)
+    assert frame == sent
+
+
+def test_repeated_challenge_is_of_the_same_connection() -> None:
+    stage = HostileStage(CASES["scram-challenge-again"], seed=0)
+    challenge, _ = altered(stage, "SaslAuthenticate", 2, number=0, connection=1)
+    final, sent = altered(stage, "SaslAuthenticate", 2, number=1, connection=2)
+    assert sent != final
+    assert decode_response(sent[4:], ApiKey.SASL_AUTHENTICATE, 2).body.auth_bytes == b""
+    assert altered(stage, "SaslAuthenticate", 2, number=1, connection=1)[1] == challenge
 
 
 def test_responses_are_unchanged_when_the_stage_is_off() -> None:
