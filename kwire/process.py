@@ -16,6 +16,7 @@ SIGNALLED = 128  # the exit code for a signal, as a shell reports it, is this nu
 INTERRUPTED = SIGNALLED + signal.SIGINT
 UNREAD = SIGNALLED + SIGPIPE if SIGPIPE else 1  # ``run`` turns it into the signal
 _reported: list[int] = []  # SIGINT, once its line is written
+_importing: list[str] = []  # module of the command, until its modules are imported
 
 
 def run(module: str) -> None:
@@ -26,6 +27,7 @@ def run(module: str) -> None:
     """
     _replace_handler(signal.default_int_handler, _exit)  # nothing needs cleanup while modules are imported
     gc.disable()  # until modules are imported
+    _importing.append(module)
     import atexit
     from importlib import import_module
 
@@ -58,8 +60,12 @@ def end_imports() -> None:
     """Record that the process has imported its modules.
 
     From this call on, the garbage collector runs, but ignores all objects that exist now, because modules are never
-    deleted. Ctrl-C raises KeyboardInterrupt from now on, if ``run`` was called before.
+    deleted. Ctrl-C raises KeyboardInterrupt from now on. Without ``run``, nothing happens: another program calls the
+    command, and its objects may be deleted.
     """
+    if not _importing:
+        return
+    _importing.clear()
     gc.freeze()
     gc.enable()
     _replace_handler(_exit, signal.default_int_handler)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from commands import command
+from commands import command, kwire
 from golden import ROOT
 
 IMPORTING = [  # a command, and a module that it imports
@@ -171,3 +172,27 @@ def test_ctrl_c_inside_exec_has_the_same_exit_code(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     done = subprocess.run([sys.executable, "-m", "begin"], env=environment, capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (130, LINE)
+
+
+def test_a_called_command_freezes_no_objects() -> None:
+    """Objects of the program that are garbage later, such as Kafka clients, are collected."""
+    frozen = gc.get_freeze_count()
+    gc.disable()
+    try:
+        assert kwire("apis").exit_code == 0
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+    assert gc.get_freeze_count() == frozen
+
+
+def test_a_process_of_a_command_freezes_its_modules() -> None:
+    code = """
+import atexit, gc, sys
+from kwire import process
+atexit.register(lambda: print(gc.get_freeze_count() > 10_000, gc.isenabled()))
+sys.argv = ["kwire", "apis"]
+process.run("kwire.cli")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout.splitlines()[-1], done.returncode) == ("True True", 0), done.stderr
