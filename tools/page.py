@@ -56,6 +56,7 @@ def packages(cache: Path) -> Path:
         wanted = hashlib.sha256((SOURCES / "package-lock.json").read_bytes()).hexdigest()
         installed = folder / "installed"
         if not installed.exists() or installed.read_text() != wanted:
+            installed.unlink(missing_ok=True)  # so that an incomplete installation is not used with the old file either
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(SOURCES / name, folder)
             npm = node_folder() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
@@ -69,9 +70,12 @@ def run(folder: Path, *arguments: str) -> str:
     binaries = node_folder() / "bin"
     environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}"}
     command = [str(binaries / "node"), *arguments]
-    done = subprocess.run(  # noqa: S603 - programs of this repository and of its package-lock.json
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
-    )
+    try:
+        done = subprocess.run(  # noqa: S603 - programs of this repository and of its package-lock.json
+            command, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE
+        )
+    except subprocess.TimeoutExpired:
+        raise NotBuilt(f"{' '.join(arguments[:2])} did not end in {PATIENCE} s") from None
     if done.returncode:
         raise NotBuilt(f"{' '.join(arguments[:2])} failed:\n{done.stdout}{done.stderr}")
     return done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -118,17 +118,18 @@ def _is_asked_for(item: pytest.Item, releases: list[str]) -> bool:
 def real_grounds() -> Iterator[dict[str, RealGround]]:
     """Real brokers by release, each started on first use."""
     started: dict[str, RealGround] = {}
-    yield started
-    for one in started.values():
-        one.stop()
+    with ExitStack() as stack:
+        yield started
+        for one in started.values():
+            stack.push(one)
 
 
 @pytest.fixture
 def ground(request: pytest.FixtureRequest, real_grounds: dict[str, RealGround]) -> Iterator[Ground]:
     """Where our consumer is tried."""
     if request.param == MOCK:
-        with run_cluster(config=SETTINGS) as cluster:
-            yield MockGround(cluster)
+        with run_cluster(config=SETTINGS) as cluster, MockGround(cluster) as ground:
+            yield ground
         return
     if request.param not in real_grounds:
         real_grounds[request.param] = RealGround(request.param)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from interop.ground import Ground
-from interop.stage import CONSUMER_HEARTBEAT_MS, LIMIT, Member, Owned, Stage
+from interop.stage import CONSUMER_HEARTBEAT_MS, LIMIT, Member, Owned, Stage, all_ended
 
 from mockbroker import Event
 
@@ -98,8 +98,5 @@ def planned(member: Member) -> dict[str, Sequence[Owned]]:
 def gathering_on(ground: Ground) -> Iterator[Gathering]:
     """Yield a Gathering, and end its members afterwards."""
     gathering = Gathering(ground)
-    try:
+    with all_ended(gathering.members):
         yield gathering
-    finally:
-        for member in gathering.members:
-            member.clean_up()

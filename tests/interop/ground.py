@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from itertools import count
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -45,7 +45,10 @@ _numbers = count()
 
 
 class Ground:
-    """A running broker. ``kind``: mock, or the release of a real Kafka."""
+    """A running broker. ``kind``: mock, or the release of a real Kafka.
+
+    A context manager: at its end, its clients are closed, which otherwise log that they cannot connect any more.
+    """
 
     kind: str
 
@@ -53,6 +56,12 @@ class Ground:
         self.bootstrap_servers = bootstrap_servers
         self._admin = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 2})
         self._producer = self._new_producer()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._producer, self._admin  # closes them
 
     def name(self, prefix: str) -> str:
         """Return a name that no other test uses."""
@@ -66,7 +75,8 @@ class Ground:
 
     def delete_topic(self, name: str) -> None:
         self._wait_all(self._admin.delete_topics([name]))
-        self._producer = self._new_producer()  # the old one caches the topic
+        del self._producer  # closes it, as it caches the topic
+        self._producer = self._new_producer()
 
     def produce(self, topic: str, values: Sequence[str], *, partition: int = 0, timestamp: int | None = None) -> None:
         """Write values, and return when all are acknowledged. ``timestamp``: timestamp of the first record, in ms; each
@@ -127,7 +137,8 @@ class RealGround(Ground):
             assert time.monotonic() < until
             time.sleep(0.1)
 
-    def stop(self) -> None:
+    def __exit__(self, *_: object) -> None:
+        super().__exit__()
         kafka.stop(self._port)
 
 

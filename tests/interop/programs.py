@@ -216,6 +216,7 @@ def built_program(program: Program, name: str) -> list[str]:
     with (CLIENTS / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests at once
         if not built.exists() or built.read_text() != digest.hexdigest():
+            built.unlink(missing_ok=True)  # so that an incomplete build is not used with the old sources either
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir()
             program.build(sources, target)

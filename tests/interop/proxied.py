@@ -66,7 +66,11 @@ class RealBehind:
         self._quorum = Quorum(USERS, CONFIG)
         self.listeners = self._quorum.listeners
         self.ca = self._quorum.ca
-        self._quorum.start_all()
+        try:
+            self._quorum.start_all()
+        except BaseException:
+            self.end()
+            raise
 
     def stop(self, node: int) -> None:
         self._quorum.stop(node + 1)

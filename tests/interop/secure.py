@@ -155,12 +155,15 @@ def _confluent_kafka(way: Way) -> str:
     sent: list[object] = []
     producer.produce(TOPIC, VALUE, partition=0, on_delivery=lambda *arguments: sent.append(arguments))
     until = time.monotonic() + LIMIT
-    while not sent:
-        producer.poll(0.05)
-        if refused:
-            producer.purge()
-            raise KafkaException(refused[0])
-        assert time.monotonic() < until, "nothing came back"
+    try:
+        while not sent:
+            producer.poll(0.05)
+            if refused:
+                producer.purge()
+                raise KafkaException(refused[0])
+            assert time.monotonic() < until, "nothing came back"
+    finally:
+        del producer  # closes it; otherwise the traceback of the exception keeps it
     return _librdkafka_reads(way, 1)[0]
 
 

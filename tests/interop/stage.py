@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from math import inf
 from pathlib import Path
@@ -489,11 +489,19 @@ class Stage:
 def stage_of(cluster: Cluster) -> Iterator[Stage]:
     """Yield a Stage, and end its members afterwards."""
     stage = Stage(cluster)
-    try:
+    with all_ended(stage.members):
         yield stage
+
+
+@contextmanager
+def all_ended(members: Sequence[Member]) -> Iterator[None]:
+    """End all members after the block, also if one of them cannot be ended."""
+    try:
+        yield
     finally:
-        for member in stage.members:
-            member.clean_up()
+        with ExitStack() as stack:
+            for member in members:
+                stack.callback(member.clean_up)
 
 
 def _pairs(message: Mapping[str, Any]) -> list[Owned]:

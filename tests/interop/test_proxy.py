@@ -54,8 +54,8 @@ def behind(request: pytest.FixtureRequest) -> Iterator[Behind]:
 @pytest.fixture(scope="module")
 def proxied(behind: Behind) -> Iterator[ProxiedGround]:
     """Start one proxy in front of the brokers."""
-    with proxies_in_a_row(behind.listeners["PLAINTEXT"], 1) as address:
-        yield ProxiedGround(address)
+    with proxies_in_a_row(behind.listeners["PLAINTEXT"], 1) as address, ProxiedGround(address) as ground:
+        yield ground
 
 
 @pytest.fixture
@@ -87,7 +87,8 @@ def test_classic_groups_through_a_proxy(gathering: Gathering, families: tuple[st
 def test_classic_groups_through_two_proxies(behind: Behind, families: tuple[str, ...]) -> None:
     with (
         proxies_in_a_row(behind.listeners["PLAINTEXT"], 2, "--http", "0") as address,
-        gathering_on(ProxiedGround(address)) as gathering,
+        ProxiedGround(address) as ground,
+        gathering_on(ground) as gathering,
     ):
         check_group(gathering, *families, assignor="range")
 

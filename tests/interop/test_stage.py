@@ -2,9 +2,13 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 
 import pytest
-from interop.stage import HEARTBEAT_MS, MARKS, Member, Stage, start_process
+from interop import programs
+from interop.stage import HEARTBEAT_MS, MARKS, Member, Stage, stage_of, start_process
+
+from mockbroker import run_cluster
 
 pytestmark = MARKS
 
@@ -16,6 +20,56 @@ def test_a_member_has_the_environment_of_the_start(stage: Stage, monkeypatch: py
     member = Member(stage, "probe", start_process(probe))
     stage.members.append(member)
     assert member.ended() == 0
+
+
+def test_a_program_whose_build_failed_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also if its sources are again those of the last complete build."""
+    sources, clients = tmp_path / "sources", tmp_path / "clients"
+    sources.mkdir()
+    monkeypatch.setattr(programs, "CLIENTS", clients)
+
+    def build(folder: Path, target: Path) -> None:
+        text = (folder / "source").read_text()
+        if text == "wrong":
+            raise RuntimeError(text)
+        (target / "program").write_text(text)
+
+    def start(target: Path) -> list[str]:
+        return [(target / "program").read_text()]
+
+    program = programs.Program(str(sources), build, start)
+    (sources / "source").write_text("right")
+    assert programs.built_program(program, "p") == ["right"]
+    (sources / "source").write_text("wrong")
+    with pytest.raises(RuntimeError):
+        programs.built_program(program, "p")
+    (sources / "source").write_text("right")
+    assert programs.built_program(program, "p") == ["right"]
+
+
+class Stubborn(Member):
+    """A member whose end is reported as failed."""
+
+    def clean_up(self) -> None:
+        super().clean_up()
+        raise TimeoutError
+
+
+def test_all_members_are_ended_if_one_cannot_be_ended() -> None:
+    waits = [sys.executable, "-c", "input()"]
+    processes = [start_process(waits) for _ in range(3)]
+    raised = None
+    with run_cluster() as cluster:
+        try:
+            with stage_of(cluster) as stage:
+                stage.members += [Member(stage, "first", processes[0]), Stubborn(stage, "stubborn", processes[1])]
+                stage.members.append(Member(stage, "last", processes[2]))
+        except TimeoutError as error:
+            raised = error
+    still = [process for process in processes if process.poll() is None]
+    for process in still:
+        process.kill()
+    assert (still, type(raised)) == ([], TimeoutError)
 
 
 @pytest.mark.clients("java")

@@ -148,6 +148,7 @@ def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[
             time.sleep(2)  # until it is registered and not fenced
             return own
         time.sleep(0.2)
+    stop(own)
     raise RuntimeError(f"no broker on port {own}: see {run / 'log'}")
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import psutil
 import pytest
@@ -31,6 +32,13 @@ LARGE = 1_000_000  # bytes of a request
 SENT = 100  # such requests, more than may wait for the disk
 
 
+def produce(settings: dict[str, Any], partition: int = 0) -> None:
+    """Append a record to ``orders``. The producer is closed before the broker ends."""
+    producer = Producer(settings)
+    producer.produce("orders", b"value", partition=partition)
+    assert producer.flush(PATIENCE) == 0
+
+
 @pytest.mark.parametrize("suffix", ["jsonl", "pcapng"])
 def test_a_recording_is_read_after_kill_9(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"out.{suffix}"
@@ -40,9 +48,7 @@ def test_a_recording_is_read_after_kill_9(suffix: str, tmp_path: Path) -> None:
         try:
             assert process.stdout is not None
             servers = {"bootstrap.servers": process.stdout.readline().partition("=")[2].strip()}
-            producer = Producer(servers)
-            producer.produce("orders", b"value", partition=1)
-            assert producer.flush(PATIENCE) == 0
+            produce(servers, partition=1)
             consumer = Consumer({**servers, "group.id": "g", "auto.offset.reset": "earliest"})
             consumer.subscribe(["orders"])
             assert [message.value() for message in consumer.consume(1, PATIENCE)] == [b"value"]
@@ -65,9 +71,7 @@ def test_a_topic_is_read_after_kill_9() -> None:
         process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, text=True)
         try:
             assert process.stdout is not None
-            producer = Producer({"bootstrap.servers": process.stdout.readline().partition("=")[2].strip()})
-            producer.produce("orders", b"value")
-            assert producer.flush(PATIENCE) == 0
+            produce({"bootstrap.servers": process.stdout.readline().partition("=")[2].strip()})
             until = time.monotonic() + PATIENCE
             while sum(b"value" in (record.value or b"") for record in cluster.records("frames")) < 1:
                 assert time.monotonic() < until, "Produce is not in the topic"
@@ -100,9 +104,7 @@ def test_a_topic_behind_tls_and_sasl_is_written(logs_in: bool, tmp_path: Path) -
             assert process.stdout is not None
             settings = {} if logs_in else {"security.protocol": "SASL_PLAINTEXT", **PASSED_ON}
             address = process.stdout.readline().partition("=")[2].strip()
-            producer = Producer({"bootstrap.servers": address, **settings})
-            producer.produce("orders", b"value")
-            assert producer.flush(PATIENCE) == 0
+            produce({"bootstrap.servers": address, **settings})
         finally:
             process.terminate()
             _, errors = process.communicate(timeout=PATIENCE)
