@@ -37,7 +37,7 @@ def main() -> None:
         """Return seconds, CPU seconds of the broker, and the output."""
         command = ["kcat", "-b", asked.address, "-t", topic, "-p", "0", *args]
         begin, cpu = time.perf_counter(), cpu_seconds(asked.pid)
-        done = subprocess.run(command, capture_output=True, timeout=120, input=given)
+        done = subprocess.run(command, capture_output=True, timeout=120, input=given, check=True)
         return time.perf_counter() - begin, cpu_seconds(asked.pid) - cpu, done.stdout
 
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:

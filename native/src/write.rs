@@ -112,8 +112,7 @@ impl<'a> Writer<'a> {
         }
         // Surrogate escapes become the bytes that they were decoded from; other surrogates raise.
         let encoded = value.call_method1("encode", ("utf-8", "surrogateescape"))?;
-        let bytes = self.runtime.bytes.bind(value.py()).call1((encoded,))?;
-        self.encoded_text(compact, bytes.cast::<PyBytes>().map_err(|_| Refusal::Value)?.as_bytes())
+        self.encoded_text(compact, self.copy(&encoded)?.as_bytes())
     }
 
     #[inline]
@@ -139,6 +138,14 @@ impl<'a> Writer<'a> {
             self.out.extend_from_slice(bytes.as_bytes());
             return Ok(());
         }
+        let copy = self.copy(value)?;
+        self.length(compact, copy.as_bytes().len())?;
+        self.out.extend_from_slice(copy.as_bytes());
+        Ok(())
+    }
+
+    /// Return a bytes-like object as bytes. Refuses a value of another type: Python's `bytes` also takes a size.
+    fn copy<'py>(&self, value: &Bound<'py, PyAny>) -> Result<Bound<'py, PyBytes>> {
         let like = value.is_instance_of::<PyBytes>()
             || value.is_instance_of::<PyByteArray>()
             || value.is_instance_of::<PyMemoryView>();
@@ -146,10 +153,7 @@ impl<'a> Writer<'a> {
             return Err(Refusal::Value);
         }
         let copy = self.runtime.bytes.bind(value.py()).call1((value,))?;
-        let bytes = copy.cast::<PyBytes>().map_err(|_| Refusal::Value)?.as_bytes();
-        self.length(compact, bytes.len())?;
-        self.out.extend_from_slice(bytes);
-        Ok(())
+        copy.cast_into::<PyBytes>().map_err(|_| Refusal::Value)
     }
 
     fn list(&mut self, list: &List, value: &Bound<'_, PyAny>) -> Result<()> {

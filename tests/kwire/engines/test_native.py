@@ -134,6 +134,25 @@ def test_offset_after_the_data() -> None:
         read(b"", -1)
 
 
+class Encodable:
+    """An object that is no string, but has the method of one."""
+
+    def __init__(self, encoded: object) -> None:
+        self.encoded = encoded
+
+    def encode(self, *_: str) -> object:
+        return self.encoded
+
+
+@pytest.mark.parametrize("encoded", [5, [97, 98], "ab", None], ids=["size", "list", "text", "none"])
+def test_text_that_encodes_to_no_bytes_is_refused(encoded: object) -> None:
+    value: Any = HeartbeatRequest(group_id=Encodable(encoded))  # type: ignore[arg-type]
+    for version in (0, 4):
+        for engine in codec.ENGINES:
+            with pytest.raises((TypeError, ValueError)):
+                codec.encode(value, version, engine=engine)
+
+
 class Shrinking:
     """A number that empties a list while the list is encoded."""
 
