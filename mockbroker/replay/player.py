@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
+from kwire import ErrorCode
 from kwire.apikeys import ApiKey
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.redact import redact
@@ -63,8 +64,8 @@ class Player:
     A request gets the first unused response to an equal recorded request, preferably of the same client id. A Fetch
     gets the recorded records at its partitions and offsets, and a Produce with the recorded records in other batches
     gets their offsets. If clients send a request more often than in the recording, the last response is repeated for
-    the APIs in ``keys.REPEATED``. If the recording has no response for a heartbeat of a recorded member, the heartbeat
-    succeeds.
+    the APIs in ``keys.REPEATED``, but no REBALANCE_IN_PROGRESS of a Heartbeat. If the recording has no response for a
+    heartbeat of a recorded member, the heartbeat succeeds.
 
     Args:
         script: the recording.
@@ -160,7 +161,7 @@ class Player:
             if unused:
                 return next((call for call in unused if call.client_id == client_id), unused[0])
         if is_repeated(request):
-            return next((bucket[-1] for bucket in buckets if bucket), None)
+            return next((call for bucket in buckets for call in reversed(bucket) if not _begins_rebalance(call)), None)
         return None
 
     def _agree(self, recorded: Iterable[str], live: Iterable[str]) -> bool:
@@ -198,6 +199,16 @@ class Player:
         if equal:
             return f"{name} was sent more often than in the recording ({equal} times)"
         return f"{name} is not in the recording: {first}"
+
+
+def _begins_rebalance(call: Answered) -> bool:
+    """Return whether a recorded response is a Heartbeat with REBALANCE_IN_PROGRESS.
+
+    If it were repeated, a member that rejoins in the same generation would rejoin without end.
+
+    ``call``: the recorded request with its response.
+    """
+    return isinstance(call.response, HeartbeatResponse) and call.response.error_code == ErrorCode.REBALANCE_IN_PROGRESS
 
 
 def _ids(message: Any, version: int) -> set[str]:

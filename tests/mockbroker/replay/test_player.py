@@ -81,9 +81,29 @@ def test_ids_of_clients_are_translated_in_both_directions() -> None:
 
 
 def test_responses_come_in_order_and_the_last_is_repeated() -> None:
-    player = Player(Script([beat(1), beat(2), beat(3, error=27)]))
+    player = Player(Script([beat(1), beat(2), beat(3, error=25)]))
     request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
     assert [asked(player, deepcopy(request)) for _ in range(5)] == [1, 2, 3, 3, 3]
+
+
+def test_rebalances_are_not_repeated() -> None:
+    player = Player(Script([beat(1), beat(2), beat(3, error=27)]))
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    assert [asked(player, deepcopy(request)) for _ in range(5)] == [1, 2, 3, 2, 2]
+
+
+def test_first_heartbeat_that_began_a_rebalance_is_not_repeated() -> None:
+    joined = Answered(
+        11, 4, "app", JoinGroupRequest(group_id="g"), JoinGroupResponse(generation_id=1, member_id="m"), 4, 0.5
+    )
+    player = Player(Script([joined, beat(1, error=27)]))
+    request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    errors = []
+    for _ in range(3):
+        found = player.answer(4, "app", deepcopy(request))
+        assert isinstance(found, Answer)
+        errors.append(found.response.error_code)
+    assert errors == [27, 0, 0]
 
 
 def test_heartbeats_of_a_recorded_member_need_no_recording() -> None:
