@@ -83,6 +83,6 @@ def written_natively(
         return None
     try:
         written: bytes | None = native.write(records, deltas, base_timestamp, batch)
-    except OverflowError:  # a number of the header is out of range
+    except (OverflowError, TypeError):  # a number of the header is out of range, or not an integer
         return None
     return written

@@ -445,7 +445,8 @@ def test_batch_is_rebased_and_read_natively_if_possible(monkeypatch: pytest.Monk
     native.records.assert_called_once_with(batch, False)
 
 
-@pytest.mark.parametrize("value", ["1", 1.5])
-def test_header_field_that_is_no_integer_is_refused(value: Any) -> None:
+@pytest.mark.parametrize("field", ["producer_id", "leader_epoch", "base_sequence"])
+@pytest.mark.parametrize("value", ["1", 1.5, None])
+def test_header_field_that_is_no_integer_is_refused(field: str, value: Any) -> None:
     with pytest.raises(EncodeError, match="a value does not fit into its field of the batch header"):
-        build_batch([Record()], producer_id=value)
+        build_batch([Record()], **{field: value})
