@@ -13,6 +13,7 @@ import trio
 from mockbroker.api.proxied_cluster import CAPABILITIES, ProxiedCluster, intercepted, observers
 from mockbroker.base.errors import ConflictError, FaultRuleError
 from mockbroker.base.settings import Settings, SettingsError
+from mockbroker.cli.advertising import advertising_options, read_advertised
 from mockbroker.cli.client_properties import LAST_PORT, addresses, read_credentials, read_file, tls_context
 from mockbroker.cli.end_signals import end_signals
 from mockbroker.cli.garbage_collection import limit_garbage_collection
@@ -48,7 +49,7 @@ from mockbroker.proxy.upstream import Upstream
     show_default=True,
     help="Port that clients are configured with; each broker of the cluster has a free port. 0 picks a free port.",
 )
-@click.option("--advertise", metavar="HOST", default="", help="Host that clients connect to, if it is not --host.")
+@advertising_options
 @click.option("--tls-to", is_flag=True, help="Use TLS for the connections to the cluster.")
 @click.option(
     "--tls-to-ca",
@@ -89,7 +90,8 @@ def command(
     to: str,
     host: str,
     port: int,
-    advertise: str,
+    advertise: tuple[str, ...],
+    broker_ports: tuple[str, ...],
     tls_to: bool,
     tls_to_ca: Path | None,
     tls_to_certificate: Path | None,
@@ -120,7 +122,8 @@ def command(
                 "credentials; use a loopback address, or --tls with --tls-client-ca"
             )
     credentials = None if sasl_to is None else read_credentials(f"--sasl-to {sasl_to}", read_file("--sasl-to", sasl_to))
-    certificates = _certificates(tls, tls_client_ca, advertise or reachable(host))
+    advertised = read_advertised(advertise, broker_ports, reachable(host), port)
+    certificates = _certificates(tls, tls_client_ca, advertised.hosts)
     upstream_tls = None
     if tls_to or tls_to_ca is not None or tls_to_certificate is not None or tls_to_unverified:
         upstream_tls = tls_context(tls_to_ca, tls_to_certificate, unverified=tls_to_unverified)
@@ -135,7 +138,7 @@ def command(
             upstream,
             host,
             port,
-            advertise or reachable(host),
+            advertised,
             recorders,
             tls=None if certificates is None else certificates.context,
             open_files=raise_open_files_limit(),
@@ -204,13 +207,13 @@ async def proxied_control_api(
         yield url
 
 
-def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | None:
+def _certificates(tls: str | None, client_ca: Path | None, hosts: Sequence[str]) -> Tls | None:
     """Return the certificates that the proxy uses for the connections of clients; None without --tls.
 
     Args:
         tls: Value of --tls; None if it was not given.
         client_ca: Value of --tls-client-ca; None if it was not given.
-        host: Host that clients connect to. A generated certificate contains this host.
+        hosts: Hosts that clients connect to. A generated certificate contains these hosts.
 
     Raises:
         click.UsageError: The certificates cannot be used.
@@ -227,7 +230,7 @@ def _certificates(tls: str | None, client_ca: Path | None, host: str) -> Tls | N
             "ssl.client.auth": "required",
         }
     try:
-        return Tls(Settings.parse(settings), host)
+        return Tls(Settings.parse(settings), *hosts)
     except SettingsError as error:
         name, _, reason = str(error).partition(": ")
         option = f"--tls-client-ca {client_ca}" if name.startswith("ssl.truststore") else f"--tls {tls}"

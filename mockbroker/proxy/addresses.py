@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field
 from typing import Any, NamedTuple, TypeAlias
 
 from kwire.apikeys import ApiKey
+from kwire.lazy_dataclass import dataclass
 
 HOST_AND_PORT = r"(?:\[(?P<ipv6>[0-9a-fA-F:.]+)\]|(?P<host>[^\s\[\]:,]+)):(?P<port>[0-9]{1,5})"
 NO_NODE = -1  # node id in a FindCoordinator response with an error
@@ -40,6 +42,35 @@ class Address(NamedTuple):
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class Advertised:
+    """The addresses by which clients reach the listeners of a proxy, and the ports of these listeners.
+
+    Attributes:
+        host: host of the addresses that are not in ``bootstrap`` and ``brokers``; the port is that of the listener.
+        bootstrap: address of the bootstrap listener; None for ``host`` and its port.
+        brokers: addresses of the listeners of brokers, by node id.
+        ports: ports on which the proxy listens for brokers, by node id. The listener of any other broker has the port
+            of its address in ``brokers``, or else a free port.
+    """
+
+    host: str
+    bootstrap: Address | None = None
+    brokers: Mapping[int, Address] = field(default_factory=dict)
+    ports: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def hosts(self) -> list[str]:
+        """All hosts, without duplicates; a generated certificate must contain all of them."""
+        mapped = [address.host for address in (self.bootstrap, *self.brokers.values()) if address is not None]
+        return list(dict.fromkeys([self.host, *mapped]))
+
+    def port(self, node: int) -> int:
+        """Return the port on which the proxy listens for a broker; 0 for a free port. ``node``: id of the broker."""
+        mapped = self.brokers.get(node)
+        return self.ports.get(node, 0 if mapped is None else mapped.port)
 
 
 Entries: TypeAlias = Callable[[Any], Iterator[tuple[Any, str]]]

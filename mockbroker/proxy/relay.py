@@ -17,7 +17,7 @@ import trio
 
 from kwire.messages.metadata import MetadataResponse
 from mockbroker.net.bound_listeners import BACK_OFF, OUT_OF_FILES, listen
-from mockbroker.proxy.addresses import Address, error_reason
+from mockbroker.proxy.addresses import Address, Advertised, error_reason
 from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.link import Link, never
@@ -42,8 +42,9 @@ class Proxy:
     Args:
         upstream: the addresses of the real cluster, with the options for connections to it.
         host: address to listen on.
-        port: port of the bootstrap listener; 0 for any free port. The other listeners have free ports.
-        advertised: host that responses advertise; "" for ``host``.
+        port: port of the bootstrap listener; 0 for any free port.
+        advertised: the addresses that responses advertise, and the ports of the listeners of brokers. None for the
+            address ``host`` and free ports.
         observers: observers of the traffic.
         interception: the object that applies fault rules; None to apply no fault rules.
         tls: TLS context for the connections of clients; None for plain TCP.
@@ -63,7 +64,7 @@ class Proxy:
         upstream: Upstream,
         host: str = "127.0.0.1",
         port: int = 0,
-        advertised: str = "",
+        advertised: Advertised | None = None,
         observers: Sequence[Observer] = (),
         interception: Interception | None = None,
         tls: ssl.SSLContext | None = None,
@@ -83,7 +84,7 @@ class Proxy:
         self._warnings = RepeatedWarnings()
         self._numbers = count(1)
         self._host = host
-        self._advertised = advertised or host
+        self._advertised = advertised or Advertised(host)
         self._bootstrap_sock = listen(host, port)
         self._nursery: trio.Nursery | None = None
         self._pipe = SplicePipe()
@@ -91,7 +92,8 @@ class Proxy:
     @property
     def bootstrap(self) -> Address:
         """The advertised address of the bootstrap listener, which clients use as ``bootstrap.servers``."""
-        return Address(self._advertised, self._bootstrap_sock.getsockname()[1])
+        port = self._bootstrap_sock.getsockname()[1]
+        return self._advertised.bootstrap or Address(self._advertised.host, port)
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Serve clients until cancelled. ``task_status``: trio's task status, set to started when connections are
@@ -130,17 +132,27 @@ class Proxy:
 
     def _open_listener(self, node: int) -> None:
         assert self._nursery is not None
+        advertised = self._advertised
         try:
-            sock = listen(self._host, 0)
+            sock = listen(self._host, advertised.port(node))
         except OSError as error:
+            place = Address(self._host, port) if (port := advertised.port(node)) else self._host
             remedy = ": raise the limit with ulimit -n" if error.errno == errno.EMFILE else ""
             self._warnings.warn(
-                f"cannot open a listener on {self._host} for broker {node} of the cluster ({error_reason(error)}): "
+                f"cannot open a listener on {place} for broker {node} of the cluster ({error_reason(error)}): "
                 f"closing the client's connection{remedy}",
                 trio.current_time(),
             )
             raise
-        self.own[node] = Address(self._advertised, sock.getsockname()[1])
+        self.own[node] = own = advertised.brokers.get(node) or Address(advertised.host, sock.getsockname()[1])
+        if advertised.brokers and node not in advertised.brokers:
+            log.warning(
+                "no option --advertise has an address for broker %d of the cluster: clients get its address %s: add "
+                "--advertise %d=HOST:PORT",
+                node,
+                own,
+                node,
+            )
         self._nursery.start_soon(self._accept, node, sock)
 
     async def _accept(self, node: int, sock: socket.socket) -> None:

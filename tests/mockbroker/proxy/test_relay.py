@@ -33,7 +33,7 @@ from mockbroker.base.settings import Settings
 from mockbroker.net.bound_listeners import listen
 from mockbroker.net.tls import Tls
 from mockbroker.proxy import relay
-from mockbroker.proxy.addresses import Address
+from mockbroker.proxy.addresses import Address, Advertised
 from mockbroker.proxy.observer import Connection, Exchange, Moment, Observer
 from mockbroker.proxy.relay import RESERVED_FILES, Proxy
 from mockbroker.proxy.session import HANDSHAKE_FAILURE
@@ -50,8 +50,11 @@ async def proxied(
     tls: ssl.SSLContext | None = None,
     tls_to: ssl.SSLContext | None = None,
     open_files: int | None = None,
+    advertised: Advertised | None = None,
 ) -> AsyncIterator[Proxy]:
-    proxy = Proxy(Upstream(bootstrap, tls_to), observers=observers, tls=tls, open_files=open_files)
+    proxy = Proxy(
+        Upstream(bootstrap, tls_to), advertised=advertised, observers=observers, tls=tls, open_files=open_files
+    )
     async with trio.open_nursery() as nursery:
         await nursery.start(proxy.run)
         try:
@@ -96,6 +99,58 @@ async def test_every_broker_has_an_address_of_the_proxy() -> None:
                 request = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
                 error = (await through.ask(request, 4)).error_code
                 assert (error == 16) == (node != coordinator.node_id)  # NOT_COORDINATOR
+
+
+def free_ports(number: int) -> list[int]:
+    reserved = [listen("127.0.0.1", 0) for _ in range(number)]
+    ports = [each.getsockname()[1] for each in reserved]
+    for each in reserved:
+        each.close()
+    return ports
+
+
+async def test_clients_get_the_mapped_addresses() -> None:
+    first, second = free_ports(2)
+    mapped = {0: Address("outside", 31_001), 1: Address("localhost", second)}
+    advertised = Advertised("outside", Address("outside", 31_000), mapped, {0: first})
+    async with open_cluster(brokers=2) as cluster:
+        real = [address_of(each) for each in cluster.bootstrap_servers.split(",")]
+        async with proxied(*real, advertised=advertised) as proxy:
+            assert proxy.bootstrap == Address("outside", 31_000)
+            proxy.update(dict(enumerate(real)))
+            for node, port in enumerate((first, second)):  # an address with another port, and one with the same
+                peer = await connect(Address("127.0.0.1", port))
+                metadata = await peer.ask(MetadataRequest(topics=[]), 12)
+                assert {each.node_id: Address(each.host, each.port) for each in metadata.brokers} == mapped
+                (seen,) = cluster.requests("Metadata")[node:]
+                assert seen.node == node
+
+
+async def test_a_broker_without_an_advertised_address_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    (port,) = free_ports(1)
+    advertised = Advertised("outside", None, {0: Address("outside", 31_001)}, {0: port})
+    async with open_cluster(brokers=2) as cluster:
+        real = [address_of(each) for each in cluster.bootstrap_servers.split(",")]
+        async with proxied(*real, advertised=advertised) as proxy:
+            with caplog.at_level(logging.WARNING, "mockbroker"):
+                for _ in range(2):
+                    proxy.update(dict(enumerate(real)))
+            own = proxy.own[1]
+    assert own.host == "outside"
+    assert caplog.messages == [
+        f"no option --advertise has an address for broker 1 of the cluster: clients get its address {own}: add "
+        "--advertise 1=HOST:PORT"
+    ]
+
+
+async def test_a_port_of_a_broker_that_is_in_use_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    taken = listen("127.0.0.1", 0)
+    port = taken.getsockname()[1]
+    async with proxied(Address("real", 1), advertised=Advertised("127.0.0.1", ports={4: port})) as proxy:
+        with caplog.at_level(logging.WARNING, "mockbroker"), pytest.raises(OSError, match="in use"):
+            proxy.update({4: Address("real", 9)})
+    taken.close()
+    assert f"cannot open a listener on 127.0.0.1:{port} for broker 4 of the cluster (Address already" in caplog.text
 
 
 async def test_a_broker_keeps_its_port_when_it_moves() -> None:
