@@ -1,6 +1,6 @@
 """A recording in a topic as a frame log: python examples/recorded_topic.py HOST:PORT TOPIC > frames.jsonl
 
-`kwire` reads topics of clusters without TLS and SASL itself. For another cluster, add its properties to CONFIG.
+`kwire` reads topics itself (docs/recordings.md). For properties that it does not support, add them to CONFIG.
 """
 
 import heapq

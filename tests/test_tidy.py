@@ -25,7 +25,7 @@ PACKAGES = ["kwire", "mockbroker"]
 RANKS: Mapping[str, list[str]] = {
     "kwire": [
         "apikeys buffers errorcodes errors extras filter java lazy lazy_dataclass limits process redact topic_address",
-        "command frames schema",
+        "client_properties command frames schema",
         "codegen headers layout messages",
         "completion engines versions",
         "codec",

@@ -20,6 +20,7 @@ from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
 from kwire.spark.session import session
 from kwire.spark.stream import Stream
+from kwire.spark.topic import connector_options
 from kwire.topic_address import is_topic
 
 SLOW = "Python worker failed to connect back"  # Spark's message after a timeout of 10 s
@@ -102,6 +103,9 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     paths_or_patterns = (*inputs, *more)
+    if is_topic(paths_or_patterns[0]):
+        with read_errors():
+            connector_options(paths_or_patterns[0])  # errors before Spark starts
     extra_tables = () if assignor is None else tuple(ON_REQUEST)
     place, name = Output(output, form, extra_tables), capture_id or name_of(paths_or_patterns)
     if stream:

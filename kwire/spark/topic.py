@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from kwire.capture.files.blocks import Damage
 from kwire.capture.files.topic import logged_record
+from kwire.client_properties import ClientProperties, PropertyError
 from kwire.lazy_dataclass import dataclass
 from kwire.spark.source import REFERENCES, SPARK_TYPES, logged_row
-from kwire.topic_address import TOPIC_ADDRESS
+from kwire.topic_address import TOPIC_ADDRESS, partition_address
 
 COLUMNS = ("value", "partition", "offset", "headers")
 SCHEMA = ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERENCES)
@@ -25,8 +26,8 @@ SCHEMA = ", ".join(f"{field.name} {SPARK_TYPES[field.type]}" for field in REFERE
 class PartitionNames(Sequence[str]):
     """The names of a topic's partitions, used in place of file paths: the index is the partition number.
 
-    The name of a partition is the address of the topic, ``/`` and the partition number. The length of the sequence is
-    always 2**31 - 1, because the number of partitions is not known.
+    The name of a partition is its address. The length of the sequence is always 2**31 - 1, because the number of
+    partitions is not known.
 
     Attributes:
         address: address of the topic, see ``kwire.topic_address``.
@@ -41,7 +42,7 @@ class PartitionNames(Sequence[str]):
     def __getitem__(self, number: int | slice) -> str | list[str]:
         if isinstance(number, slice):
             return [self[one] for one in range(*number.indices(len(self)))]
-        return f"{self.address}/{number}"
+        return partition_address(self.address, number)
 
     def __len__(self) -> int:
         return 2**31 - 1  # the real number is not needed
@@ -54,6 +55,24 @@ def references(spark: SparkSession, address: str, *, stream: bool = False) -> Da
         spark: Spark session with the Kafka connector.
         address: address of the topic, see ``kwire.topic_address``.
         stream: True for a streaming DataFrame.
+
+    Raises: OSError if the file with the properties of the client cannot be read or used.
+    """
+    reader = spark.readStream if stream else spark.read
+    records = reader.format("kafka").options(**connector_options(address)).load().select(*COLUMNS)
+
+    def converted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield rows(batch, address)
+
+    return records.mapInArrow(converted, SCHEMA)
+
+
+def connector_options(address: str) -> dict[str, str]:
+    """Return the options of Spark's Kafka connector for a topic.
+
+    ``address``: address of the topic, see ``kwire.topic_address``. Raises: OSError if the file with the properties of
+    the client cannot be read or used.
     """
     found = TOPIC_ADDRESS.fullmatch(address)
     assert found is not None
@@ -63,14 +82,13 @@ def references(spark: SparkSession, address: str, *, stream: bool = False) -> Da
         "startingOffsets": "earliest",
         "includeHeaders": "true",
     }
-    reader = spark.readStream if stream else spark.read
-    records = reader.format("kafka").options(**options).load().select(*COLUMNS)
-
-    def converted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield rows(batch, address)
-
-    return records.mapInArrow(converted, SCHEMA)
+    if (config := found["config"]) is not None:
+        try:
+            security = ClientProperties.read(config).of_java()
+        except PropertyError as error:
+            raise OSError(0, f"{config}: {error}", address) from error
+        options |= {f"kafka.{name}": value for name, value in security.items()}
+    return options
 
 
 def rows(records: pa.RecordBatch, address: str) -> pa.RecordBatch:

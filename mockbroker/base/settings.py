@@ -589,16 +589,12 @@ def read_properties(lines: Iterable[str]) -> dict[str, str]:
     Raises:
         SettingsError: A line is not empty and no comment, and contains no ``=``.
     """
-    properties: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
-        name, equals, value = text.partition("=")
-        if not equals:
-            raise SettingsError(f"line {number}: expected KEY=VALUE, got {text!r}")
-        properties[name.strip()] = value.strip()
-    return properties
+    from kwire.client_properties import PropertyError, read_lines  # on demand: most commands read no file
+
+    try:
+        return read_lines(lines)
+    except PropertyError as error:
+        raise SettingsError(f"{error}, got {error.line!r}") from error
 
 
 def _kafka_name(attribute: str) -> str:

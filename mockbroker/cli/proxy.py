@@ -14,7 +14,7 @@ from mockbroker.api.proxied_cluster import CAPABILITIES, ProxiedCluster, interce
 from mockbroker.base.errors import ConflictError, FaultRuleError
 from mockbroker.base.settings import Settings, SettingsError
 from mockbroker.cli.advertising import advertising_options, read_advertised
-from mockbroker.cli.client_properties import LAST_PORT, addresses, read_credentials, read_file, tls_context
+from mockbroker.cli.client_properties import LAST_PORT, addresses, read_credentials, tls_context
 from mockbroker.cli.end_signals import end_signals
 from mockbroker.cli.garbage_collection import limit_garbage_collection
 from mockbroker.cli.http_address import HttpAddress, http_address
@@ -121,7 +121,7 @@ def command(
                 f"--host {host} with {option}: any client that reaches the proxy would act with the proxy's "
                 "credentials; use a loopback address, or --tls with --tls-client-ca"
             )
-    credentials = None if sasl_to is None else read_credentials(f"--sasl-to {sasl_to}", read_file("--sasl-to", sasl_to))
+    credentials = None if sasl_to is None else read_credentials("--sasl-to", sasl_to)
     advertised = read_advertised(advertise, broker_ports, reachable(host), port)
     certificates = _certificates(tls, tls_client_ca, advertised.hosts)
     upstream_tls = None

@@ -97,7 +97,7 @@ def open_recording(
 
 def _recording_topic(to: str, config: Path | None, recorded: Upstream) -> RecordingTopic:
     match = TOPIC_ADDRESS.fullmatch(to)
-    if match is None:
+    if match is None or match["config"] is not None:  # for a writer, --record-config names the file
         raise click.UsageError(f"--record {to}: expected kafka://HOST:PORT/TOPIC")
     servers = addresses(f"--record {to}", match["servers"])
     if config is not None:

@@ -6,97 +6,30 @@ The functions in this module use no sockets.
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
-from dataclasses import field
-from pathlib import Path
+from collections.abc import Generator
 from typing import Any, TypeAlias
-from urllib.parse import unquote, urlsplit
 
 from scramp import ScramClient, ScramException
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
+from kwire.client_properties import Credentials
 from kwire.envelope import decode_response, encode_request
 from kwire.errors import WireError
 from kwire.explain.meanings import error_name
-from kwire.lazy_dataclass import dataclass
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 
-SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
 CLIENT_ID = "mockbroker-proxy"
 HANDSHAKE_VERSION, AUTHENTICATE_VERSION = 1, 1
 MOST_ITERATIONS = 1_000_000  # of SCRAM; 16,384 are Kafka's maximum
 ITERATIONS = re.compile(r",i=(\d+)")
-JAAS_OPTION = re.compile(r'\b(username|password)="((?:[^"\\]|\\.)*)"')
-TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a property
 
 Steps: TypeAlias = Generator[bytes, bytes, None]  # yields requests, takes responses, both without length prefix
 
 
 class LoginError(Exception):
-    """The error for credentials that cannot be used, or that the cluster does not accept."""
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """Credentials with which the proxy logs in to the real cluster.
-
-    Attributes:
-        mechanism: name of the SASL mechanism, one of ``MECHANISMS``.
-        user: user name, for PLAIN and SCRAM.
-        password: password, for PLAIN and SCRAM.
-        token_file: file with the token, for OAUTHBEARER. The proxy reads the file at each login, because tokens expire.
-    """
-
-    mechanism: str
-    user: str = ""
-    password: str = field(default="", repr=False)
-    token_file: Path | None = None
-
-    @classmethod
-    def parse(cls, properties: Mapping[str, str]) -> Credentials:
-        """Return the credentials in the properties of a Kafka client.
-
-        Args:
-            properties: ``sasl.mechanism``; for PLAIN and SCRAM ``sasl.username`` and ``sasl.password``, or
-                ``sasl.jaas.config`` with both; for OAUTHBEARER ``sasl.oauthbearer.token.endpoint.url``, the URL of a
-                file. Other properties are ignored.
-
-        Raises:
-            LoginError: A property is missing or not supported.
-        """
-        mechanism = properties.get("sasl.mechanism", "")
-        if not mechanism:
-            raise LoginError(f"sasl.mechanism is missing: use one of {', '.join(MECHANISMS)}")
-        if mechanism not in MECHANISMS:
-            raise LoginError(f"sasl.mechanism={mechanism} is not supported: use {', '.join(MECHANISMS)}")
-        if mechanism == "OAUTHBEARER":
-            return cls(mechanism, token_file=_token_file(properties.get(TOKEN_URL, "")))
-        jaas = dict(JAAS_OPTION.findall(properties.get("sasl.jaas.config", "")))
-        given = []
-        for name in ("username", "password"):
-            quoted = jaas.get(name)
-            value = properties.get(f"sasl.{name}", "") if quoted is None else re.sub(r"\\(.)", r"\1", quoted)
-            if not value:
-                raise LoginError(
-                    f'{name} for {mechanism} is missing: set sasl.{name}, or {name}="..." in sasl.jaas.config'
-                )
-            if "\0" in value:
-                raise LoginError(f"sasl.{name} contains a null character, which no SASL mechanism allows")
-            given.append(value)
-        user, password = given
-        return cls(mechanism, user, password)
-
-
-def _token_file(url: str) -> Path:
-    if not url:
-        raise LoginError(f"{TOKEN_URL} is missing: use the URL of a file with a token, such as file:///run/token")
-    parts = urlsplit(url)
-    if parts.scheme != "file" or parts.netloc or not parts.path:
-        raise LoginError(f"{TOKEN_URL}={url}: use the URL of a file with a token, such as file:///run/token")
-    return Path(unquote(parts.path))
+    """The error for credentials that the cluster does not accept."""
 
 
 def login(credentials: Credentials, token: bytes = b"") -> Steps:

@@ -10,11 +10,12 @@ from pathlib import Path
 
 import trio
 
+from kwire.client_properties import Credentials
 from kwire.errors import FrameError
 from kwire.frames import FrameBuffer, pack
 from kwire.lazy_dataclass import dataclass
 from mockbroker.proxy.addresses import Address, error_reason
-from mockbroker.proxy.login import Credentials, LoginError, login
+from mockbroker.proxy.login import LoginError, login
 from mockbroker.proxy.repeated_warnings import RepeatedWarnings
 
 log = logging.getLogger("mockbroker")

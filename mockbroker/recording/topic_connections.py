@@ -6,11 +6,12 @@ import socket
 import ssl
 from collections.abc import Sequence
 
+from kwire.client_properties import Credentials
 from kwire.errors import RemoteProtocolError
 from kwire.frames import PREFIX, pack
 from kwire.limits import MAX_FRAME
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.login import Credentials, LoginError, login
+from mockbroker.proxy.login import LoginError, login
 from mockbroker.proxy.upstream import CLOSED_DURING_LOGIN, LOGIN_RESPONSE, Upstream, read_token
 
 CONNECT_TIMEOUT = 5.0  # seconds; also for each response of the login

@@ -24,6 +24,7 @@ from tools.pcap import Talk, block, enhanced, interface, packets, pcap, section
 
 from kwire.capture.limits import MAX_DAMAGES
 from kwire.capture.reading import Reading
+from kwire.client_properties import ClientProperties, Credentials
 from kwire.spark import plain
 from kwire.spark.bundles import Bundler
 from kwire.spark.output import Output
@@ -187,6 +188,7 @@ def groups_of_no_topic() -> str:
 
 
 ROWS = [
+    Row("topic with a token for Spark", lambda: ClientProperties(credentials=Credentials("OAUTHBEARER")).of_java(), "PropertyError: sasl.mechanism=OAUTHBEARER is not supported with Spark"),
     # kwire decode
     Row("line that is not JSON", decode("{"), "<stdin>:1: invalid JSON: Expecting property name enclosed in double quotes at character 1"),
     Row("integer with too many digits", decode('{"hex": ' + "1" * 5_000 + "}"), "<stdin>:1: unsupported JSON: an integer has more than 4300 digits"),

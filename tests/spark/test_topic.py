@@ -56,6 +56,33 @@ def test_a_topic_has_the_rows_of_a_frame_log(spark, cluster, tmp_path):
     assert len(parquet.read(tmp_path)["frames"]) == len(expected["frames"])
 
 
+def test_a_topic_behind_tls_and_sasl(spark, tmp_path):
+    config = tmp_path / "client.properties"
+    settings = {"sasl.enabled.mechanisms": "SCRAM-SHA-512"}
+    with run_cluster(
+        topics={"frames": PARTITIONS}, listeners=["SASL_SSL"], users={"alice": 'secret "'}, config=settings
+    ) as secured:
+        write(secured, lines(LOG))
+        assert secured.tls is not None
+        config.write_text(
+            f"security.protocol=SASL_SSL\nssl.truststore.location={secured.tls.ca}\n"
+            'sasl.mechanism=SCRAM-SHA-512\nsasl.username=alice\nsasl.password=secret "\n'
+        )
+        address = f"kafka://{secured.bootstrap_servers}/frames?config={config}"
+        Job([address], Output(str(tmp_path / "out")), "c").run(spark)
+    assert without_places(parquet.read(tmp_path / "out")) == without_places(traces.single([LOG], "c"))
+
+
+def test_properties_that_spark_cannot_use_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text(
+        "security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\nsasl.oauthbearer.token.endpoint.url=file:///t\n"
+    )
+    arguments = ["--input", f"kafka://h:1/t?config={tmp_path}/c", "--output", str(tmp_path / "out")]
+    done = CliRunner().invoke(command, arguments)
+    assert done.exit_code == 2
+    assert f"{tmp_path}/c: sasl.mechanism=OAUTHBEARER is not supported with Spark" in done.stderr
+
+
 def test_a_topic_as_a_stream(spark, cluster, tmp_path):
     """The second run continues where the first one ended, in the middle of connections."""
     every = lines(LOG)

@@ -25,7 +25,7 @@ from kwire.capture.files.pcapng import PCAPNG, Pcapng
 from kwire.capture.limits import BLOCK, MAX_DAMAGES
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
-from kwire.topic_address import is_topic
+from kwire.topic_address import is_partition, is_topic
 
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files read from a folder; also with .gz
 STDIN = "-"  # path of a capture that arrives on stdin
@@ -61,7 +61,7 @@ def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         if is_topic(str(path)):
             files += topic.partitions(str(path))
             continue
-        if topic.is_partition(str(path)):
+        if is_partition(str(path)):
             files.append(str(path))
             continue
         if is_address(str(path)):
@@ -137,7 +137,7 @@ class CaptureFile:
     @property
     def size(self) -> int:
         """Size in bytes; 0 for a partition."""
-        return 0 if topic.is_partition(self.path) else size_of(self.path)
+        return 0 if is_partition(self.path) else size_of(self.path)
 
     @property
     def is_packed(self) -> bool:
@@ -151,7 +151,7 @@ class CaptureFile:
         """Whether the file is a frame log, whose first character is ``{``, or a partition."""
         if self.stream is not None:
             return False
-        if topic.is_partition(self.path):
+        if is_partition(self.path):
             return True
         try:
             with open_at(self.path) as raw:
@@ -166,7 +166,7 @@ class CaptureFile:
         iteration.
         """
         try:
-            yield from self._records_of_topic() if topic.is_partition(self.path) else self._lines()
+            yield from self._records_of_topic() if is_partition(self.path) else self._lines()
         except Damage as damage:
             self._report(damage.position, damage.reason)
 

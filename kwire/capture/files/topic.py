@@ -2,23 +2,24 @@
 
 The value of a record is a frame. The record headers contain the connection, client, broker, direction and time of the
 frame. All frames of a connection are in one partition, in order. A partition is read like a frame log: its path is the
-address of the topic, ``/`` and the partition number, and positions are offsets.
+address of the partition, and positions are offsets.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from kwire.capture.files.blocks import Damage
 from kwire.capture.files.framelog import LoggedFrame
 from kwire.capture.limits import MAX_TIME_US
-from kwire.topic_address import TOPIC_ADDRESS
+from kwire.topic_address import PARTITION_ADDRESS, TOPIC_ADDRESS, partition_address
 
-PARTITION = re.compile(rf"(?P<address>{TOPIC_ADDRESS.pattern})/(?P<partition>[0-9]+)")
 TEXTS = ("connection", "client", "broker", "direction", "time_us")  # headers of a record
+TOKEN_END = 4_102_444_800.0  # seconds since 1970 (the year 2100); only the cluster checks the end of a token
 TIMEOUT = 30.0  # seconds until a cluster that does not answer is an error
 CONFIG: Mapping[str, Any] = {
     "group.id": "kwire",  # librdkafka requires it; no group is joined
@@ -28,11 +29,6 @@ CONFIG: Mapping[str, Any] = {
     "isolation.level": "read_uncommitted",
     "log_level": 0,  # errors are raised
 }
-
-
-def is_partition(path: str) -> bool:
-    """Return whether a path is the address of a partition: that of a topic, ``/`` and the partition number."""
-    return PARTITION.fullmatch(path) is not None
 
 
 def logged_record(value: bytes | None, headers: Mapping[str, bytes | None], offset: int) -> LoggedFrame:
@@ -62,11 +58,11 @@ def partitions(address: str) -> list[str]:
     """
     found = TOPIC_ADDRESS.fullmatch(address)
     assert found is not None
-    with _connected(address, found["servers"]) as (_, consumer):
+    with _connected(address, found["servers"], found["config"]) as (_, consumer):
         topic = consumer.list_topics(found["topic"], timeout=TIMEOUT).topics[found["topic"]]
     if topic.error is not None:
         raise OSError(0, topic.error.str(), address)
-    return [f"{address}/{number}" for number in sorted(topic.partitions)]
+    return [partition_address(address, number) for number in sorted(topic.partitions)]
 
 
 def records(path: str) -> Iterator[tuple[int, bytes | None, dict[str, bytes | None]]]:
@@ -74,9 +70,9 @@ def records(path: str) -> Iterator[tuple[int, bytes | None, dict[str, bytes | No
 
     ``path``: path of the partition. Raises: OSError if the cluster does not answer.
     """
-    found = PARTITION.fullmatch(path)
+    found = PARTITION_ADDRESS.fullmatch(path)
     assert found is not None
-    with _connected(path, found["servers"]) as (kafka, consumer):
+    with _connected(path, found["servers"], found["config"]) as (kafka, consumer):
         place = kafka.TopicPartition(found["topic"], int(found["partition"]))
         begin, end = consumer.get_watermark_offsets(place, timeout=TIMEOUT)
         place.offset = begin
@@ -94,21 +90,54 @@ def records(path: str) -> Iterator[tuple[int, bytes | None, dict[str, bytes | No
 
 
 @contextmanager
-def _connected(path: str, servers: str) -> Iterator[tuple[Any, Any]]:
+def _connected(path: str, servers: str, config: str | None) -> Iterator[tuple[Any, Any]]:
     """Yield the module confluent_kafka and a consumer of a cluster, which is closed afterwards.
 
     Args:
         path: address of the topic or the partition, for errors.
         servers: addresses of brokers.
+        config: file with properties of a Kafka client; None to connect without TLS and SASL.
 
-    Raises: OSError if confluent-kafka is not installed, or if a call of the consumer fails.
+    Raises: OSError if confluent-kafka is not installed, if the file cannot be used, or if a call of the consumer fails.
     """
     try:
         import confluent_kafka as kafka
     except ImportError as error:
         raise OSError(0, "confluent-kafka is missing: pip install 'kwire[topic]'", path) from error
-    with closing(kafka.Consumer({**CONFIG, "bootstrap.servers": servers})) as consumer:
+    try:
+        consumer = kafka.Consumer({**CONFIG, "bootstrap.servers": servers, **_security(path, config)})
+    except kafka.KafkaException as error:
+        raise OSError(0, f"{config}: {error.args[0].str()}", path) from error
+    with closing(consumer):
         try:
             yield kafka, consumer
         except kafka.KafkaException as error:
             raise OSError(0, f"the cluster does not answer: {error.args[0].str()}", path) from error
+
+
+def _security(path: str, config: str | None) -> dict[str, Any]:
+    """Return the properties of librdkafka for TLS and SASL; none without a file.
+
+    Args:
+        path: address of the topic or the partition, for errors.
+        config: file with properties of a Kafka client.
+
+    Raises: OSError if the file cannot be read or is not valid.
+    """
+    if config is None:
+        return {}
+    from kwire.client_properties import ClientProperties, PropertyError  # on demand: few topics need it
+
+    try:
+        properties = ClientProperties.read(config)
+    except PropertyError as error:
+        raise OSError(0, f"{config}: {error}", path) from error
+    found: dict[str, Any] = {**properties.of_librdkafka()}
+    if properties.credentials is not None and (file := properties.credentials.token_file) is not None:
+        found["oauth_cb"] = partial(_token, file)
+    return found
+
+
+def _token(file: Path, _config: str) -> tuple[str, float]:
+    """Return the token in a file, and TOKEN_END."""
+    return file.read_text(encoding="utf-8").strip(), TOKEN_END

@@ -13,9 +13,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from trustme import CA
 
+from kwire.client_properties import Credentials
 from mockbroker.cli.client_properties import addresses, read_cluster
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.login import Credentials
 
 SERVERS = [Address("a", 1)]
 SASL = "sasl.mechanism=PLAIN\nsasl.username=alice\nsasl.password=secret\n"
@@ -63,6 +63,13 @@ def test_stores_are_pem_files(tmp_path: Path) -> None:
     own.write_bytes(locked + own.read_bytes().partition(b"-----END EC PRIVATE KEY-----\n")[2])
     with pytest.raises(click.UsageError, match="must contain a valid certificate and its private key"):
         read_cluster("--record-config", path, SERVERS)  # without a question for the password on the terminal
+    with path.open("a") as file:
+        file.write("ssl.key.password=password\n")
+    assert read_cluster("--record-config", path, SERVERS).tls is not None
+    with path.open("a") as file:
+        file.write("ssl.key.password=wrong\n")
+    with pytest.raises(click.UsageError, match=r"its private key with the password in ssl\.key\.password"):
+        read_cluster("--record-config", path, SERVERS)
     path.write_text(f"security.protocol=SSL\nssl.truststore.location={path}\n")
     with pytest.raises(click.UsageError, match="must contain valid CA certificates"):
         read_cluster("--record-config", path, SERVERS)

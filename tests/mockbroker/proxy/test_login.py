@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -13,12 +12,13 @@ import trio
 from tools.served_broker import PATIENCE, Peer
 
 from kwire import ErrorCode, encode_response
+from kwire.client_properties import Credentials
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeResponse
 from mockbroker import open_cluster
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.login import Credentials, LoginError, login
+from mockbroker.proxy.login import LoginError, login
 from mockbroker.proxy.observer import Exchange, Observer
 from mockbroker.proxy.relay import Proxy
 from mockbroker.proxy.upstream import Upstream
@@ -107,32 +107,6 @@ async def test_a_client_logs_in_through_the_proxy(mechanism: str, tmp_path: Path
     assert PASSWORD.encode() not in seen.frames
     assert token("alice").encode() not in seen.frames
     assert b"n=alice" not in seen.frames
-
-
-@pytest.mark.parametrize(
-    ("properties", "problem"),
-    [
-        ({}, "sasl.mechanism is missing"),
-        ({"sasl.mechanism": "GSSAPI"}, "sasl.mechanism=GSSAPI is not supported: use PLAIN, SCRAM-SHA-256"),
-        ({"sasl.mechanism": "PLAIN", "sasl.username": "a"}, "password for PLAIN is missing: set sasl.password"),
-        ({"sasl.mechanism": "PLAIN", "sasl.username": "a", "sasl.password": "b\0"}, "a null character"),
-        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.token.endpoint.url is missing"),
-        (
-            {"sasl.mechanism": "OAUTHBEARER", "sasl.oauthbearer.token.endpoint.url": "https://login"},
-            "use the URL of a file with a token, such as file:///run/token",
-        ),
-    ],
-)
-def test_credentials_that_cannot_be_used_are_refused(properties: Mapping[str, str], problem: str) -> None:
-    with pytest.raises(LoginError, match=problem):
-        Credentials.parse(properties)
-
-
-def test_credentials_are_read_from_a_jaas_configuration() -> None:
-    jaas = 'org.apache.kafka.common.security.plain.PlainLoginModule required username="al \\"i" password="a;b=c";'
-    found = Credentials.parse({"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas})
-    assert (found.user, found.password) == ('al "i', "a;b=c")
-    assert "a;b=c" not in repr(found)
 
 
 def handshake(error: int = 0) -> bytes:

@@ -9,11 +9,11 @@ import pytest
 import trio
 
 from kwire import encode_request, encode_response
+from kwire.client_properties import Credentials
 from kwire.frames import pack
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from mockbroker import ThreadCluster, run_cluster
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.login import Credentials
 from mockbroker.proxy.observer import Connection, Exchange, Moment
 from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording import recorder as recorder_module

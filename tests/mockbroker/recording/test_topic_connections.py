@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from kwire import decode_response, encode_request
+from kwire.client_properties import MECHANISMS, Credentials
 from kwire.errors import RemoteProtocolError
 from kwire.frames import pack
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import ThreadCluster, run_cluster
 from mockbroker.proxy.addresses import Address
-from mockbroker.proxy.login import MECHANISMS, Credentials
 from mockbroker.proxy.upstream import Upstream
 from mockbroker.recording.topic_connections import BrokerConnection
 

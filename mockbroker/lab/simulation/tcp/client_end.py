@@ -9,6 +9,7 @@ from typing import Any
 
 from kwire import WireError
 from kwire.apikeys import ApiKey
+from kwire.client_properties import Credentials
 from kwire.connection import ClientSide
 from kwire.envelope import Response, decode_response, encode_request
 from kwire.frames import PREFIX, FrameBuffer, pack
@@ -20,7 +21,7 @@ from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.tcp.channel import Channel
 from mockbroker.lab.simulation.tcp.sockets import ClientTls, SimulatedSocket
 from mockbroker.lab.simulation.watching import Broken
-from mockbroker.proxy.login import Credentials, login
+from mockbroker.proxy.login import login
 
 TLS_PROTOCOLS, SASL_PROTOCOLS = ("SSL", "SASL_SSL"), ("SASL_PLAINTEXT", "SASL_SSL")  # Kafka's security.protocol
 USER, PASSWORD = "simulated", "secret"

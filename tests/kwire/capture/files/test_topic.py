@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import socket
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from commands import kwire
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from golden import ROOT
 from recorded_topics import PARTITIONS, lines, write
 
@@ -101,3 +109,61 @@ def test_missing_confluent_kafka_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
     done = kwire("groups", "kafka://127.0.0.1:9/frames")
     assert done.exit_code == 2
     assert "confluent-kafka is missing: pip install 'kwire[topic]'" in done.stderr
+
+
+@pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", ""])
+def test_a_topic_is_read_with_tls_and_sasl(mechanism: str, tmp_path: Path) -> None:
+    sasl = {"sasl.enabled.mechanisms": mechanism} if mechanism else {"ssl.client.auth": "required"}
+    listener = "SASL_SSL" if mechanism else "SSL"
+    with run_cluster(
+        topics={"frames": PARTITIONS},
+        listeners=[listener],
+        users={"alice": "alice-secret"} if mechanism else None,
+        config=sasl,
+    ) as cluster:
+        write(cluster, lines(LOG))
+        assert cluster.tls is not None
+        (tmp_path / "token").write_text(f"{token('alice')}\n")
+        config = tmp_path / "client.properties"
+        config.write_text(
+            f"security.protocol={listener}\nssl.truststore.location={cluster.tls.ca}\n"
+            f"ssl.keystore.location={locked(cluster.tls.client, tmp_path)}\nssl.key.password=key-secret\n"
+            f"sasl.mechanism={mechanism}\nsasl.username=alice\nsasl.password=alice-secret\n"
+            f"sasl.oauthbearer.token.endpoint.url=file://{tmp_path}/token\n"
+        )
+        address = f"kafka://{cluster.bootstrap_servers}/frames?config={config}"
+        done = kwire("groups", "--json", address)
+    assert done.exit_code == 0, done.stderr
+    assert json.loads(done.stdout)["groups"] == json.loads(kwire("groups", "--json", str(LOG)).stdout)["groups"]
+
+
+def token(user: str) -> str:
+    """An unsigned token, as the mock accepts it."""
+    parts = ({"alg": "none"}, {"sub": user, "iat": 1, "exp": 4_000_000_000})
+    encoded = (base64.urlsafe_b64encode(json.dumps(each).encode()).decode().rstrip("=") for each in parts)
+    return ".".join((*encoded, ""))
+
+
+def locked(path: Path, folder: Path) -> Path:
+    """A copy of a file with key and certificate, in which the key has the password ``key-secret``."""
+    copy, data = folder / "locked.pem", Path(path).read_bytes()
+    key = load_pem_private_key(data, None)
+    encrypted = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"key-secret"))
+    copy.write_bytes(encrypted + data[data.index(b"-----BEGIN CERTIFICATE-----") :])
+    return copy
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (None, "c.properties: No such file or directory"),
+        ("security.protocol=TLS", "c.properties: security.protocol=TLS is not supported"),
+        ("security.protocol=SSL\nssl.truststore.location=/none.pem", "c.properties: "),
+    ],
+)
+def test_properties_that_cannot_be_used_are_an_error(content: str | None, problem: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "c.properties").write_text(content)
+    done = kwire("groups", f"kafka://127.0.0.1:9/frames?config={tmp_path}/c.properties")
+    assert done.exit_code == 2
+    assert problem in done.stderr
