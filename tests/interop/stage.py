@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
+from itertools import count
 from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
@@ -55,6 +56,8 @@ MARKS = [
     pytest.mark.interop,
     pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning"),  # kafka-python, on import
 ]
+
+EVENTS = count(1)  # numbers of the assignments and records of all members, in the order in which they arrived
 
 Process = subprocess.Popen[str] | HostedClient
 T = TypeVar("T")
@@ -100,11 +103,16 @@ def start_process(command: Sequence[str]) -> subprocess.Popen[str]:
 
 
 class Member:
-    """One client in one group. ``records``: topic, partition, offset, value, as it printed."""
+    """One client in one group. ``records``: topic, partition, offset, value, as it printed; ``assigned_at``: number in
+    EVENTS of the last assignment of each partition; ``times``: of each record its number in EVENTS, and the number of the
+    last assignment of its partition before it (0: none).
+    """
 
     def __init__(self, stage: Stage, name: str, process: Process) -> None:
         self.name = name
         self.records: list[tuple[str, int, int, str]] = []
+        self.times: list[tuple[int, int]] = []
+        self.assigned_at: dict[Owned, int] = {}
         self.assigned: list[list[Owned]] = []  # what its own callback said, each time
         self.held: set[Owned] = set()  # what it has by all that its callbacks said
         self.plans: list[dict[str, list[Owned]]] = []  # by member id, each time that it led; ours only
@@ -130,9 +138,10 @@ class Member:
         message = json.loads(line)
         match message.pop("event"):
             case "record":
-                self.records.append((message["topic"], message["partition"], message["offset"], message["value"]))
+                self.add_record(message["topic"], message["partition"], message["offset"], message["value"])
             case "assigned":
                 self.assigned.append(_pairs(message))
+                self.assigned_at |= dict.fromkeys(_pairs(message), next(EVENTS))
                 self.held |= set(_pairs(message))
             case "revoked":
                 self.held -= set(_pairs(message))
@@ -144,6 +153,10 @@ class Member:
                 self.fenced = True
             case "refused":
                 self.refused = True
+
+    def add_record(self, topic: str, partition: int, offset: int, value: str) -> None:
+        self.records.append((topic, partition, offset, value))
+        self.times.append((next(EVENTS), self.assigned_at.get((topic, partition), 0)))
 
     def complained(self, line: str) -> None:
         """Process a line that the client has written to stderr."""
@@ -226,7 +239,7 @@ class KcatMember(Member):
 
     def heard(self, line: str) -> None:
         topic, partition, offset, value = line.split(" ", 3)
-        self.records.append((topic, int(partition), int(offset), value))
+        self.add_record(topic, int(partition), int(offset), value)
 
     def complained(self, line: str) -> None:
         super().complained(line)

@@ -1,0 +1,96 @@
+"""What a gathering accepts: records that are read again after a rebalance, if they were not committed before."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pytest
+from interop.gathering import Gathering, gathering_on
+from interop.ground import SETTINGS, MockGround
+from interop.stage import MARKS, Member, start_process
+
+from mockbroker import run_cluster
+
+pytestmark = MARKS
+
+
+@pytest.fixture
+def unsettled() -> Iterator[Gathering]:
+    """Members of librdkafka that share the partitions."""
+    with run_cluster(brokers=3, config=SETTINGS) as cluster, gathering_on(MockGround(cluster)) as gathering:
+        gathering.come("confluent-kafka", "confluent-kafka", assignor="roundrobin")
+        yield gathering
+
+
+def after_the_first_records(gathering: Gathering, happens: Callable[[], object]) -> None:
+    """Call ``happens`` once, after a member has read the records of partition 0, and before the others are written."""
+    produce, ground = gathering.ground.produce, gathering.ground
+
+    def interrupted(topic: str, values: Sequence[str], **options: Any) -> None:
+        produce(topic, values, **options)
+        ground.produce = produce
+        gathering.wait("the first records", lambda: set(values) <= {v for m in gathering.members for v in m.values})
+        happens()
+
+    ground.produce = interrupted
+
+
+def reads_of_the_first(gathering: Gathering) -> int:
+    return sum(value == "batch 1: 0" for member in gathering.members for value in member.values)
+
+
+def test_rebalance_before_the_commit_repeats_records(unsettled: Gathering) -> None:
+    after_the_first_records(unsettled, lambda: unsettled.ground.cluster.rebalance(unsettled.group))
+    unsettled.check_reading()
+    assert reads_of_the_first(unsettled) == 2
+    unsettled.go(unsettled.members[0])
+    unsettled.check_reading()
+    unsettled.check_none_lost_or_twice()
+    assert reads_of_the_first(unsettled) == 2
+
+
+def test_expired_session_before_the_commit_repeats_records(unsettled: Gathering) -> None:
+    cluster = unsettled.ground.cluster
+
+    def expire() -> None:
+        with cluster.faults.hold("Heartbeat", times="always"):
+            unsettled.wait("expired sessions", lambda: [e for e in cluster.journal.events if e.event == "expire"])
+
+    after_the_first_records(unsettled, expire)
+    unsettled.check_reading()
+    assert reads_of_the_first(unsettled) == 2
+    unsettled.check_none_lost_or_twice()
+
+
+def test_lost_commit_is_noticed(unsettled: Gathering) -> None:
+    unsettled.check_reading()
+    cluster = unsettled.ground.cluster
+    cluster.set_committed(unsettled.group, dict.fromkeys(unsettled.all_partitions(), 0))
+    unsettled.go(unsettled.members[0])
+    with pytest.raises(AssertionError, match="read twice"):
+        unsettled.check_reading()
+
+
+@pytest.mark.parametrize(
+    ("lines", "twice"),
+    [
+        (["a assigned", "a record", "a record"], True),
+        (["a assigned", "a record", "a assigned", "a record"], False),
+        (["a assigned", "a record", "b assigned", "b record"], False),
+        (["a assigned", "b assigned", "a record", "b record"], True),
+    ],
+    ids=["one assignment", "assigned again", "another owner", "two owners"],
+)
+def test_record_may_be_read_again_after_an_assignment(lines: list[str], twice: bool) -> None:
+    with run_cluster(config=SETTINGS) as cluster, gathering_on(MockGround(cluster)) as gathering:
+        idle = [sys.executable, "-c", "input()"]
+        members = {name: Member(gathering, name, start_process(idle)) for name in "ab"}
+        gathering.members += members.values()
+        for line in lines:
+            name, event = line.split()
+            told = {"event": event, "topic": "orders", "partition": 0, "offset": 0, "value": "tea"}
+            members[name].heard(json.dumps({**told, "partitions": [["orders", 0]]}))
+        assert gathering.read_twice() == (["tea"] if twice else [])
