@@ -17,8 +17,8 @@ def bill_everything(bootstrap: str, failures: int) -> None:
         assert order is not None
         producer.begin_transaction()
         producer.produce("invoices", b"one bill for " + order.value())
-        here, behind = (TopicPartition("orders", 0, offset) for offset in (order.offset(), order.offset() + 1))
-        producer.send_offsets_to_transaction([behind], consumer.consumer_group_metadata())
+        here, after = (TopicPartition("orders", 0, offset) for offset in (order.offset(), order.offset() + 1))
+        producer.send_offsets_to_transaction([after], consumer.consumer_group_metadata())
         if failures:
             failures -= 1
             producer.abort_transaction()

@@ -43,7 +43,7 @@ class Admin(Protocol):
         """Delete records, and return the new log start offset."""
 
     def has_acls(self) -> bool:
-        """False if the broker says that it has no authorizer. librdkafka does not tell, of Kafka 4.2 neither."""
+        """Return False if the broker reports that it has no authorizer. librdkafka does not report it, even for Kafka 4.2."""
 
     def nodes(self) -> Sequence[int]:
         """Return the ids of the brokers."""

@@ -50,7 +50,7 @@ def consumer_stage() -> Iterator[Stage]:
 
 @pytest.fixture
 def impatient_stage() -> Iterator[Stage]:
-    """The same, but who is not heard of is soon gone."""
+    """The same with a short session timeout: a member that sends no heartbeats expires soon."""
     with _consumer_stage(SESSION_MS) as stage:
         yield stage
 

@@ -36,7 +36,7 @@ class Gathering(Stage):
         self._committed: dict[str, int] = {}  # number in EVENTS after the commit, by value
 
     def happened(self) -> list[Event]:
-        """Nothing that anybody could be asked."""
+        """Return no events: a real broker has no journal."""
         return []
 
     def come(self, *families: str, **how: str) -> list[Member]:

@@ -111,10 +111,13 @@ class Host:
         too_late.start()
         try:
             line = self._process.stdout.readline()
+            assert line, f"{command[0]} ended, or ran for {START_LIMIT} s, and did not print its port"
+            self._port = int(line)
+        except BaseException:
+            self.end()
+            raise
         finally:
             too_late.cancel()
-        assert line, f"{command[0]} ended, or ran for {START_LIMIT} s, and did not print its port"
-        self._port = int(line)
 
     @property
     def alive(self) -> bool:

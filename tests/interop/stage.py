@@ -399,7 +399,7 @@ class Stage:
         """No partition ever had two owners, and with an eager protocol each had one; the number of generations seen.
 
         A generation may also share out nothing: kafka-python may lead before it knows the topic, also on Apache Kafka.
-        It then assigns nothing to anybody, and rejoins as soon as it does.
+        It then assigns no partitions, and rejoins as soon as it knows the topic.
         """
         seen = sorted({event.generation for event in self.events("assign")})
         protocols = {event.generation: event.protocol for event in self.events("generation")}

@@ -1,11 +1,15 @@
 from __future__ import annotations
 
+import os
+import re
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 from interop import programs
+from interop.hosted import Host
 from interop.stage import HEARTBEAT_MS, MARKS, Member, Stage, stage_of, start_process
 
 from mockbroker import run_cluster
@@ -45,6 +49,14 @@ def test_a_program_whose_build_failed_is_built_again(tmp_path: Path, monkeypatch
         programs.built_program(program, "p")
     (sources / "source").write_text("right")
     assert programs.built_program(program, "p") == ["right"]
+
+
+def test_a_host_that_prints_no_port_is_ended() -> None:
+    code = "import os; print('process', os.getpid(), flush=True); input()"
+    with pytest.raises(ValueError, match="process") as raised:
+        Host([sys.executable, "-c", code], os.environ)
+    (pid,) = re.findall(r"process (\d+)", str(raised.value))
+    assert not psutil.pid_exists(int(pid))
 
 
 class Stubborn(Member):
