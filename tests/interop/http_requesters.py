@@ -45,6 +45,7 @@ def with_curl(method: str, url: str, headers: Mapping[str, str], body: str | Non
     words = [need("curl", "it is the HTTP client of the shell"), "-s", "-N", "-X", method, "-w", "\n%{http_code}", url]
     words += [word for name, value in headers.items() for word in ("-H", f"{name}: {value}")]
     words += [] if body is None else ["--data-binary", body]
+    words += ["--max-time", str(LIMIT)]
     if lines == 0:
         output = subprocess.run(words, env=ENVIRONMENT, capture_output=True, text=True, timeout=LIMIT).stdout
         content, _, status = output.rpartition("\n")

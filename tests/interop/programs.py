@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -305,7 +306,8 @@ class Asked:
     def _end(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            pipe.close()
+            with suppress(BrokenPipeError):  # the client ended before it read a question
+                pipe.close()
         self._stop()
         self._process.wait()
 

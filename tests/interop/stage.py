@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from itertools import count
 from math import inf
@@ -205,7 +205,8 @@ class Member:
             reader.join()
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe is not None
-            pipe.close()
+            with suppress(BrokenPipeError):  # the client ended before it read a command
+                pipe.close()
 
     def say(self, command: str) -> None:
         """Give it a command."""

@@ -59,6 +59,14 @@ def test_a_host_that_prints_no_port_is_ended() -> None:
     assert not psutil.pid_exists(int(pid))
 
 
+def test_a_member_that_ended_before_a_command_is_cleaned_up(stage: Stage) -> None:
+    member = Member(stage, "gone", start_process([sys.executable, "-c", ""]))
+    assert member.ended() == 0
+    with pytest.raises(BrokenPipeError):
+        member.say("leave")
+    member.clean_up()
+
+
 class Stubborn(Member):
     """A member whose end is reported as failed."""
 
