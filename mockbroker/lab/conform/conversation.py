@@ -134,14 +134,14 @@ def load(path: Path) -> Conversation:
     data = path.read_bytes()
     try:
         content = json.loads(gzip.decompress(data) if data.startswith(GZIP) else data)
-    except (ValueError, EOFError, zlib.error) as error:
+    except (ValueError, EOFError, RecursionError, zlib.error) as error:
         raise ConversationError(f"the file is not valid JSON: {error}") from error
     if not isinstance(content, dict):
         raise ConversationError("the file must contain a JSON object")
     try:
         config = {**OLD.get(content.get("scenario", ""), {}), **content["broker_config"]}
         topics = config.pop("topics", {})
-        steps = [_step(step) for step in content["steps"]]
+        steps = _steps(content["steps"])
         users, plaintext = config.pop("users", {}), config.pop("plaintext", ())
         brokers, down = config.pop("brokers", 1), config.pop("down", ())
         return Conversation(
@@ -157,8 +157,10 @@ def load(path: Path) -> Conversation:
             brokers=brokers,
             down=down,
         )
-    except (KeyError, TypeError) as error:
-        raise ConversationError(f"a field of the conversation is missing or has the wrong type: {error}") from error
+    except ConversationError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise ConversationError(f"a field of the conversation is missing or invalid: {error}") from error
 
 
 @lru_cache(maxsize=4096)
@@ -172,6 +174,25 @@ def _snaked(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {snake(key): _snaked(item) for key, item in value.items()}
     return [_snaked(item) for item in value] if isinstance(value, list) else value
+
+
+def _steps(recorded: Sequence[Mapping[str, Any]]) -> list[Step]:
+    """Return the steps of a conversation.
+
+    ``recorded``: the steps in the file.
+
+    Raises: ConversationError if a step refers to a step that is not before it.
+    """
+    steps: list[Step] = []
+    earlier: dict[int, str] = {}  # step number -> event
+    for step in map(_step, recorded):
+        if step.event == "response" and earlier.get(step.to) != "request":
+            raise ConversationError(f"step {step.n}: no request has step number {step.to}")
+        if step.event in ("no answer yet", "no answer") and step.to not in earlier:
+            raise ConversationError(f"step {step.n}: no earlier step has number {step.to}")
+        steps.append(step)
+        earlier[step.n] = step.event
+    return steps
 
 
 def _step(step: Mapping[str, Any]) -> Step:

@@ -6,7 +6,7 @@ if it creates ACLs, all ACLs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 import trio
@@ -211,12 +211,15 @@ async def _delete_groups(asker: Asker, groups: list[str]) -> None:
         asker: connection to the broker.
         groups: group ids.
     """
-    with trio.move_on_after(SETTLE_TIMEOUT):
-        while groups:
-            deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
-            groups = [result.group_id for result in deleted.results if result.error_code == ErrorCode.NON_EMPTY_GROUP]
-            if groups:
-                await trio.sleep(POLL_INTERVAL)
+
+    async def are_deleted() -> bool:
+        nonlocal groups
+        deleted = await asker.ask(DeleteGroupsRequest(groups_names=groups), 2, DeleteGroupsResponse)
+        groups = [result.group_id for result in deleted.results if result.error_code == ErrorCode.NON_EMPTY_GROUP]
+        return not groups
+
+    if groups:
+        await _wait_until(are_deleted)
 
 
 async def _delete_topics(asker: Asker, names: list[str]) -> None:
@@ -237,9 +240,11 @@ async def _wait_for_topics(asker: Asker, topics: Mapping[str, int]) -> None:
         topics: topic name -> number of partitions; 0 for a deleted topic.
     """
     expected = {name: count for name, count in topics.items() if count}
-    with trio.move_on_after(SETTLE_TIMEOUT):
-        while await _partitions(asker, list(topics)) != expected:
-            await trio.sleep(POLL_INTERVAL)
+
+    async def are_expected() -> bool:
+        return await _partitions(asker, list(topics)) == expected
+
+    await _wait_until(are_expected)
     await trio.sleep(GROUP_METADATA_DELAY)
 
 
@@ -250,9 +255,22 @@ async def _wait_for_producer_ids(asker: Asker) -> None:
 
     ``asker``: connection to the broker.
     """
-    with trio.move_on_after(SETTLE_TIMEOUT):
-        while (await asker.ask(InitProducerIdRequest(transactional_id=None), 3, InitProducerIdResponse)).error_code:
-            await trio.sleep(POLL_INTERVAL)
+
+    async def is_assigned() -> bool:
+        request = InitProducerIdRequest(transactional_id=None)
+        return not (await asker.ask(request, 3, InitProducerIdResponse)).error_code
+
+    await _wait_until(is_assigned)
+
+
+async def _wait_until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """Call ``holds`` until it returns True, for at most SETTLE_TIMEOUT seconds.
+
+    A pending request is not cancelled: its response would be taken for that of the next request of the connection.
+    """
+    end = trio.current_time() + SETTLE_TIMEOUT
+    while not await holds() and trio.current_time() < end:
+        await trio.sleep(POLL_INTERVAL)
 
 
 async def _partitions(asker: Asker, names: list[str]) -> dict[str, int]:

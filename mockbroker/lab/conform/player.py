@@ -96,16 +96,23 @@ class Player:
     async def play(self) -> Difference | None:
         """Play all steps of the conversation. Return the first difference from the recording; None if all steps agree.
 
-        Raises: OSError if the broker is unreachable.
+        Raises: OSError if the broker is unreachable; WireError if a recorded request cannot be encoded.
         """
+        difference: Difference | None = None
+        failure: OSError | WireError | None = None
         try:
             async with trio.open_nursery() as nursery:
-                difference = await self._play(nursery)
+                try:
+                    difference = await self._play(nursery)
+                except (OSError, WireError) as error:
+                    failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
                 nursery.cancel_scope.cancel()
         finally:
             with trio.CancelScope(shield=True):
                 for connection in self.connections.values():
                     await trio.aclose_forcefully(connection.stream)
+        if failure is not None:
+            raise failure
         return difference
 
     async def _play(self, nursery: trio.Nursery) -> Difference | None:

@@ -76,7 +76,6 @@ async def run(
     limit = trio.CapacityLimiter(at_once)
     outcomes: dict[int, Outcome] = {}
     reported = 0
-
     again: list[tuple[int, Path]] = []
 
     async def one(index: int, file: Path) -> None:
@@ -179,10 +178,17 @@ async def _play_against(conversation: Conversation, address: tuple[str, int], sa
 
 
 async def _play_watched(player: Player) -> Difference | None:
+    difference: Difference | None = None
+    failure: OSError | WireError | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(player.pace.watch)
-        difference = await player.play()
+        try:
+            difference = await player.play()
+        except (OSError, WireError) as error:
+            failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
         nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
     return None if difference is None else replace(difference, lateness=player.pace.lateness)
 
 

@@ -42,7 +42,16 @@ BAD = [  # content, error
     ({}, "broker_config"),
     (FILE | {"steps": [{"n": 1}]}, "event"),
     (FILE | {"steps": [{"n": 1, "event": "dance"}]}, "step 1: unknown event 'dance'"),
-    (FILE | {"steps": 7}, "wrong type"),
+    (FILE | {"steps": 7}, "missing or invalid"),
+    (b"[" * 100_000, "not valid JSON"),
+    (FILE | {"steps": [STEP | {"hex": "0"}]}, "missing or invalid"),
+    (FILE | {"broker_config": 7}, "missing or invalid"),
+    (
+        FILE | {"steps": [STEP | {"fields": {"a": []}, "records": [{"path": "a[0].b", "hex": ""}]}]},
+        "missing or invalid",
+    ),
+    (FILE | {"steps": [STEP, {"n": 2, "event": "response", "to": 3}]}, "step 2: no request has step number 3"),
+    (FILE | {"steps": [STEP, {"n": 2, "event": "no answer", "to": 3}]}, "step 2: no earlier step has number 3"),
 ]
 
 

@@ -12,7 +12,7 @@ import trio
 from golden import ROOT
 
 from mockbroker.api.cluster import open_cluster
-from mockbroker.lab.conform import runner
+from mockbroker.lab.conform import player, runner
 from mockbroker.lab.conform.conversation import Conversation, Step
 from mockbroker.lab.conform.player import Difference
 from mockbroker.lab.conform.runner import Outcome, judge, play_file, run
@@ -134,6 +134,15 @@ async def test_file_that_is_no_conversation(tmp_path: Path) -> None:
 
 async def test_group_without_members() -> None:
     assert (await play_file(FILES["sync_again"], ("127.0.0.1", 1))).verdict == "failed"
+
+
+async def test_broker_that_becomes_unreachable_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> None:
+        raise OSError("connection refused")
+
+    monkeypatch.setattr(player.trio, "open_tcp_stream", refuse)
+    outcome = await play_file(FILES["sync_again"])
+    assert (outcome.verdict, outcome.detail) == ("failed", "connection refused")
 
 
 async def test_conversation_against_an_external_broker(tmp_path: Path) -> None:
