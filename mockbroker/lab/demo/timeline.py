@@ -81,7 +81,7 @@ class JsonTimeline:
             "client": action.client,
             "member_id": "",
             "event": action.name,
-            EventKind.GENERATION: -1,
+            "generation": -1,
             "assignment": {},
         }
         if action.detail:

@@ -292,7 +292,7 @@ class Coordinator:
                 if not count.error:
                     counts[topic] = int(count.data)
             if not group.due:
-                self._decides(group, members, strategies, counts)
+                self._assign(group, members, strategies, counts)
         group.busy = False
         return True
 
@@ -308,9 +308,19 @@ class Coordinator:
             raise UnknownStrategy(f"unknown strategy {name!r}: the brokers were started with {known}")
         return self.strategies[name]()
 
-    def _decides(
+    def _assign(
         self, group: _Group, members: dict[str, Subscription], strategies: dict[str, str], counts: dict[str, int]
     ) -> None:
+        """Assign the partitions, and stop all consumers of the group if the assignment has changed.
+
+        A member with an unknown strategy, or with another strategy than the first member, is rejected.
+
+        Args:
+            group: the group.
+            members: member id -> subscription; rejected members are removed.
+            strategies: member id -> name of its strategy.
+            counts: topic name -> number of partitions.
+        """
         chosen: Assignor | None = None
         for member in list(members):
             try:

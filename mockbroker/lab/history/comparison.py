@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.history.assigning import Assigning
-from mockbroker.lab.history.coordinated import Cooperative, Eager, Next
+from mockbroker.lab.history.coordinated import ConsumerProtocol, Cooperative, Eager
 from mockbroker.lab.history.drafted import Drafted
 from mockbroker.lab.history.ledger import Band, Ledger, Overlap
 from mockbroker.lab.history.scheme import Scheme
@@ -19,7 +19,7 @@ from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.watching import Broken
 
 SCHEMES: Mapping[str, type[Scheme]] = {
-    each.name: each for each in (Watching, Assigning, Drafted, Eager, Cooperative, Next)
+    each.name: each for each in (Watching, Assigning, Drafted, Eager, Cooperative, ConsumerProtocol)
 }
 """Name of a scheme -> its class, in historical order."""
 

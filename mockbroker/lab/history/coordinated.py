@@ -79,7 +79,7 @@ class Counting(Watcher):
         self.rebalances += event.event == EventKind.GENERATION
 
 
-class Telling(Reader):
+class ReportingReader(Reader):
     """A group member that reports the partitions it reads to the ledger (the record of all readers).
 
     Attributes:
@@ -100,7 +100,7 @@ class Telling(Reader):
         self.ledger.read(self.script.group, self.name, ())
 
 
-class Classic(Telling, ClassicClient):
+class Classic(ReportingReader, ClassicClient):
     """A group member of the classic protocol.
 
     Attributes:
@@ -140,7 +140,7 @@ class Classic(Telling, ClassicClient):
         super().leave()
 
 
-class Consuming(Telling, ConsumerClient):
+class Consuming(ReportingReader, ConsumerClient):
     """A consumer group member (KIP-848)."""
 
     def _beat(self) -> None:
@@ -176,7 +176,7 @@ class Coordinated(Scheme):
 
     kind: ClassVar[str]
     strategy: ClassVar[str] = ""
-    member: ClassVar[type[Telling]] = Classic
+    member: ClassVar[type[ReportingReader]] = Classic
 
     def __init__(self, story: Story, queue: Queue, ledger: Ledger) -> None:
         super().__init__(story, queue, ledger)
@@ -203,7 +203,7 @@ class Coordinated(Scheme):
         self.admin = self._connected(Admin, script)
         self.admin.start()
 
-    def _member(self, number: int, name: str) -> Telling:
+    def _member(self, number: int, name: str) -> ReportingReader:
         script = MemberScript(
             number=number,
             kind=self.kind,
@@ -214,7 +214,7 @@ class Coordinated(Scheme):
             heartbeat=self.story.heartbeat,
             delay=HOP,
         )
-        client: Telling = self._connected(self.member, script)
+        client: ReportingReader = self._connected(self.member, script)
         client.name, client.ledger = name, self.ledger
         if isinstance(client, Classic):
             client.assignor = assignor(self.strategy)
@@ -278,7 +278,7 @@ class Cooperative(Coordinated):
     strategy = "cooperative-sticky"
 
 
-class Next(Coordinated):
+class ConsumerProtocol(Coordinated):
     """The scheme with the consumer protocol (KIP-848)."""
 
     name = "consumer"

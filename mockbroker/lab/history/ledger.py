@@ -64,10 +64,10 @@ class _State:
         counted: time up to which partition-seconds have been counted.
     """
 
-    readers: dict[str, float] = field(default_factory=dict)  # reader -> start time
-    last: str = ""  # the reader that stopped last
-    changed: float = 0.0  # time of the last start or stop
-    counted: float = 0.0  # time up to which partition-seconds have been counted
+    readers: dict[str, float] = field(default_factory=dict)
+    last: str = ""
+    changed: float = 0.0
+    counted: float = 0.0
 
 
 class Ledger:

@@ -61,7 +61,7 @@ def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experim
     yield "<main>"
     yield _table("schemes", [name for name, _ in COLUMNS], [[cell(each) for _, cell in COLUMNS] for each in measured])
     yield f'<p class="note">{escape(MEANING)}</p>'
-    yield "<h2>Who read what</h2>"
+    yield "<h2>The readers of each partition</h2>"
     yield (
         '<p class="note">A row for each partition of each group, a colour for each consumer. Pale red: no reader. Red: '
         "two consumers at once. Dashed: a step of the story.</p>"
@@ -73,25 +73,25 @@ def _body(title: str, story: Story, measured: Sequence[Measured], tried: Experim
             [f"{c.at:g}", c.what, c.messages, c.notifications, c.rebalances, c.moved, _seconds(c.settled)]
             for c in each.changes
         ]
-        heads = ["at s", "what", "messages", "notifications", "rebalances", "moved", "settled in s"]
+        heads = ["at s", "step", "messages", "notifications", "rebalances", "moved", "settled in s"]
         yield _table(f"changes {each.scheme}", heads, rows)
     yield "<h2>One change, and how many clients are notified</h2>"
     yield '<p class="note">Notifications of watches when a topic grows, by members of the group.</p>'
     yield _chart(tried.herds)
     yield _scheme_table("herd", "members", SIZES, {name: list(line.values()) for name, line in tried.herds.items()})
-    yield "<h2>What old data does</h2>"
+    yield "<h2>A ZooKeeper server with old data</h2>"
     yield (
-        '<p class="note">A consumer joins while one server of ZooKeeper lags: partition-seconds without a reader, and '
-        "with two. A session is 6 s.</p>"
+        '<p class="note">A consumer joins while one ZooKeeper server lags: partition-seconds without a reader, and '
+        "with two readers. The session timeout is 6 s.</p>"
     )
     splits = {
         name: [f"{one.unread:.2f} / {one.double:.2f}" for one in line.values()] for name, line in tried.splits.items()
     }
     yield _scheme_table("split", "lag in s", LAGS, splits)
-    yield "<h2>Who waits for a slow one</h2>"
+    yield "<h2>The wait for a slow consumer</h2>"
     yield (
-        '<p class="note">A consumer joins while another is busy with what it read: partition-seconds that the others '
-        "stand still.</p>"
+        '<p class="note">A consumer joins while another one processes records: partition-seconds without a reader, '
+        "although the last reader of the partition is still running.</p>"
     )
     slows = {name: [f"{seconds:.2f}" for seconds in line.values()] for name, line in tried.slows.items()}
     yield _scheme_table("slow", "busy for s", BUSY, slows) + "</main>"
@@ -134,15 +134,16 @@ def _scrolled(name: str, inside: str) -> str:
 
 def _cell(value: object) -> str:
     text = str(value)
-    return f'<td class="n">{text}</td>' if text[:1].isdigit() else f"<td>{escape(text)}</td>"
+    number = ' class="n"' if text[:1].isdigit() else ""
+    return f"<td{number}>{escape(text)}</td>"
 
 
-# --- who read what ---
+# --- the readers of each partition ---
 
 
 def _lanes(story: Story, scheme: Measured) -> str:
     groups = sorted(set(story.groups.values()))
-    places = sorted({(band.group, band.place) for band in scheme.bands})
+    places = [(group, place) for group in groups for place in _places(story)]
     rows = {key: number * ROW + groups.index(key[0]) * ROW for number, key in enumerate(places)}
     height = (len(places) + len(groups)) * ROW + 20
     hues = {name: round(40 + 290 * number / len(story.groups)) for number, name in enumerate(story.groups)}  # no red
@@ -178,6 +179,13 @@ def _lanes(story: Story, scheme: Measured) -> str:
     wide = LEFT + WIDTH + 40
     drawn = f'<svg class="lanes {escape(scheme.scheme)}" width="{wide}" height="{height}">{"".join(parts)}</svg>'
     return _scrolled(f"lanes of {scheme.scheme}", drawn)
+
+
+def _places(story: Story) -> list[Place]:
+    """Return all partitions of a story, with those that a topic gets later, as (topic, number)."""
+    counts = dict(story.topics)
+    counts |= {step.name: int(step.value) for step in story.steps if step.kind == GROW}
+    return [(topic, number) for topic, count in sorted(counts.items()) for number in range(count)]
 
 
 def _exists_from(story: Story, place: Place) -> float:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -105,6 +107,21 @@ def test_names_are_escaped_in_the_page(browser: Any, tmp_path: Path) -> None:
     shown = Shown(browser, path)
     assert (shown.errors, shown.requests) == ([], [])
     assert shown.cells("changes.server")[0][1] == f"{bad} joins"
+
+
+def test_numbers_at_the_start_of_names_are_escaped() -> None:
+    bad = "1<script>"
+    story = Story(topics={"t": 1}, groups={bad: "A"}, steps=(Step(1.0, JOIN, bad),), end=20.0)
+    assert "<script>" not in page.page(story, [measure("server", story)], Experiments({"server": {2: 1}}, {}, {}))
+
+
+def test_partitions_that_were_never_read_have_a_row() -> None:
+    story = Story(topics={"t": 2}, groups={"c": "A"}, steps=(Step(1.0, JOIN, "c"), Step(9.0, GROW, "t", 3)), end=20.0)
+    measured = replace(measure("server", story), bands=(), overlaps=())
+    shown = page.page(story, [measured], Experiments({"server": {2: 1}}, {}, {}))
+    rows = re.findall(r'class="unowned" x="(\S+)" .*?<title>(.*?)</title>', shown)
+    begins = [page.LEFT + seconds / story.end * page.WIDTH for seconds in (1.0, 1.0, 9.0)]
+    assert rows == [(f"{x:.2f}", f"t-{number} of A") for number, x in enumerate(begins)]
 
 
 def test_unwritable_file_is_an_error(tmp_path: Path) -> None:
