@@ -254,6 +254,23 @@ class Deletion:
     low_watermark: int = -1
 
 
+@dataclass(slots=True, eq=False)
+class Answer:
+    """The error code, or another value, in a response to an operator, which knows the values that are possible.
+
+    Attributes:
+        what: the client and the request, for the description of a violation.
+        value: the value.
+        possible: the values that are possible.
+        at: virtual time of the response, seconds.
+    """
+
+    what: str
+    value: int
+    possible: frozenset[int]
+    at: float
+
+
 @dataclass(slots=True)
 class History:
     """The history of a run.
@@ -267,6 +284,7 @@ class History:
         listings: results of ListOffsets.
         registers: operations of administrators.
         deletions: DeleteRecords requests.
+        answers: values in the responses to operators.
         out_of_range: (partition, position, client name) of each fetch that was refused with OFFSET_OUT_OF_RANGE.
         jumps: virtual time of each jump of the broker's clock, and its length; both in seconds.
         upkeep: the operations of the clients of the scheme ``upkeep``.
@@ -281,6 +299,7 @@ class History:
     listings: list[Listing] = field(default_factory=list)
     registers: list[RegisterOperation] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
+    answers: list[Answer] = field(default_factory=list)
     out_of_range: list[tuple[Place, int, str]] = field(default_factory=list)
     ends: dict[int, dict[Place, int]] = field(default_factory=dict)
     jumps: list[tuple[float, float]] = field(default_factory=list)

@@ -10,6 +10,7 @@ from mockbroker.broker.broker import SLICE_SIZE
 from mockbroker.lab.simulation.buggify import POINTS
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.migration_scheme import migrating
+from mockbroker.lab.simulation.operators_scheme import logged_in, with_operators
 from mockbroker.lab.simulation.script import (
     ADMIN_FAULTS,
     BROKER_FAULTS,
@@ -22,6 +23,7 @@ from mockbroker.lab.simulation.script import (
     MemberScript,
     Script,
 )
+from mockbroker.lab.simulation.tcp.client_end import SASL_PROTOCOLS
 from mockbroker.lab.simulation.upkeep_scheme import upkeeping
 
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -176,6 +178,7 @@ def migration(seed: int, events: int) -> Script:
     return migrating(replace(_script("migration", dice, seed, events, [*kinds, *ADMIN_FAULTS]), release=JAVA))
 
 
+OPERATED = 0.5  # probability that a script of the scheme admin has operators
 MOST_OF_A_SCHEME = 4  # maximum number of clients of each other scheme in a script of the scheme mix
 PRODUCERS = ("producer", "idempotent-producer", "transactional-producer", "transactional-producer")
 READERS = ("classic-reader", "consumer-reader", "classic-processor", "consumer-processor")
@@ -255,7 +258,10 @@ def admin(seed: int, events: int) -> Script:
         for fault in base.faults
         if fault.kind != "stale"
     )
-    return replace(base, scheme="admin", members=(*base.members, *extra), faults=faults, settings=settings)
+    script = replace(base, scheme="admin", members=(*base.members, *extra), faults=faults, settings=settings)
+    if Dice("whether admin has operators", seed).chance(OPERATED):
+        return with_operators(script, is_new=base.release == JAVA)
+    return script
 
 
 def _buggify(seed: int) -> tuple[str, ...]:
@@ -354,7 +360,7 @@ def mix(seed: int, events: int) -> Script:
     if base.release == JAVA:  # the describer sends requests that an earlier release does not have
         commit, topics = Dice("describer", seed).pick([0.1, 0.5, 2.0]), tuple(sorted(base.topics))
         members.append(MemberScript(number=len(members), kind="describer", group="", topics=topics, commit=commit))
-    return replace(
+    script = replace(
         base,
         scheme="mix",
         members=tuple(members),
@@ -362,6 +368,7 @@ def mix(seed: int, events: int) -> Script:
         settings=settings,
         rules=(*base.rules, *(_rules(dice) if dice.chance(0.2) else ())),
     )
+    return with_operators(script, is_new=base.release == JAVA)
 
 
 def upkeep(seed: int, events: int) -> Script:
@@ -378,6 +385,7 @@ def upkeep(seed: int, events: int) -> Script:
 
 
 PROTOCOLS = ("PLAINTEXT", "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+GREETING = 0.5  # probability that the clients of a script of the scheme bytes send ApiVersions first
 ALL_MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"
 
 
@@ -406,7 +414,9 @@ def in_bytes(seed: int, events: int) -> Script:
         "mockbroker.queued.max.response.bytes": dice.pick([1 << 28, 1 << 28, 20_000]),
     }
     faults = tuple(sorted((*base.faults, *vanishings), key=lambda fault: fault.at))
-    return replace(base, scheme="bytes", faults=faults, settings=settings, protocol=dice.pick(PROTOCOLS))
+    script = replace(base, scheme="bytes", faults=faults, settings=settings, protocol=dice.pick(PROTOCOLS))
+    script = replace(script, greets=Dice("greetings", seed).chance(GREETING))
+    return logged_in(script) if script.protocol in SASL_PROTOCOLS else script
 
 
 SCHEMES: Mapping[str, Callable[[int, int], Script]] = {

@@ -136,6 +136,7 @@ class Script:
         buggify: active buggify points.
         protocol: Kafka's security protocol of connections that transport bytes; "" for connections that transport
             messages.
+        greets: whether clients send ApiVersions first on each connection that transports bytes.
         configs: topic -> configurations, for each topic with a cleanup policy. Only the clients of the scheme
             ``upkeep`` write to these topics.
     """
@@ -155,6 +156,7 @@ class Script:
     replicas: int = 1
     buggify: tuple[str, ...] = ()
     protocol: str = ""
+    greets: bool = False
     configs: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def lines(self) -> list[str]:
@@ -166,7 +168,8 @@ class Script:
             f"disk {f'syncs in {self.sync} s' if self.sync >= 0 else 'none'}",
             f"slices of {self.slice_size} elements",
             f"buggify {' '.join(self.buggify) or 'nothing'}",
-            f"network transports {f'bytes, {self.protocol}' if self.protocol else 'messages'}",
+            f"network transports {f'bytes, {self.protocol}' if self.protocol else 'messages'}"
+            + (", ApiVersions first" if self.greets else ""),
             f"topics {' '.join(f'{name}:{count}' for name, count in self.topics.items())}",
             *(f"{name}: {' '.join(map('='.join, each.items()))}" for name, each in self.configs.items()),
             *map(str, self.members),

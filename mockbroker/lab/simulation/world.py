@@ -26,6 +26,7 @@ from mockbroker.lab.simulation.clients.admin import Admin
 from mockbroker.lab.simulation.clients.administrator import Administrator, Prober
 from mockbroker.lab.simulation.clients.classic import ClassicClient
 from mockbroker.lab.simulation.clients.client import REQUEST_TIMEOUT, Client
+from mockbroker.lab.simulation.clients.cluster_operators import LeaderElector, ReplicaMover, Unregisterer
 from mockbroker.lab.simulation.clients.committer import Committer
 from mockbroker.lab.simulation.clients.consumer import ConsumerClient
 from mockbroker.lab.simulation.clients.describer import Describer
@@ -36,7 +37,9 @@ from mockbroker.lab.simulation.clients.expiry_prober import (
     TransactionalIdProber,
 )
 from mockbroker.lab.simulation.clients.keeper import FinalKeeper, Keeper
+from mockbroker.lab.simulation.clients.marker_writer import MarkerWriter
 from mockbroker.lab.simulation.clients.offset_viewer import OffsetViewer
+from mockbroker.lab.simulation.clients.operator import Operator
 from mockbroker.lab.simulation.clients.processor import ClassicProcessor, ConsumerProcessor, Processor
 from mockbroker.lab.simulation.clients.producer import IdempotentProducer, Producer, TransactionalProducer
 from mockbroker.lab.simulation.clients.reader import Reader
@@ -48,7 +51,10 @@ from mockbroker.lab.simulation.clients.record_reader import (
     RecordReader,
 )
 from mockbroker.lab.simulation.clients.share import ShareClient
+from mockbroker.lab.simulation.clients.share_operators import ShareOffsetOperator, ShareStateOperator
+from mockbroker.lab.simulation.clients.state_operators import ConfigReplacer, CredentialOperator, FeatureOperator
 from mockbroker.lab.simulation.clients.streams import StreamsClient
+from mockbroker.lab.simulation.clients.telemetry_client import TelemetryClient
 from mockbroker.lab.simulation.clients.throttled import (
     QuotaSetter,
     Throttled,
@@ -56,6 +62,7 @@ from mockbroker.lab.simulation.clients.throttled import (
     ThrottledConsumer,
     ThrottledProducer,
 )
+from mockbroker.lab.simulation.clients.token_operator import TokenOperator
 from mockbroker.lab.simulation.clients.transactional import TIMEOUT_MS, Transactional
 from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.dice import Dice
@@ -102,6 +109,17 @@ KINDS: Mapping[str, type[Client]] = {
     "throttled-consumer": ThrottledConsumer,
     "throttled-administrator": ThrottledAdministrator,
     "quota-setter": QuotaSetter,
+    "credential-operator": CredentialOperator,
+    "config-replacer": ConfigReplacer,
+    "feature-operator": FeatureOperator,
+    "leader-elector": LeaderElector,
+    "replica-mover": ReplicaMover,
+    "unregisterer": Unregisterer,
+    "marker-writer": MarkerWriter,
+    "share-offset-operator": ShareOffsetOperator,
+    "share-state-operator": ShareStateOperator,
+    "telemetry-client": TelemetryClient,
+    "token-operator": TokenOperator,
 }
 UPKEEP = (Keeper, ExpiryProber, Throttled, QuotaSetter)
 SHARE = "share"  # name of the group type without offsets: its groups do not expire
@@ -173,6 +191,8 @@ class World:
             buggify,
             (Dice("tcp", script.seed), script.protocol) if script.protocol else None,
         )
+        if isinstance(self.shell.network, ByteNetwork):
+            self.shell.network.greets = script.greets
         for rule in script.rules:
             self.shell.add_rule(parse_rule(rule, HANDLERS))
         self.clients = [self._client(KINDS[each.kind], each) for each in script.members]
@@ -216,7 +236,7 @@ class World:
             self.queue.at(client.script.starts, self._come_back, client)
         self._go_wrong()
         self._heal()
-        if any(isinstance(client, (Producer, RecordReader, *UPKEEP)) for client in self.clients):
+        if any(isinstance(client, (Producer, RecordReader, Operator, *UPKEEP)) for client in self.clients):
             self._check_history()
         self._empty()
 
@@ -506,7 +526,7 @@ class World:
         """
         self.trace.add(self.queue.now, "all producers stop")
         for client in self.clients:
-            if isinstance(client, (Producer, Processor, ShareClient, Administrator, Prober, *UPKEEP)):
+            if isinstance(client, (Producer, Processor, ShareClient, Administrator, Prober, Operator, *UPKEEP)):
                 client.stop()
             elif isinstance(client, RecordReader) and client.up:
                 client.fetcher.max_bytes = 1 << 20

@@ -1,4 +1,4 @@
-"""The checkers of the invariants I27 to I34, I36 to I39 and I42 to I45.
+"""The checkers of the invariants I27 to I34, I36 to I39, I42 to I45 and I47.
 
 The checkers use only the history that the clients observed, as Jepsen and Elle do for Kafka.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from mockbroker.lab.simulation.checkers.aborted_reads import find_aborted_read
+from mockbroker.lab.simulation.checkers.answers import find_impossible_answer
 from mockbroker.lab.simulation.checkers.compaction import find_wrong_compaction
 from mockbroker.lab.simulation.checkers.consistent_reads import find_inconsistent_read
 from mockbroker.lab.simulation.checkers.cycles import find_cycle
@@ -43,4 +44,5 @@ CHECKERS: Mapping[str, Callable[[FinalLog], str]] = {
     "I43": find_wrong_compaction,
     "I44": find_early_expiry,
     "I45": find_exceeded_quota,
+    "I47": find_impossible_answer,
 }

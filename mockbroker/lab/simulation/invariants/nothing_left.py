@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mockbroker.base.timers import OF_LOGS, SWEEP, TRANSACTIONAL_IDS, CatchUpDue, StageDue
+from mockbroker.base.timers import OF_LOGS, SWEEP, TOKEN_SWEEP, TRANSACTIONAL_IDS, CatchUpDue, MoveDue, StageDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import (
@@ -41,7 +41,9 @@ class NothingLeft(Watcher):
                 raise self.broken(f"the state of group {group.group_id} is inconsistent: it {why}")
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetch_purgatory.pending) + 1
         most += len(broker.loading) + len(broker.cluster.nodes) + len(broker.share_partitions.loaded)
-        most += sum(isinstance(key, (StageDue, CatchUpDue)) for key in broker.deadlines)  # fault rules, reassignments
+        most += sum(
+            isinstance(key, (StageDue, CatchUpDue, MoveDue)) for key in broker.deadlines
+        )  # fault rules, replicas
         if (deadlines := _deadlines(broker)) > most:
             raise self.broken(f"the broker has {deadlines} deadlines, above the limit of {most}")
 
@@ -59,6 +61,8 @@ class NothingLeft(Watcher):
                     f"group {group.group_id} still has pending offsets of a "
                     "transaction after all producers have stopped"
                 )
+        if len(broker.cluster.tokens):
+            raise self.broken(f"{len(broker.cluster.tokens)} delegation tokens are left after all have expired")
         left = [key for key in (*broker.groups, SWEEP) if key in broker.deadlines]
         if (deadlines := _deadlines(broker)) > len(left):
             raise self.broken(f"the broker has {deadlines - len(left)} deadlines that belong to no group")
@@ -136,12 +140,12 @@ _OF_TYPE: Mapping[type[CoordinatedGroup], Callable[[Any], str]] = {
 def _deadlines(broker: Broker) -> int:
     """Return the number of deadlines of the broker that exist because of clients.
 
-    Deadlines for checks of logs and for the expiration of transactional ids are not counted, because they exist without
-    clients.
+    Deadlines for checks of logs and for the expiration of transactional ids and delegation tokens are not counted,
+    because they exist without clients.
     """
     by_id, of_logs = broker.cluster.by_id, 0
     for key in broker.deadlines:
         if isinstance(key, OF_LOGS):
             assert key.topic_id in by_id, "a deleted topic has a deadline"
             of_logs += 1
-    return len(broker.deadlines) - of_logs - (TRANSACTIONAL_IDS in broker.deadlines)
+    return len(broker.deadlines) - of_logs - sum(key in broker.deadlines for key in (TRANSACTIONAL_IDS, TOKEN_SWEEP))

@@ -18,10 +18,12 @@ from mockbroker.groups.streams.state import (
 )
 from mockbroker.lab.simulation.watching import Watcher
 
-# Requests that end transactions, and so change all groups with pending offsets.
-OF_TRANSACTIONS = (
+# Requests that end transactions, and so change all groups with pending offsets; an election moves groups to other
+# coordinators.
+OF_MANY_GROUPS = (
     ApiKey.END_TXN,
     ApiKey.INIT_PRODUCER_ID,
+    ApiKey.ELECT_LEADERS,
 )
 
 
@@ -40,7 +42,7 @@ class OthersUntouched(Watcher):
         self._are_current = False
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key not in OF_TRANSACTIONS:
+        if call.ticket.api_key not in OF_MANY_GROUPS:
             mine, groups = _group_of(call.request), broker.groups
             prints = self._prints if self._are_current else {}
             prints.pop(mine, None)
@@ -54,7 +56,7 @@ class OthersUntouched(Watcher):
         self.before(broker, call, now)
 
     def handled(self, broker: Broker, call: Call[Any], now: float) -> None:
-        if call.ticket.api_key in OF_TRANSACTIONS:
+        if call.ticket.api_key in OF_MANY_GROUPS:
             self._are_current = False
             return
         groups = broker.groups

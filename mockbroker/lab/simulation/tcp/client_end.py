@@ -13,6 +13,7 @@ from kwire.client_properties import Credentials
 from kwire.connection import ClientSide
 from kwire.envelope import Response, decode_response, encode_request
 from kwire.frames import PREFIX, FrameBuffer, pack
+from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker.base.effects import Call
 from mockbroker.lab.simulation.dice import Dice
@@ -28,6 +29,7 @@ USER, PASSWORD = "simulated", "secret"
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 LOGINS = ("PLAIN", "PLAIN", *MECHANISMS)  # SCRAM takes a millisecond
 OLD_LOGIN = 0.3  # probability of a login with raw tokens, as before KIP-152
+GREETING_VERSION = 3  # of ApiVersions
 NAME = "I40"  # of the invariant that bytes arrive as they were sent
 
 
@@ -40,6 +42,7 @@ class ClientEnd:
         dice: random number generator for the login.
         protocol: security protocol of the listener: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.
         on_end: function that is called when the broker has closed the connection.
+        greets: whether the first request of a connection is ApiVersions, as with Kafka's clients.
         refused: unused TLS objects of refused connections. A new connection removes one from the list and sends its
             ClientHello, which takes less time than creating a TLS object. ``refuse`` adds the object to the list.
 
@@ -63,6 +66,8 @@ class ClientEnd:
         protocol: str,
         on_end: Callable[[Wire], None],
         refused: list[ClientTls],
+        *,
+        greets: bool = False,
     ) -> None:
         self.frames: deque[bytes] = deque()
         self.expected = bytearray()
@@ -82,6 +87,8 @@ class ClientEnd:
             self._tls = refused.pop() if refused else ClientTls()
         if protocol in SASL_PROTOCOLS:
             self._login = _old_login() if dice.chance(OLD_LOGIN) else login(_credentials(dice))
+        if greets:
+            self._login = _greeted(self._side, self._login)
         self._ready = self._tls is None and self._login is None
 
     def begin(self) -> None:
@@ -236,6 +243,25 @@ class ClientEnd:
 
 def _credentials(dice: Dice) -> Credentials:
     return Credentials(dice.pick(LOGINS), USER, PASSWORD)
+
+
+def _greeted(side: ClientSide, login: Generator[bytes, bytes, None] | None) -> Generator[bytes, bytes, None]:
+    """Yield an ApiVersions request, and then the frames of a login. The generator receives the responses.
+
+    Args:
+        side: the client's side of the connection.
+        login: frames of the login; None for a listener without SASL.
+
+    Raises: Broken if the response has an error, or no API versions.
+    """
+    request = ApiVersionsRequest(client_software_name="simulated-client", client_software_version="1.0")
+    side.receive(pack((yield side.send(request, GREETING_VERSION)[PREFIX.size :])))
+    response = side.next_response()
+    assert response is not None
+    if response.body.error_code or not response.body.api_keys:
+        raise Broken(NAME, f"the first request, ApiVersions, has the error {response.body.error_code}")
+    if login is not None:
+        yield from login
 
 
 def _old_login() -> Generator[bytes, bytes, None]:

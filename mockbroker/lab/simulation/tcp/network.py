@@ -46,6 +46,7 @@ class ByteNetwork(Network):
         protocol: security protocol of the listeners.
 
     Attributes:
+        greets: whether the first request of each connection is ApiVersions.
         ends: connection number -> the client's end, for connections that are open at the client.
     """
 
@@ -54,6 +55,7 @@ class ByteNetwork(Network):
         self._acceptor = server
         self._dice = dice
         self._protocol = protocol
+        self.greets = False
         self.ends: dict[int, ClientEnd] = {}
         self._dead: list[Wire] = []
         self._refused: list[ClientTls] = []  # TLS of clients whose connection was refused
@@ -76,7 +78,7 @@ class ByteNetwork(Network):
         """
         dice = Dice("tcp", self._dice.whole(0, 1 << 30), wire.number)
         end = self.ends[wire.number] = ClientEnd(
-            self._queue, wire, dice, self._protocol, self._broker_has_closed, self._refused
+            self._queue, wire, dice, self._protocol, self._broker_has_closed, self._refused, greets=self.greets
         )
         accepted: list[SimulatedSocket] = []
 

@@ -78,6 +78,7 @@ from mockbroker.transactions.state import Identity, Transaction
 from tests.mockbroker.lab.simulation.planted_admin import ADMIN_BUGS
 from tests.mockbroker.lab.simulation.planted_bytes import BYTE_BUGS
 from tests.mockbroker.lab.simulation.planted_migration import MIGRATION_BUGS
+from tests.mockbroker.lab.simulation.planted_operators import OPERATOR_BUGS
 from tests.mockbroker.lab.simulation.planted_records import RECORD_BUGS
 from tests.mockbroker.lab.simulation.planted_shares import SHARE_BUGS
 from tests.mockbroker.lab.simulation.planted_upkeep import UPKEEP_BUGS
@@ -1030,3 +1031,4 @@ BUGS += [Bug(plant.__name__, by, plant, "migration") for by, plant in MIGRATION_
 BUGS += [Bug(plant.__name__, by, plant, "shares") for by, plant in SHARE_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "data") for by, plant in RECORD_BUGS]
 BUGS += [Bug(plant.__name__, by, plant, "upkeep") for by, plant in UPKEEP_BUGS]
+BUGS += [Bug(plant.__name__, by, plant, scheme) for by, plant, scheme in OPERATOR_BUGS]

@@ -16,7 +16,7 @@ from tests.mockbroker.lab.simulation.planted import BUGS, Bug
 from tests.mockbroker.lab.simulation.search import CAUGHT, SEEDS, caught_by
 
 FOUND = json.loads(CAUGHT.read_text("utf-8"))
-RECORDS = [bug for bug in BUGS if bug.scheme in ("data", "admin", "upkeep")]
+RECORDS = [bug for bug in BUGS if bug.scheme in ("data", "admin", "mix", "upkeep")]
 TRIED = [*(bug for bug in BUGS if bug not in RECORDS), *every(3, RECORDS)]  # make test-long: all
 
 

@@ -1,0 +1,90 @@
+"""Bugs of administrative requests to be planted, which the operators of ``mix``, ``admin`` and ``bytes`` notice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from mockbroker.broker import failover
+from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers import alter_configs
+from mockbroker.groups.share import offsets
+from mockbroker.security.delegation_tokens import DelegationToken, DelegationTokens
+from mockbroker.share.states import ANY_EPOCH, ShareStates
+from mockbroker.telemetry.client_metrics import ClientInstance
+from mockbroker.topics.alteration import Alteration
+from mockbroker.topics.model import Partition
+from mockbroker.topics.producers import Producers
+
+Patch = pytest.MonkeyPatch
+Plant = Callable[[Patch], None]
+OPERATOR_BUGS: list[tuple[tuple[str, ...], Plant, str]] = []
+
+
+def bug(*by: str, scheme: str = "mix") -> Callable[[Plant], Plant]:
+    def listed(plant: Plant) -> Plant:
+        OPERATOR_BUGS.append((by, plant, scheme))
+        return plant
+
+    return listed
+
+
+@bug("I47", scheme="bytes")
+def an_expired_token_is_renewed(patch: Patch) -> None:
+    patch.setattr(DelegationToken, "is_expired", lambda self, now_ms: False)
+
+
+@bug("I13", scheme="bytes")
+def expired_tokens_stay(patch: Patch) -> None:
+    patch.setattr(DelegationTokens, "remove_expired", lambda self, now_ms: False)
+
+
+@bug("I47")
+def a_marker_of_an_old_coordinator_is_written(patch: Patch) -> None:
+    real = Producers.marker_error
+    patch.setattr(Producers, "marker_error", lambda self, number, epoch, _: real(self, number, epoch, 1 << 30))
+
+
+@bug("I47")
+def offsets_of_a_share_group_with_members_are_altered(patch: Patch) -> None:
+    patch.setattr(offsets, "_check_empty", lambda group: None)
+
+
+@bug("I47")
+def the_state_of_an_old_share_leader_is_written(patch: Patch) -> None:
+    real = ShareStates.write
+    patch.setattr(
+        ShareStates,
+        "write",
+        lambda self, key, change, now: real(self, key, replace(change, leader_epoch=ANY_EPOCH), now),
+    )
+
+
+@bug("I47")
+def metrics_are_never_too_early(patch: Patch) -> None:
+    patch.setattr(ClientInstance, "accepts_push", lambda self, now: True)
+
+
+@bug("I47", scheme="admin")
+def an_election_changes_no_leader(patch: Patch) -> None:
+    real = failover.elect
+
+    def elect(broker: Broker, partition: Partition, now: float, *, unclean: bool) -> Any:
+        leader = partition.leader
+        error, effects = real(broker, partition, now, unclean=unclean)
+        if not error:
+            partition.leader = leader
+        return error, effects
+
+    patch.setattr(failover, "elect", elect)
+
+
+@bug("I38")
+def altered_configurations_keep_the_others(patch: Patch) -> None:
+    def alteration(**how: Any) -> Alteration:
+        return Alteration(**how | {"replace_all": False})
+
+    patch.setattr(alter_configs, "Alteration", alteration)
