@@ -8,14 +8,17 @@ from typing import Any
 
 import pytest
 
+from kwire import ErrorCode
+from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers import alter_configs
+from mockbroker.broker.handlers import alter_configs, alter_user_scram_credentials, api_versions
 from mockbroker.groups.share import offsets
 from mockbroker.security.delegation_tokens import DelegationToken, DelegationTokens
 from mockbroker.share.states import ANY_EPOCH, ShareStates
 from mockbroker.telemetry.client_metrics import ClientInstance
 from mockbroker.topics.alteration import Alteration
+from mockbroker.topics.log_dirs import LogDirs
 from mockbroker.topics.model import Partition
 from mockbroker.topics.producers import Producers
 
@@ -88,3 +91,48 @@ def altered_configurations_keep_the_others(patch: Patch) -> None:
         return Alteration(**how | {"replace_all": False})
 
     patch.setattr(alter_configs, "Alteration", alteration)
+
+
+@bug("I38")
+def a_credential_is_not_stored(patch: Patch) -> None:
+    def alter(broker: Broker, alteration: Any) -> None:
+        stored = dict(broker.cluster.scram)
+        real(broker, alteration)
+        broker.cluster.scram.clear()
+        broker.cluster.scram |= stored
+
+    real = alter_user_scram_credentials._alter
+    patch.setattr(alter_user_scram_credentials, "_alter", alter)
+
+
+@bug("I38")
+def a_feature_level_is_not_stored(patch: Patch) -> None:
+    real = Broker.update_features
+
+    def update(self: Broker, levels: Any) -> None:
+        stored = dict(self.cluster.changed_features)
+        real(self, levels)
+        self.cluster.changed_features.clear()
+        self.cluster.changed_features |= stored
+
+    patch.setattr(Broker, "update_features", update)
+
+
+@bug("I38")
+def a_moved_replica_returns(patch: Patch) -> None:
+    patch.setattr(LogDirs, "complete_move", lambda self, replica: self.future.pop(replica, None))
+
+
+@bug("I38")
+def altered_share_offsets_are_at_least_ten(patch: Patch) -> None:
+    real = offsets._initialize
+
+    def initialize(group: Any, topic: Any, index: int, offset: int, context: Any, now: float) -> ErrorCode:
+        return real(group, topic, index, max(offset, 10), context, now)
+
+    patch.setattr(offsets, "_initialize", initialize)
+
+
+@bug("I40", scheme="bytes")
+def the_first_response_has_no_versions(patch: Patch) -> None:
+    patch.setattr(api_versions, "_response", lambda broker, *, optional: ApiVersionsResponse())
