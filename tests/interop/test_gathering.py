@@ -45,11 +45,12 @@ def reads_of_the_first(gathering: Gathering) -> int:
 def test_rebalance_before_the_commit_repeats_records(unsettled: Gathering) -> None:
     after_the_first_records(unsettled, lambda: unsettled.ground.cluster.rebalance(unsettled.group))
     unsettled.check_reading()
-    assert reads_of_the_first(unsettled) == 2
+    reads = reads_of_the_first(unsettled)
+    assert reads > 1
     unsettled.go(unsettled.members[0])
     unsettled.check_reading()
     unsettled.check_none_lost_or_twice()
-    assert reads_of_the_first(unsettled) == 2
+    assert reads_of_the_first(unsettled) == reads
 
 
 def test_expired_session_before_the_commit_repeats_records(unsettled: Gathering) -> None:
@@ -61,7 +62,7 @@ def test_expired_session_before_the_commit_repeats_records(unsettled: Gathering)
 
     after_the_first_records(unsettled, expire)
     unsettled.check_reading()
-    assert reads_of_the_first(unsettled) == 2
+    assert reads_of_the_first(unsettled) > 1
     unsettled.check_none_lost_or_twice()
 
 
