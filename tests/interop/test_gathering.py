@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
@@ -38,12 +39,23 @@ def after_the_first_records(gathering: Gathering, happens: Callable[[], object])
     ground.produce = interrupted
 
 
+def rebalance_with(gathering: Gathering, begin: Callable[[], object]) -> None:
+    """Begin a rebalance, and wait until each member has a new assignment."""
+    before = {member.name: len(member.assigned) for member in gathering.members}
+    begin()
+    gathering.wait(
+        "new assignments", lambda: all(len(member.assigned) > before[member.name] for member in gathering.members)
+    )
+
+
 def reads_of_the_first(gathering: Gathering) -> int:
     return sum(value == "batch 1: 0" for member in gathering.members for value in member.values)
 
 
 def test_rebalance_before_the_commit_repeats_records(unsettled: Gathering) -> None:
-    after_the_first_records(unsettled, lambda: unsettled.ground.cluster.rebalance(unsettled.group))
+    cluster = unsettled.ground.cluster
+    rebalance = partial(rebalance_with, unsettled, lambda: cluster.rebalance(unsettled.group))
+    after_the_first_records(unsettled, rebalance)
     unsettled.check_reading()
     reads = reads_of_the_first(unsettled)
     assert reads > 1
@@ -60,7 +72,7 @@ def test_expired_session_before_the_commit_repeats_records(unsettled: Gathering)
         with cluster.faults.hold("Heartbeat", times="always"):
             unsettled.wait("expired sessions", lambda: [e for e in cluster.journal.events if e.event == "expire"])
 
-    after_the_first_records(unsettled, expire)
+    after_the_first_records(unsettled, partial(rebalance_with, unsettled, expire))
     unsettled.check_reading()
     assert reads_of_the_first(unsettled) > 1
     unsettled.check_none_lost_or_twice()
