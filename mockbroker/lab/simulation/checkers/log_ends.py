@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable
 from itertools import accumulate
 from math import inf
+from operator import itemgetter
 
 from mockbroker.lab.simulation.checkers.final_log import FinalLog, named
 from mockbroker.lab.simulation.history import LATEST, READ_COMMITTED, READ_UNCOMMITTED, History, Place
@@ -87,8 +88,8 @@ class _Steps:
 
     def __init__(self, values: Iterable[tuple[float, int]], *, largest: bool) -> None:
         ordered = sorted(values)
-        self._times = [time for time, _ in ordered]
-        self._values = list(accumulate((value for _, value in ordered), max if largest else min))
+        self._times = list(map(itemgetter(0), ordered))
+        self._values = list(accumulate(map(itemgetter(1), ordered), max if largest else min))
         self._none = 0 if largest else inf
 
     def until(self, time: float) -> float:
