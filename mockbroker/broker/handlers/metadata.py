@@ -63,7 +63,8 @@ def handle(broker: Broker, call: Call[MetadataRequest], now: float) -> Effects: 
 def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hashable) -> Steps:
     """Build a Metadata response.
 
-    Cache the response, unless the cluster metadata changed before the response was complete.
+    Cache the response, unless the cluster metadata changed before the response was complete, or the metadata of the
+    broker was frozen at its start or end.
 
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
@@ -75,8 +76,9 @@ def _respond(broker: Broker, call: Call[MetadataRequest], epoch: int, key: Hasha
         epoch: Epoch of the cluster metadata at the start.
         key: Key of the request in the cache.
     """
+    was_frozen = call.client.node in broker.frozen_metadata
     response = yield from _build_response(broker, call)
-    if broker.cluster.epoch != epoch or call.client.node in broker.frozen_metadata:
+    if broker.cluster.epoch != epoch or was_frozen or call.client.node in broker.frozen_metadata:
         return [Reply(call.ticket, response)]
     weight = REQUEST_BYTE_WEIGHT * len(call.frame) + PARTITION_WEIGHT * _element_count(response)
     return [Reply(call.ticket, *broker.metadata_responses.keep(epoch, key, response, weight))]
