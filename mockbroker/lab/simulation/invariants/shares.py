@@ -229,7 +229,8 @@ class OneHolder(Watcher):
 class DeliveryCounts(Watcher):
     """The checker of invariant I23: a record's delivery count grows by one with each delivery, up to the limit.
 
-    A new leader knows only stored delivery counts: deliveries without a later acknowledgement may be missing.
+    A new leader knows only stored delivery counts: deliveries without a later acknowledgement may be missing. If the
+    leader changes during a request, it is unknown which of the leaders has counted the delivery.
     """
 
     name = "I23"
@@ -237,17 +238,27 @@ class DeliveryCounts(Watcher):
 
     def __init__(self) -> None:
         self._counts: dict[tuple[StateKey, int], tuple[int, object]] = {}
+        self._leaders: dict[Ticket, dict[StateKey, object]] = {}  # at the start of each request
+
+    def before(self, broker: Broker, call: Call[Any], now: float) -> None:
+        self._leaders[call.ticket] = dict(broker.share_partitions.loaded)
+
+    def closed(self, broker: Broker, call: Call[Any], now: float) -> None:
+        self._leaders.pop(call.ticket, None)
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         limit = broker.settings.group_share_delivery_count_limit
+        leaders = self._leaders.pop(call.ticket, {})
         for key, offset, count in acquired_in(call, response):
-            leader = broker.share_partitions.loaded.get(key)
-            before, former = self._counts.get((key, offset), (0, leader))
+            leader = leaders.get(key)
+            if leader is not broker.share_partitions.loaded.get(key):
+                leader = None
+            before, former = self._counts.get((key, offset), (0, None))
             self._counts[key, offset] = count, leader
             record = f"offset {offset} of {described(key)}"
             if count > limit:
                 raise self.broken(f"the delivery count {count} of {record} is above the limit of {limit}")
-            if former is leader and before and count != before + 1:
+            if former is leader is not None and before and count != before + 1:
                 raise self.broken(f"the delivery count of {record} is {count}, expected {before + 1}")
             if count < 1:
                 raise self.broken(f"the delivery count of {record} is {count}, expected at least 1")
@@ -258,6 +269,7 @@ class DeliveryCounts(Watcher):
 
     def crashed(self, broker: Broker, now: float) -> None:
         self._counts.clear()
+        self._leaders.clear()
 
 
 class NeverAgain(Watcher):
