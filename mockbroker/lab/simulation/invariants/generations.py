@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kwire.apikeys import ApiKey
-from mockbroker.base.effects import Call
+from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
@@ -45,6 +45,7 @@ class Generations(Watcher):
     coordinator uses the same generation number again, as in Kafka (fixtures/failover,
     an_unwritten_generation_is_forgotten). Therefore JoinGroup responses are compared only with JoinGroup responses of
     the same coordinator, in the order in which they were made: those of different connections may be sent in another.
+    The epoch in a heartbeat response is compared with the epoch that the member had got when the response was made.
     """
 
     name = "I2"
@@ -56,6 +57,7 @@ class Generations(Watcher):
         self._settled: dict[str, int] = {}  # acknowledged by a SyncGroup or ConsumerGroupHeartbeat response
         self._origins = Origins()
         self._members: dict[tuple[str, str], int] = {}
+        self._epochs: dict[Ticket, int] = {}  # of the member, when the response to a heartbeat was made
 
     def replaced(self, broker: Broker, group_id: str) -> None:
         self._origins.replaced(group_id)
@@ -131,6 +133,7 @@ class Generations(Watcher):
         """
         self._reached.clear()
         self._returned.clear()
+        self._epochs.clear()
         self._origins.crashed()
 
     def restarted(self, broker: Broker, now: float) -> None:
@@ -150,6 +153,8 @@ class Generations(Watcher):
 
     def answered(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         group = call.request.group_id
+        if call.ticket.api_key in HEARTBEATS:
+            self._epochs[call.ticket] = self._members.get((group, response.member_id), 0)
         if call.ticket.api_key != ApiKey.JOIN_GROUP:
             self._origins.answered(call.ticket, group)
         elif not response.error_code and not _has_epochs(broker, group):  # else a member epoch
@@ -158,6 +163,7 @@ class Generations(Watcher):
     def acknowledged(self, broker: Broker, call: Call[Any], response: Any, now: float) -> None:
         key = call.ticket.api_key
         group = call.request.group_id
+        epoch = self._epochs.pop(call.ticket, 0)
         if not self._origins.still_exists(call.ticket, group):
             return
         if key == ApiKey.SYNC_GROUP and not response.error_code:
@@ -167,15 +173,13 @@ class Generations(Watcher):
             if response.member_epoch <= 0:
                 self._members.pop((group, member), None)
                 return
-            before = self._members.get((group, member), 0)
-            if call.ticket.fault and response.member_epoch < before:  # a fault rule may have held the response
-                return
-            if response.member_epoch < before and call.request.member_epoch:
+            if response.member_epoch < epoch and call.request.member_epoch:
                 raise self.broken(
-                    f"member {member} of group {group} was in epoch {before}, "
+                    f"member {member} of group {group} was in epoch {epoch}, "
                     f"but got the lower epoch {response.member_epoch}"
                 )
-            self._members[group, member] = response.member_epoch
+            known = self._members.get((group, member), 0) if call.request.member_epoch else 0  # else it joins
+            self._members[group, member] = max(response.member_epoch, known)
             self._settled[group] = max(response.member_epoch, self._settled.get(group, 0))
             if response.member_epoch > self._reached.get(group, response.member_epoch):
                 raise self.broken(
