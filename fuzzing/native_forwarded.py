@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import Any
 
 from kwire import WireError
@@ -49,6 +49,7 @@ def passed(data: bytes, native: Any) -> Iterator[Any]:
         receive = link.responses if head & FROM_BROKER else link.requests
         try:
             for part in receive(piece):
+                assert not isinstance(part, Generator), "the work of observers, of which this link has none"
                 yield part if isinstance(part, bytes) else (type(part), part.frame)
         except WireError as error:
             yield repr(error)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import gc
 import json
-import tracemalloc
 from typing import Any
 from uuid import UUID
 
@@ -12,6 +10,7 @@ import pytest
 from captures import COMMITTED
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tools.kept_memory import TOPICS, kept_memory
 
 from kwire import blobs, codec
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
@@ -108,23 +107,11 @@ def test_headers_count_toward_the_display_limit(headers: tuple[tuple[str, bytes 
 def test_large_nested_messages_are_not_kept() -> None:
     """The cache of nested messages needs little memory, whatever a capture contains."""
 
-    def show(number: int) -> None:
-        topics = [f"{number} {topic}" for topic in range(20_000)]
-        metadata = blobs.encode_stored(ConsumerProtocolSubscription(topics=topics), 1)
-        protocol = JoinGroupRequest.Protocol(name="range", metadata=metadata)
-        form = form_of(JoinGroupRequest(protocol_type="consumer", protocols=[protocol]), 9)
-        assert form["protocols"][0]["_metadata"]["fields"]["topics"] == topics
+    def show(request: JoinGroupRequest) -> None:
+        form = form_of(request, 9)
+        assert len(form["protocols"][0]["_metadata"]["fields"]["topics"]) == TOPICS
 
-    show(0)
-    tracemalloc.start()
-    try:
-        for number in range(1, 6):
-            show(number)
-        gc.collect()
-        kept, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert kept < 1_000_000  # bytes; a cached message takes 2,000,000
+    assert kept_memory(show) < 1_000_000  # bytes; a cached message takes 2,000,000
 
 
 def test_error_codes() -> None:
