@@ -183,7 +183,7 @@ def test_a_called_command_freezes_no_objects() -> None:
         assert not gc.isenabled()
     finally:
         gc.enable()
-    assert gc.get_freeze_count() == frozen
+    assert gc.get_freeze_count() <= frozen  # frozen objects of other tests may have been freed
 
 
 def test_a_process_of_a_command_freezes_its_modules() -> None:

@@ -35,6 +35,7 @@ PRINTING = [  # a verb each, with what it needs to print something
 
 HELPERS = {  # files beside those of the verbs
     *(
+        "advertising",
         "client_properties",
         "clock_lines",
         "completion",
