@@ -24,7 +24,7 @@ class PropertyError(ValueError):
     """The error for a property that is missing, not valid or not supported.
 
     Attributes:
-        line: the line that is no property; "" for other errors. It may contain a password.
+        line: the line that is not a property; "" for other errors. It may contain a password.
     """
 
     def __init__(self, message: str, line: str = "") -> None:
@@ -37,7 +37,7 @@ def read_lines(lines: Iterable[str]) -> dict[str, str]:
 
     A line is ``name=value``, empty, or a comment that begins with ``#`` or ``!``.
 
-    Raises: PropertyError if a line is not empty and no comment, and contains no ``=``.
+    Raises: PropertyError if a line is neither empty nor a comment, and contains no ``=``.
     """
     properties: dict[str, str] = {}
     for number, line in enumerate(lines, 1):

@@ -103,7 +103,8 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from error
     paths_or_patterns = (*inputs, *more)
-    if is_topic(paths_or_patterns[0]):
+    is_of_topic = is_topic(paths_or_patterns[0])
+    if is_of_topic:
         with read_errors():
             connector_options(paths_or_patterns[0])  # errors before Spark starts
     extra_tables = () if assignor is None else tuple(ON_REQUEST)
@@ -117,8 +118,7 @@ def command(
             followed.finish(spark)
         sys.exit(1 if followed.damaged else 0)
     with read_errors():
-        one = is_topic(paths_or_patterns[0])
-        paths = list(paths_or_patterns) if one else source.files(paths_or_patterns)
+        paths = list(paths_or_patterns) if is_of_topic else source.files(paths_or_patterns)
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     report = Job(paths, place, name, split_size, assignor=assignor, settings=settings).run(_session(master))

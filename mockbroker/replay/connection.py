@@ -1,5 +1,5 @@
-"""The connection of a client to a replay. A task receives all the time, so that the end of the connection is noticed
-also while a response is delayed.
+"""The connection of a client to a replay. A task receives while a response is delayed too, so that the end of the
+connection is noticed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class ClientConnection:
         self.side = ServerSide()
         self.mock: trio.SocketStream | None = None
         self._client = client
-        self._ended = False  # the client sends no more: it has closed, reset or half-closed the connection
+        self._ended = False  # whether the client has closed, reset or half-closed the connection
         self._delay: trio.CancelScope | None = None
         self._is_mock_pending = False
         self._received, self._taken = trio.lowlevel.ParkingLot(), trio.lowlevel.ParkingLot()

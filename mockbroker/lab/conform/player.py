@@ -8,7 +8,8 @@ late. If the recording has no response to a request, the broker must not send a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import trio
@@ -51,6 +52,23 @@ class Difference:
     def __str__(self) -> str:
         api = f" {self.step.api} v{self.step.api_version}" if self.step.api else ""
         return f"step {self.step.n}{api} on {self.step.conn or '-'}: {self.text}"
+
+
+@asynccontextmanager
+async def background_tasks() -> AsyncIterator[trio.Nursery]:
+    """Yield a nursery whose tasks are cancelled at the end of the block.
+
+    An OSError or WireError of the block is raised itself: a nursery would wrap it in an ExceptionGroup.
+    """
+    failure: OSError | WireError | None = None
+    async with trio.open_nursery() as nursery:
+        try:
+            yield nursery
+        except (OSError, WireError) as error:
+            failure = error
+        nursery.cancel_scope.cancel()
+    if failure is not None:
+        raise failure
 
 
 class Player:
@@ -98,22 +116,13 @@ class Player:
 
         Raises: OSError if the broker is unreachable; WireError if a recorded request cannot be encoded.
         """
-        difference: Difference | None = None
-        failure: OSError | WireError | None = None
         try:
-            async with trio.open_nursery() as nursery:
-                try:
-                    difference = await self._play(nursery)
-                except (OSError, WireError) as error:
-                    failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
-                nursery.cancel_scope.cancel()
+            async with background_tasks() as nursery:
+                return await self._play(nursery)
         finally:
             with trio.CancelScope(shield=True):
                 for connection in self.connections.values():
                     await trio.aclose_forcefully(connection.stream)
-        if failure is not None:
-            raise failure
-        return difference
 
     async def _play(self, nursery: trio.Nursery) -> Difference | None:
         await self._bind_topics()

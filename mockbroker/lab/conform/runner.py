@@ -23,7 +23,7 @@ from mockbroker.lab.conform.asker import open_asker
 from mockbroker.lab.conform.conversation import Conversation, ConversationError, load
 from mockbroker.lab.conform.foreign import clear, other_settings, prepare
 from mockbroker.lab.conform.pace import ManualTime, WallTime
-from mockbroker.lab.conform.player import Difference, Player
+from mockbroker.lab.conform.player import Difference, Player, background_tasks
 
 SASL = "SASL_PLAINTEXT"
 TOPIC_LABEL = "$topic:"
@@ -178,17 +178,9 @@ async def _play_against(conversation: Conversation, address: tuple[str, int], sa
 
 
 async def _play_watched(player: Player) -> Difference | None:
-    difference: Difference | None = None
-    failure: OSError | WireError | None = None
-    async with trio.open_nursery() as nursery:
+    async with background_tasks() as nursery:
         nursery.start_soon(player.pace.watch)
-        try:
-            difference = await player.play()
-        except (OSError, WireError) as error:
-            failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
-        nursery.cancel_scope.cancel()
-    if failure is not None:
-        raise failure
+        difference = await player.play()
     return None if difference is None else replace(difference, lateness=player.pace.lateness)
 
 

@@ -76,7 +76,7 @@ class ShareOffsetOperator(CoordinatorOperator):
     The register of a partition is its start offset. While the group has a member, its offsets cannot be changed.
 
     Attributes:
-        member_until: broker time until which the client is a member, seconds; -inf if it is none.
+        member_until: broker time until which the client is a member, seconds; -inf if it is not a member.
         uncertain: whether the client may be a member, because its last request had no response.
     """
 
@@ -160,7 +160,7 @@ class ShareOffsetOperator(CoordinatorOperator):
         name, index = (self.own_topic, NO_SUCH_PARTITION) if is_topic else ("no-such-topic", 0)
 
         def altered(answer: Any) -> None:
-            self.answered("AlterShareGroupOffsets of nothing", answer.error_code, *self._possible())
+            self.answered("AlterShareGroupOffsets of an unknown partition", answer.error_code, *self._possible())
             if not answer.error_code:
                 error = answer.responses[0].partitions[0].error_code
                 self.answered("an unknown partition", error, E.UNKNOWN_TOPIC_OR_PARTITION)

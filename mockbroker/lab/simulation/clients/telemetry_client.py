@@ -22,7 +22,7 @@ SLACK = 0.001  # seconds
 class TelemetryClient(Operator):
     """The only client that pushes metrics and changes subscriptions.
 
-    What a broker remembers of the client is lost with the connection, or when a subscription changes.
+    A broker forgets the client when the connection ends, or when a subscription changes.
 
     Attributes:
         instance: client instance id; ZERO before the first response.

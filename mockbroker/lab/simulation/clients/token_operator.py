@@ -146,7 +146,7 @@ class TokenOperator(Operator):
             wire,
             request,
             2,
-            lambda answer: self.expect("a token without HMAC", answer.error_code, [E.DELEGATION_TOKEN_NOT_FOUND]),
+            lambda answer: self.expect("an unknown HMAC", answer.error_code, [E.DELEGATION_TOKEN_NOT_FOUND]),
         )
 
     def _send_unauthenticated(self, wire: Wire) -> None:

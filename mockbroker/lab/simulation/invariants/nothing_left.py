@@ -41,9 +41,8 @@ class NothingLeft(Watcher):
                 raise self.broken(f"the state of group {group.group_id} is inconsistent: it {why}")
         most = len(broker.groups) + len(broker.transactions) + len(broker.fetch_purgatory.pending) + 1
         most += len(broker.loading) + len(broker.cluster.nodes) + len(broker.share_partitions.loaded)
-        most += sum(
-            isinstance(key, (StageDue, CatchUpDue, MoveDue)) for key in broker.deadlines
-        )  # fault rules, replicas
+        of_rules_and_replicas = StageDue, CatchUpDue, MoveDue
+        most += sum(isinstance(key, of_rules_and_replicas) for key in broker.deadlines)
         if (deadlines := _deadlines(broker)) > most:
             raise self.broken(f"the broker has {deadlines} deadlines, above the limit of {most}")
 
