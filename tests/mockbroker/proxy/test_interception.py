@@ -68,6 +68,15 @@ class Proxied:
         self.peers.append(Peer(await trio.open_tcp_stream(*self.proxy.bootstrap)))
         return self.peers[-1]
 
+    def has(self, port: int) -> bool:
+        """Whether the proxy has the connection of a peer. A client of another test may have connected to the proxy too:
+        the port may have been that of its broker.
+
+        Args:
+            port: the peer's own port.
+        """
+        return port in {channel.connection.client.port for channel in self.interception.connections.values()}
+
     def reached(self, api: str) -> int:
         """The number of requests of an API that the broker got."""
         return len(self.cluster.requests(api))
@@ -230,10 +239,14 @@ async def test_no_response_is_the_last_thing_on_a_connection(when: Any) -> None:
         await peer.send((HEARTBEAT, 4), (METADATA, 12))
         await fault.wait_applied()
         await place.until(lambda: place.reached("Heartbeat") == (when == "after"))
-        await (await place.connect()).ask(METADATA, 12)
+        other = await place.connect()
+        await other.ask(METADATA, 12)
         assert place.reached("Metadata") == 1
+        ports = [each.stream.socket.getsockname()[1] for each in (peer, other)]
+        assert [place.has(port) for port in ports] == [True, True]
         await peer.stream.aclose()
-        await place.until(lambda: place.proxy.connections == 1)
+        await place.until(lambda: not place.has(ports[0]))
+        assert place.has(ports[1])
 
 
 async def test_a_throttled_response_mutes_the_connection() -> None:
