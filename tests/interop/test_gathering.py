@@ -21,7 +21,11 @@ pytestmark = MARKS
 @pytest.fixture
 def unsettled() -> Iterator[Gathering]:
     """Members of librdkafka that share the partitions."""
-    with run_cluster(brokers=3, config=SETTINGS) as cluster, gathering_on(MockGround(cluster)) as gathering:
+    with (
+        run_cluster(brokers=3, config=SETTINGS) as cluster,
+        MockGround(cluster) as ground,
+        gathering_on(ground) as gathering,
+    ):
         gathering.come("confluent-kafka", "confluent-kafka", assignor="roundrobin")
         yield gathering
 
@@ -98,7 +102,11 @@ def test_lost_commit_is_noticed(unsettled: Gathering) -> None:
     ids=["one assignment", "assigned again", "another owner", "two owners"],
 )
 def test_record_may_be_read_again_after_an_assignment(lines: list[str], twice: bool) -> None:
-    with run_cluster(config=SETTINGS) as cluster, gathering_on(MockGround(cluster)) as gathering:
+    with (
+        run_cluster(config=SETTINGS) as cluster,
+        MockGround(cluster) as ground,
+        gathering_on(ground) as gathering,
+    ):
         idle = [sys.executable, "-c", "input()"]
         members = {name: Member(gathering, name, start_process(idle)) for name in "ab"}
         gathering.members += members.values()
