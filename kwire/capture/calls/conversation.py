@@ -16,7 +16,7 @@ from kwire.capture.calls.frame_headers import INT32, hello_sender, is_tls
 from kwire.capture.calls.framing import OFF, SEARCH, SYNC, Framer
 from kwire.capture.calls.model import Call, Connection
 from kwire.capture.calls.native import LEAST_ROWS, LONGEST_WAIT, call_reader
-from kwire.capture.limits import EARLY_BYTES, EARLY_SEGMENTS, MAX_UNDECIDED
+from kwire.capture.limits import EARLY_BYTES, EARLY_SEGMENTS, HELD_SEGMENT, MAX_UNDECIDED, MAX_UNDECIDED_SEGMENTS
 from kwire.capture.tcp.segments import ACK, FIN, RST, SYN, Key, endpoints
 from kwire.capture.tcp.stream import KEPT, MASK, Piece, Stream
 from kwire.capture.tls.keylog import KeyLog
@@ -195,10 +195,11 @@ class Conversation:
     def held(self) -> int:
         """The number of buffered bytes: early segments, incomplete TLS records and incomplete frames.
 
-        A segment is early if bytes before it are missing, or if its connection's SYN or broker is still unknown.
+        A segment is early if bytes before it are missing, or if its connection's SYN or broker is still unknown. It
+        counts as HELD_SEGMENT bytes more than its payload.
         """
-        buffered = sum(stream.held_bytes for stream in self._streams.values())
-        undecided = sum(len(payload) for _, payload, _ in [*self._undecided, *(self._early or ())])
+        buffered = sum(stream.held_bytes + HELD_SEGMENT * len(stream.held) for stream in self._streams.values())
+        undecided = sum(HELD_SEGMENT + len(payload) for _, payload, _ in [*self._undecided, *(self._early or ())])
         encrypted = 0 if self._tls is None else self._tls.held
         return buffered + undecided + encrypted + sum(framer.held for framer in self._framers.values())
 
@@ -474,8 +475,8 @@ class Conversation:
         """Decide which endpoint is the broker, if neither a port nor a SYN shows it.
 
         The sender of a TLS ClientHello or of a valid request is the client. The sender of a TLS ServerHello is the
-        broker. After a different TLS record, or after too many bytes, the endpoint with the lower port counts as the
-        broker.
+        broker. After a different TLS record, or after too many bytes or segments, the endpoint with the lower port
+        counts as the broker.
 
         Args:
             row: TCP segment, decoded from its packet.
@@ -487,7 +488,7 @@ class Conversation:
             self._choose(self.key[2] <= self.key[5] if sender is None else sender != row.upward)
         elif self._starts_with_request(payload):
             self._choose(not row.upward)
-        elif self._seen_bytes > MAX_UNDECIDED:
+        elif self._seen_bytes > MAX_UNDECIDED or len(self._undecided) > MAX_UNDECIDED_SEGMENTS:
             self._choose(self.key[2] <= self.key[5])
         if self.broker is not None:
             self._decided()

@@ -11,7 +11,7 @@ from dataclasses import field
 from typing import NamedTuple
 
 from kwire.capture.files.blocks import NO_FIRST_FRAGMENT, Skipped
-from kwire.capture.limits import MAX_EARLY_FRAGMENTS, MAX_FRAGMENTED
+from kwire.capture.limits import MAX_EARLY_FRAGMENT_BYTES, MAX_EARLY_FRAGMENTS, MAX_FRAGMENTED
 from kwire.capture.tcp.headers import Fragment, PacketHeaders, Rows
 from kwire.capture.tcp.segments import ACK, FIN
 from kwire.lazy_dataclass import dataclass
@@ -25,6 +25,7 @@ class _LaterFragment(NamedTuple):
         size: number of sent bytes.
         captured: number of captured bytes.
         start: position of the captured bytes in the file.
+        path: path of the file.
         data: the captured bytes if the fragment waits for the first fragment of its packet; empty otherwise.
     """
 
@@ -32,6 +33,7 @@ class _LaterFragment(NamedTuple):
     size: int
     captured: int
     start: int
+    path: str
     data: bytes
 
 
@@ -58,7 +60,7 @@ class _FragmentedPacket:
     """An IP packet that was sent in fragments.
 
     Attributes:
-        path: file of the fragments.
+        path: file of the fragment that was captured first.
         head: the first fragment.
         early: fragments that were captured before the first one.
         dropped: number of early fragments that were dropped, because there were too many.
@@ -81,7 +83,8 @@ class _FragmentedPacket:
 class Fragments:
     """The fragmented IP packets that are still incomplete, oldest first.
 
-    Limits: MAX_FRAGMENTED packets.
+    Limits: MAX_FRAGMENTED packets, and MAX_EARLY_FRAGMENT_BYTES bytes of fragments that wait for the first fragment of
+    their packet.
 
     Attributes:
         given_up: number of dropped fragments by file: fragments without a captured first fragment, and fragments above
@@ -90,6 +93,7 @@ class Fragments:
 
     def __init__(self) -> None:
         self._packets: dict[tuple[int, ...], _FragmentedPacket] = {}
+        self._early_bytes = 0
         self.given_up: Counter[str] = Counter()
 
     def __bool__(self) -> bool:
@@ -108,6 +112,7 @@ class Fragments:
     def _give_up(self) -> None:
         """Drop the oldest incomplete packet. Add its fragments that wait for the first fragment to ``given_up``."""
         packet = self._packets.pop(next(iter(self._packets)))
+        self._early_bytes -= sum(len(piece.data) for piece in packet.early)
         self.given_up[packet.path] += len(packet.early) + packet.dropped
 
     def join(self, parse: PacketHeaders, rows: Rows, spare: dict[int, bytes]) -> Rows:
@@ -116,8 +121,8 @@ class Fragments:
         Args:
             parse: parsed headers of the block.
             rows: packets with a TCP header; FIN is removed from the flags of a first fragment.
-            spare: dictionary to which the payloads of fragments of earlier blocks are added; the key is the position of
-                the payload in the file.
+            spare: dictionary to which the payloads of fragments of earlier blocks are added; for the keys, see
+                ``Segments.spare``.
         """
         block, more = parse.block, []
         index_of = {int(row): n for n, row in enumerate(rows.row)}
@@ -128,7 +133,7 @@ class Fragments:
             packet.seen += size
             if not part.more:
                 packet.last = part.offset + size
-            late = [_LaterFragment(part.offset, size, captured, part.start + block.base, b"")]
+            late = [_LaterFragment(part.offset, size, captured, part.start + block.base, block.path, b"")]
             if part.offset == 0:
                 late = []
                 if (n := index_of.get(part.row)) is not None:
@@ -137,20 +142,38 @@ class Fragments:
                     packet.head = _FirstFragment._make([*(int(column[n]) for column in columns), header])
                     rows.flags[n] &= ~FIN if part.more else 0xFF
                     late, packet.early = packet.early, []
+                    self._early_bytes -= sum(len(piece.data) for piece in late)
             elif packet.head is None:
-                data = block.data[part.start : part.start + captured]
-                if len(packet.early) < MAX_EARLY_FRAGMENTS:
-                    packet.early.append(late[0]._replace(data=data))
-                else:
-                    packet.dropped += 1
+                self._hold(packet, late[0]._replace(data=block.data[part.start : part.start + captured]))
                 continue
             for piece in late:
-                if piece.start < block.base:
-                    spare[piece.start] = piece.data
-                more.append(_late_row(part, packet.head, piece, block.base))
+                at = piece.start
+                if piece.path != block.path:
+                    at = -1 - len(spare)
+                if at < block.base:
+                    spare[at] = piece.data
+                more.append(_late_row(part, packet.head, piece._replace(start=at), block.base))
             if packet.is_whole:
                 self.given_up[packet.path] += self._packets.pop(part.key).dropped
         return rows.plus(more)
+
+    def _hold(self, packet: _FragmentedPacket, piece: _LaterFragment) -> None:
+        """Buffer a fragment until the first fragment of its packet; drop it if the packet has too many.
+
+        If too many bytes are buffered, the oldest other packets are dropped.
+
+        Args:
+            packet: the incomplete packet, one of ``_packets``.
+            piece: the fragment.
+        """
+        size = len(piece.data)
+        while self._early_bytes + size > MAX_EARLY_FRAGMENT_BYTES and next(iter(self._packets.values())) is not packet:
+            self._give_up()
+        if len(packet.early) >= MAX_EARLY_FRAGMENTS or self._early_bytes + size > MAX_EARLY_FRAGMENT_BYTES:
+            packet.dropped += 1
+            return
+        packet.early.append(piece)
+        self._early_bytes += size
 
     def _packet(self, part: Fragment, path: str) -> _FragmentedPacket:
         """Return the packet to which a fragment belongs. A second fragment with offset 0 begins a new packet.
@@ -162,7 +185,10 @@ class Fragments:
             path: path of the file.
         """
         packet = self._packets.get(part.key)
-        if packet is None or (part.offset == 0 and packet.head is not None):
+        if packet is not None and packet.head is not None and part.offset == 0:
+            self.given_up[packet.path] += self._packets.pop(part.key).dropped
+            packet = None
+        if packet is None:
             if len(self._packets) >= MAX_FRAGMENTED:
                 self._give_up()
             packet = self._packets[part.key] = _FragmentedPacket(path)

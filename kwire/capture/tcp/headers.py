@@ -271,13 +271,13 @@ class PacketHeaders:
         source, target = self._u32(at + 12) + MAPPED, self._u32(at + 16) + MAPPED
         none = np.zeros(len(rows), np.uint64)
         fragmented = (part & 0x3FFF) != 0
+        possible = header >= 20
         if fragmented.any():
             for n in np.flatnonzero(fragmented):
                 key = (0, int(source[n]), 0, int(target[n]), int(self._u16(at[n : n + 1] + 4)[0]))
                 offset, further = int(part[n] & 0x1FFF) * 8, bool(part[n] & 0x2000)
                 place = int(rows[n]), int(transport[n]), int(end[n])
-                self.fragments.append(Fragment(*place, offset, further, key))
-        possible = header >= 20
+                self._add_fragment(Fragment(*place, offset, further, key), has_header=bool(possible[n]))
         keep = (part & 0x1FFF) == 0
         if not possible.all():
             self.skip(BAD_HEADERS, int(np.count_nonzero(keep & ~possible)))
@@ -319,8 +319,22 @@ class PacketHeaders:
             for n in np.flatnonzero(fragmented):
                 key = (*(int(part[n]) for part in addresses), int(number[n]))
                 place = int(rows[n]), int(transport[n]), int(end[n])
-                self.fragments.append(Fragment(*place, int(offset[n]), bool(further[n]), key))
+                self._add_fragment(Fragment(*place, int(offset[n]), bool(further[n]), key))
         return self._tcp(rows, transport, end, addresses, is_tcp & (offset == 0))
+
+    def _add_fragment(self, fragment: Fragment, *, has_header: bool = True) -> None:
+        """Record a fragment of a packet, unless its headers are invalid: it would end before its first byte.
+
+        Invalid later fragments are counted as skipped. An invalid first fragment is counted with the TCP headers.
+
+        Args:
+            fragment: the fragment.
+            has_header: False if the length of the IP header is below the minimum.
+        """
+        if has_header and fragment.start <= fragment.end:
+            self.fragments.append(fragment)
+        elif fragment.offset:
+            self.skip(BAD_HEADERS, 1)
 
     def _tcp(self, rows: Ints, at: Ints, end: Ints, addresses: tuple[Any, ...], keep: Bools) -> Rows | None:
         there = self.block.starts[rows] + self.block.sizes[rows]

@@ -34,7 +34,7 @@ class Segments:
         upward: column: True if the first endpoint of the key sent the segment.
         time_us: column: time of the packet, in microseconds since 1970.
         position: column: byte offset of the packet's record in the file.
-        start: column: byte offset of the payload in the file.
+        start: column: byte offset of the payload in the file; negative if the payload is in an earlier file.
         captured: column: captured bytes of the payload.
         size: column: sent bytes of the payload.
         seq: column: sequence number.
@@ -59,7 +59,7 @@ class Segments:
     seq: Ints
     ack: Ints
     flags: Ints
-    skipped: dict[str, int] = field(default_factory=dict)  # number of skipped packets by reason
+    skipped: dict[str, int] = field(default_factory=dict)
     spare: dict[int, bytes] = field(default_factory=dict)
 
     def __len__(self) -> int:

@@ -23,6 +23,7 @@ from kwire.capture.calls.model import (
     UNKNOWN_VERSION,
     UNREADABLE,
 )
+from kwire.capture.limits import HELD_SEGMENT, MAX_UNDECIDED_SEGMENTS
 from kwire.capture.tcp.segments import SYN
 from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -541,3 +542,17 @@ def test_a_port_used_again_after_a_few_segments(closed: bool, written: Write) ->
     calls, connections = read_calls(written, [*one, *spoken(second, 7)])
     assert generations(calls) == pairs(3) + pairs(7)
     assert [connection.syn_seen for connection in connections] == [False, True]
+
+
+def test_segments_without_captured_bytes_are_limited() -> None:
+    """A capture of headers only, of a connection whose broker is unknown."""
+    key = (0, 1, 50_001, 0, 2, 50_002)
+    rows = [Row(True, n, n, 0, 0, 1_400, 1 + n * 1_400, 1, ACK) for n in range(3_000)]
+    conversation = Conversation(key, rows[0])
+    held = []
+    for row in rows:
+        conversation.segment(row, b"", 0, "trace.pcap")
+        held.append(conversation.held)
+    assert MAX_UNDECIDED_SEGMENTS <= max(held) // HELD_SEGMENT <= MAX_UNDECIDED_SEGMENTS + 1
+    assert held[-1] == 0
+    assert conversation.broker is True

@@ -24,6 +24,7 @@ from tools.pcap import (
     fragments,
     framed,
     ip_packet,
+    ipv4,
     outer,
     packets,
     pcap,
@@ -32,6 +33,9 @@ from tools.pcap import (
 )
 
 from kwire.capture import Segments, Skipped, read, read_segments, splits
+from kwire.capture.files.capture_file import CaptureFile
+from kwire.capture.limits import MAX_EARLY_FRAGMENTS
+from kwire.capture.tcp.packets import SegmentReader
 from kwire.capture.tcp.segments import unpack_key
 
 FOUR, SIX = Talk(), Talk(client=("fd00::1", 50_000), broker=("fd00::2", 9092))
@@ -177,3 +181,71 @@ def test_padding_of_short_packets_is_no_payload(written: Callable[..., str]) -> 
     made = [(time_us, data + bytes(6), size + 6) for time_us, data, size in packets(SEGMENTS[4])]
     calls, connections, _ = all_of(written(pcap(made)))
     assert (generations(calls), connections[0].gaps) == (EXPECTED, 0)
+
+
+def test_early_fragments_of_an_earlier_file_are_read(written: Callable[..., str]) -> None:
+    """``tcpdump -C`` begins a new file between two fragments of a packet."""
+    before, after = [], []
+    for number, segment in enumerate(SEGMENTS[4]):
+        first, *later = [framed(part) for part in fragments(segment, 40, number)]
+        parts = [(segment.time_us, part, len(part)) for part in [*later, first]]
+        if number == 5:
+            before += parts[:-1]
+            after.append(parts[-1])
+        else:
+            (after if number > 5 else before).extend(parts)
+    assert len(before) > 5
+    files = [written(pcap(before), "trace0.pcap"), written(pcap(after), "trace1.pcap")]
+    calls, connections, problems = all_of(*files, ports=[9092])
+    assert generations(calls) == EXPECTED
+    assert [connection.gaps for connection in connections] == [0]
+    assert problems == []
+
+
+def test_fragment_that_ends_before_its_payload_is_skipped(written: Callable[..., str]) -> None:
+    """The header has 60 bytes, but the whole packet has 20."""
+    talk = Talk()
+    made = [*packets([*talk.open(), *greeting(talk)])]
+    first, second = fragments(talk.segment(True, 16, b"x" * 60), 48)
+    false = bytearray(second)
+    false[0] = 0x4F
+    false[2:4] = b"\0\x14"
+    made += [(talk.time_us, framed(part), len(framed(part))) for part in (first, bytes(false))]
+    path = written(pcap(made))
+    sizes = [size for part in read_segments(splits(path)[0]) if isinstance(part, Segments) for size in part.size]
+    assert min(sizes) >= 0
+    reading = read(path)
+    assert list(reading)
+    assert Skipped(path, 1, "bad_headers") in reading.skipped
+
+
+def early_fragments(packet: int, count: int, size: int = 1_000) -> list[tuple[int, bytes, int]]:
+    """Later fragments of a packet whose first fragment is not captured."""
+    source, target = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
+    made = [framed(ipv4(source, target, bytes(size), offset=8, more=True, number=packet)) for _ in range(count)]
+    return [(1, part, len(part)) for part in made]
+
+
+def test_buffered_fragments_are_limited_in_bytes(written: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oldest packets are dropped for a newer one; of one packet alone, the fragments above the limit."""
+    monkeypatch.setattr("kwire.capture.tcp.fragments.MAX_EARLY_FRAGMENT_BYTES", 10_000)
+    reader = SegmentReader()
+    path = written(pcap([part for number in range(100) for part in early_fragments(number, 5)]))
+    for block in CaptureFile(path).blocks():
+        reader.segments(block)
+    assert reader.fragments.given_up == {path: 490}
+    assert reader.fragments.finish() == [Skipped(path, 500, "no_first_fragment")]
+    path = written(pcap(early_fragments(1, 50)))
+    for block in CaptureFile(path).blocks():
+        reader.segments(block)
+    assert reader.fragments.finish() == [Skipped(path, 50, "no_first_fragment")]
+    assert list(read(written(pcap([*early_fragments(1, 50), *packets(SEGMENTS[4])]))))
+
+
+def test_dropped_fragments_count_if_their_packet_begins_again(written: Callable[..., str]) -> None:
+    """A sender uses the identification of a packet again."""
+    first = framed(fragments(Talk().segment(True, 16, b"x" * 60), 48)[0])
+    path = written(pcap([*early_fragments(7, MAX_EARLY_FRAGMENTS + 3), (2, first, len(first)), (3, first, len(first))]))
+    reading = read(path)
+    assert list(reading)
+    assert reading.skipped == [Skipped(path, 3, "no_first_fragment")]
