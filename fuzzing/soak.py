@@ -385,9 +385,9 @@ def tracebacks(folder: Path) -> int:
 
 
 def holds(result: dict[str, Any]) -> bool:
-    """Return whether every promise was kept."""
+    """Return whether a soak has passed: records were delivered as promised, and the broker had no error."""
     broken = result["lost from the log"] or any(result["not delivered"].values()) or result["not exactly once"]
-    return not broken and not result["errors"]
+    return not broken and not result["errors"] and not result["exit code"]
 
 
 def lines(result: dict[str, Any]) -> list[str]:
@@ -407,6 +407,7 @@ def lines(result: dict[str, Any]) -> list[str]:
         ("records in committed transactions", f"{result['in transactions']:,}"),
         ("not exactly once", len(result["not exactly once"])),
         ("tracebacks of the broker", result["errors"]),
+        *([("exit code of the broker", result["exit code"])] if result["exit code"] else []),
         *((name, count) for name, count in result["events"].items()),
     ]
     for name, found in result["slopes"].items():

@@ -27,7 +27,7 @@ STUCK = 45.0  # seconds after which a call of a transaction has ignored its time
 
 
 class Stopped(BaseException):
-    """SIGTERM has come."""
+    """Raised when the process receives SIGTERM."""
 
 
 class Client:
@@ -42,7 +42,7 @@ class Client:
     def __init__(self, name: str, ledger: Path, addresses: dict[str, str]) -> None:
         self.name, self.addresses = name, addresses
         self._ledger = ledger.open("a", encoding="utf-8", buffering=1)
-        begun = sum(1 for _ in ledger.open(encoding="utf-8"))
+        begun = len(ledger.read_text("utf-8").splitlines())
         self.positions: dict[int, int] = {}  # of an auditor: partition -> next offset
         self._numbers = itertools.count(begun * 1_000_000 + int(time.time() * 1_000) % 1_000_000_000_000)
 

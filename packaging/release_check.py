@@ -1,6 +1,8 @@
-"""Check that a tag is the version of every file that has one, and that CHANGELOG.md has notes about it.
+"""Check that every file with a version has the version of a tag, and that CHANGELOG.md has a section for it.
 
-python packaging/release_check.py v0.2.0
+    python packaging/release_check.py v0.2.0
+
+prints each file with another version; exit code 1 if there are any.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ VERSIONS = {  # files, and the line with the version
     "kwire/__init__.py": r'^__version__ = "(.+)"$',
     "packaging/mockbroker/pyproject.toml": r'^version = "(.+)"$',
     "CITATION.cff": r"^version: (.+)$",
+    "native/Cargo.toml": r'^version = "(.+)"$',
     "CHANGELOG.md": r"^## (\d+\.\d+\.\d+)\b",  # the newest release
 }
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import assurance_page
 import pytest
 from golden import ROOT
@@ -20,3 +22,15 @@ def test_every_table_has_its_marks(part: str) -> None:
     text = (ROOT / "docs" / "assurance.md").read_text("utf-8")
     with pytest.raises(ValueError, match=f"the marks of {part} are missing"):
         assurance_page.renewed(text.replace(f"<!-- {part},", "<!--"))
+
+
+def test_a_new_scheme_of_the_simulator_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rates of the engines are measured later, and remain when the seeds run again."""
+    monkeypatch.setattr(assurance_page, "RESULTS", tmp_path)
+    (tmp_path / "simulator.json").write_text("{}")
+    reached = dict.fromkeys(("seeds", "count", "states", "pairs", "cells"), 1)
+    assurance_page.keep({"new": reached})
+    assert "| `new` | 1 | 1 | 1 | 1 | 1 |  |  |" in assurance_page.simulator_table()
+    assurance_page.keep({"new": {"rates": {"compiled": 2_000, "native": 3_000}}})
+    assurance_page.keep({"new": reached | {"seeds": 4}})
+    assert "| `new` | 4 | 1 | 1 | 1 | 1 | 2,000 | 3,000 |" in assurance_page.simulator_table()

@@ -60,3 +60,10 @@ def test_every_path_of_the_control_api_has_its_version() -> None:
 
 def test_every_file_with_a_version_has_the_same() -> None:
     assert set(release_check.versions().values()) == {__version__}
+
+
+def test_release_check_reads_the_files_of_the_instructions() -> None:
+    """CONTRIBUTING.md, under "Release", lists the files with a version."""
+    step = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Release\n")[2]
+    listed = re.findall(r"`([\w./]+\.(?:toml|cff|md)|kwire/__init__\.py)`", step)
+    assert set(listed) == set(release_check.VERSIONS)

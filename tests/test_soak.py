@@ -136,8 +136,14 @@ def test_a_client_that_is_stuck_in_a_call_ends() -> None:
     assert ended.returncode == -signal.SIGALRM, ended.stderr
 
 
-KEPT = {"lost from the log": [], "not delivered": {"g": []}, "not exactly once": [], "errors": 0}
-BROKEN = [{"lost from the log": ["a"]}, {"not delivered": {"g": ["a"]}}, {"not exactly once": ["a"]}, {"errors": 1}]
+KEPT = {"lost from the log": [], "not delivered": {"g": []}, "not exactly once": [], "errors": 0, "exit code": 0}
+BROKEN: list[dict[str, object]] = [
+    {"lost from the log": ["a"]},
+    {"not delivered": {"g": ["a"]}},
+    {"not exactly once": ["a"]},
+    {"errors": 1},
+    {"exit code": -11},
+]
 
 
 @pytest.mark.parametrize("changes", BROKEN, ids=lambda changes: next(iter(changes)))

@@ -41,3 +41,18 @@ def test_each_failed_case_has_a_command_that_repeats_it() -> None:
         assert ("SASL" in found["options"]) == (case.step in {"SaslHandshake", "SaslAuthenticate"}), line
         for file in re.findall(r"examples/\S+", found["program"]):
             assert (ROOT / file).is_file(), line
+
+
+def test_page_without_a_mark_is_not_changed() -> None:
+    with pytest.raises(ValueError, match="the marks around the tables of the torture cases are missing"):
+        torture_page.renewed(f"before {torture_page.BEGIN} without an end", [])
+
+
+def test_results_of_a_client_are_by_release() -> None:
+    case = next(iter(CASES))
+    rows = [
+        {"client": "kcat", "release": release, "case": case, "verdict": "survived", "outcome": ""}
+        for release in ("1", "1", "2")
+    ]
+    counted = [line for line in torture_page.tables(rows) if line.startswith("| kcat |")]
+    assert [line.split(" | ")[1:3] for line in counted] == [["1", "2"], ["2", "1"]]

@@ -74,9 +74,9 @@ def simulator_table() -> str:
     lines[0] += "".join(f" events per CPU second, {engine} |" for engine in ENGINES)
     lines.append(f"|---|{'--:|' * (5 + len(ENGINES))}")
     for scheme, row in result("simulator").items():
-        numbers = [row[name] for name in ("seeds", "count", "states", "pairs", "cells")]
-        numbers += [row["rates"][engine] for engine in ENGINES]
-        lines.append(f"| `{scheme}` | {' | '.join(f'{number:,}' for number in numbers)} |")
+        figures = [f"{row[name]:,}" for name in ("seeds", "count", "states", "pairs", "cells")]
+        figures += [f"{row['rates'][engine]:,}" if "rates" in row else "" for engine in ENGINES]
+        lines.append(f"| `{scheme}` | {' | '.join(figures)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -231,8 +231,12 @@ def rates(seeds: int) -> dict[str, dict[str, int]]:
 
 
 def keep(rows: Mapping[str, Mapping[str, Any]]) -> None:
-    """Merge rows into the kept results of the simulator. ``rows``: scheme -> row."""
-    kept = {scheme: {**row, **rows[scheme]} for scheme, row in result("simulator").items()}
+    """Merge rows into the kept results of the simulator. Only the schemes of these rows remain.
+
+    ``rows``: scheme -> row.
+    """
+    before = result("simulator")
+    kept = {scheme: {**before.get(scheme, {}), **row} for scheme, row in rows.items()}
     (RESULTS / "simulator.json").write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 

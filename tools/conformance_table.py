@@ -15,9 +15,7 @@ from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.groups.classic.state import State
-from mockbroker.groups.consumer.state import (
-    LEAVE_EPOCH,
-)
+from mockbroker.groups.consumer.state import LEAVE_EPOCH
 from mockbroker.groups.coordinated import DEAD
 from mockbroker.lab.conform.conversation import Conversation, Step, load
 
@@ -278,7 +276,7 @@ def _response(step: Step) -> str:
 
 
 def error_codes(value: Any, *, inside: bool = False) -> Iterator[int]:
-    """Yield the error codes of a response; ``inside``: without that of the response itself."""
+    """Yield the error codes of a response. ``inside``: True to leave out the error code of the response itself."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             if not name.endswith("error_code"):

@@ -1,6 +1,6 @@
 """The documentation site: the pages of docs/, an API reference from docstrings, and an HTTP reference from OpenAPI.
 
-    python tools/site.py dist/site
+    python tools/documentation_site.py dist/site
 
 writes the sources of the site beside the folder (dist/site.source) and builds the site with zensical. Files of the
 repository that a page links to are part of the site. Then it checks that every link and every anchor exists, and prints
@@ -24,7 +24,7 @@ import kwire
 
 ROOT = Path(__file__).parent.parent
 LINK = re.compile(r"(!?\[[^\]]*\]\()([^)\s]+)(\))")
-MODULES = {  # public modules, and what defines their names
+MODULES = {  # public modules, and the file that defines their names
     "kwire": "kwire/__init__.pyi",
     "kwire.assignors": "kwire/assignors/__init__.py",
     "kwire.messages": "kwire/messages/__init__.py",
@@ -78,7 +78,7 @@ def write_sources(source: Path) -> None:
 
 
 def copy(path: Path, pages: Path) -> Path:
-    """Copy a file of the repository into the site, and return where it is."""
+    """Copy a file of the repository into the site; return the path of the copy."""
     target = pages / "files" / path.relative_to(ROOT)
     if not target.exists():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,13 @@ def copy(path: Path, pages: Path) -> Path:
 
 
 def rewrite(page: Path, origin: Path, pages: Path) -> None:
-    """Let the links of a page lead to pages and files of the site. ``origin``: the page in the repository."""
+    """Change the links of a page so that they lead to pages and files of the site.
+
+    Args:
+        page: the page in the site.
+        origin: the page in the repository.
+        pages: folder of all pages of the site.
+    """
 
     def changed(match: re.Match[str]) -> str:
         url, anchor = urldefrag(match[2])

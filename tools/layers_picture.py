@@ -66,7 +66,7 @@ def _imports(package: str) -> Mapping[str, set[str]]:
 
 
 def _source(path: Path) -> Path:
-    """Return the file that has the docstring of a module or folder."""
+    """Return the file with the docstring of a module or folder; for another file, a path that does not exist."""
     return path / "__init__.py" if path.is_dir() else path if path.suffix == ".py" else path / "none"
 
 

