@@ -174,7 +174,12 @@ class Broker:
         self.client_metrics = ClientMetrics(
             lambda: (self.cluster.client_metrics, self.cluster.client_metrics_version), new_uuid
         )
-        self.log_dirs = LogDirs.of_setting(settings.others.get("log.dirs") or settings.others.get("log.dir") or "")
+        self.log_dirs = LogDirs.of_setting(
+            settings.others.get("log.dirs") or settings.others.get("log.dir") or "",
+            self.cluster.log_dirs,
+            self.cluster.future_log_dirs,
+            self.cluster.changed,
+        )
         self.set_clock_stopped(False)
         self.logs = LogManager(self.cluster, self.settings_of, release, self.deadlines, checks, self.wall_ms)
         self.fetch_purgatory: Purgatory[TopicPartition, DelayedFetch] = Purgatory()

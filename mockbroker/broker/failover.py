@@ -14,10 +14,11 @@ from kwire import ErrorCode
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.base.timers import CatchUpDue, LoadDue, LossDue
+from mockbroker.base.timers import CatchUpDue, LoadDue, LossDue, MoveDue
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics.configs import effective
+from mockbroker.topics.log_dirs import Replica
 from mockbroker.topics.model import NO_LEADER, OFFSETS_TOPIC, Partition, Topic
 
 
@@ -211,6 +212,18 @@ def schedule_catch_up(broker: Broker, partition: Partition, node: int, now: floa
     broker.deadlines.set(CatchUpDue(topic_id, partition.index, node), at)
 
 
+def schedule_move(broker: Broker, replica: Replica, now: float) -> None:
+    """Schedule the time at which a replica has moved to its new log directory.
+
+    Args:
+        broker: The state of the cluster.
+        replica: The replica.
+        now: The broker's time in seconds.
+    """
+    at = now + broker.settings.mockbroker_replica_catch_up_ms / 1000
+    broker.deadlines.set(MoveDue(replica.topic_id, replica.partition, replica.node), at)
+
+
 def complete_load(broker: Broker, index: int, now: float) -> Effects:
     """Load the groups of a partition of ``__consumer_offsets`` from its records.
 
@@ -246,7 +259,8 @@ def complete_load(broker: Broker, index: int, now: float) -> Effects:
 def recover(broker: Broker, now: float) -> Effects:
     """Load all transactions, share states and groups from the logs of a cluster that was stopped.
 
-    The deadlines of the cluster are set again: token expiry, retention, compaction, and replicas that catch up.
+    The deadlines of the cluster are set again: token expiry, retention, compaction, and replicas that catch up or are
+    moved to another log directory.
 
     Args:
         broker: The state of the cluster.
@@ -263,6 +277,8 @@ def recover(broker: Broker, now: float) -> Effects:
     for partition in broker.cluster.partitions():
         for node in partition.catching_up:
             schedule_catch_up(broker, partition, node, now)
+    for replica in broker.log_dirs.future:
+        schedule_move(broker, replica, now)
     effects: Effects = []
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
         effects += complete_load(broker, partition.index, now)

@@ -7,7 +7,7 @@ metadata changes rarely.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, field
 from typing import Any
 from uuid import UUID
@@ -17,6 +17,7 @@ from mockbroker.quotas.entity import DEFAULT, Default, Entity, of_names
 from mockbroker.security.acl import Acl
 from mockbroker.security.delegation_tokens import DelegationToken, Principal
 from mockbroker.security.users import ScramCredential
+from mockbroker.topics.log_dirs import Replica
 from mockbroker.topics.model import ClusterState, Partition, Topic
 from mockbroker.topics.reassignment import Reassignment
 
@@ -80,6 +81,8 @@ class Catalogue:
         acls: ACLs.
         scram: SCRAM credentials that clients have set, by user and mechanism; None for a deleted credential.
         tokens: delegation tokens.
+        log_dirs: replica -> path of its log directory.
+        future_log_dirs: replica -> path of the log directory to which it is being moved.
     """
 
     cluster_id: UUID
@@ -95,6 +98,8 @@ class Catalogue:
     acls: Sequence[Acl] = ()
     scram: Mapping[tuple[str, str], ScramCredential | None] = field(default_factory=dict, repr=False)
     tokens: Sequence[DelegationToken] = field(default=(), repr=False)
+    log_dirs: Mapping[Replica, str] = field(default_factory=dict)
+    future_log_dirs: Mapping[Replica, str] = field(default_factory=dict)
 
 
 def encode_catalogue(cluster: ClusterState, deleted: Sequence[UUID]) -> bytes:
@@ -117,6 +122,8 @@ def encode_catalogue(cluster: ClusterState, deleted: Sequence[UUID]) -> bytes:
         "acls": [astuple(acl) for acl in cluster.acls],
         "scram": [[*key, *_credential_json(credential)] for key, credential in cluster.scram.items()],
         "tokens": [_token_json(token) for token in cluster.tokens],
+        "log_dirs": _replicas_json(cluster.log_dirs),
+        "future_log_dirs": _replicas_json(cluster.future_log_dirs),
     }
     return json.dumps(content, separators=(",", ":")).encode() + b"\n"
 
@@ -153,6 +160,8 @@ def decode_catalogue(data: bytes) -> Catalogue:
                 for user, mechanism, *each in content.get("scram", ())
             },
             [_token(*fields) for fields in content.get("tokens", ())],
+            _replicas(content.get("log_dirs", ())),  # older versions wrote no log directories
+            _replicas(content.get("future_log_dirs", ())),
         )
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CatalogueError(f"{CATALOGUE} is damaged: {_reason(error)}") from error
@@ -216,6 +225,14 @@ def _token(
 ) -> DelegationToken:
     principals = tuple(Principal(*each) for each in renewers)
     return DelegationToken(token_id, bytes.fromhex(hmac), Principal(*owner), Principal(*requester), principals, *times)
+
+
+def _replicas_json(paths: Mapping[Replica, str]) -> list[list[object]]:
+    return [[node, str(topic_id), partition, path] for (node, topic_id, partition), path in paths.items()]
+
+
+def _replicas(entries: Iterable[tuple[int, str, int, str]]) -> dict[Replica, str]:
+    return {Replica(node, UUID(topic_id), partition): path for node, topic_id, partition, path in entries}
 
 
 def _topic_entry(topic: dict[str, Any]) -> TopicEntry:

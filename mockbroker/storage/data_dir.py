@@ -175,6 +175,8 @@ class DataDir:
         cluster.client_metrics |= catalogue.client_metrics
         cluster.acls.add(catalogue.acls)
         cluster.scram |= catalogue.scram
+        cluster.log_dirs |= catalogue.log_dirs
+        cluster.future_log_dirs |= catalogue.future_log_dirs
         for token in catalogue.tokens:
             cluster.tokens.put(token)
 

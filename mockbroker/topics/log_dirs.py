@@ -7,8 +7,8 @@ Source: Kafka's LogManager and ReplicaManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 from uuid import UUID
 
 IN_MEMORY = "/memory"  # directory of a cluster without log.dirs
@@ -34,22 +34,40 @@ class LogDirs:
 
     Args:
         paths: absolute paths of the directories.
+        current: replica -> its directory. The object changes this dictionary.
+        future: replica -> directory to which the replica is being moved. The object changes this dictionary.
+        changed: function that is called when one of the two dictionaries has changed.
 
     Attributes:
         paths: absolute paths of the directories, without duplicates; only IN_MEMORY if no path was given.
-        future: replica -> directory to which the replica is being moved.
+        future: value of the argument.
     """
 
-    def __init__(self, paths: Sequence[str]) -> None:
+    def __init__(
+        self,
+        paths: Sequence[str],
+        current: dict[Replica, str] | None = None,
+        future: dict[Replica, str] | None = None,
+        changed: Callable[[], None] = lambda: None,
+    ) -> None:
         self.paths = list(dict.fromkeys(paths)) or [IN_MEMORY]
-        self.future: dict[Replica, str] = {}
-        self._current: dict[Replica, str] = {}
+        self.future: dict[Replica, str] = {} if future is None else future
+        self._current: dict[Replica, str] = {} if current is None else current
+        self._changed = changed
+        for replicas in (self.future, self._current):  # of an earlier start, with other directories
+            for replica in [each for each, path in replicas.items() if path not in self.paths]:
+                del replicas[replica]
         self._preferred: dict[tuple[int, str, int], str] = {}  # of future replicas: node, topic, index
 
     @classmethod
-    def of_setting(cls, log_dirs: str) -> LogDirs:
-        """Return the directories of the setting ``log.dirs`` or ``log.dir``."""
-        return cls([path.strip() for path in log_dirs.split(",") if path.strip()])
+    def of_setting(cls, log_dirs: str, *args: Any) -> LogDirs:
+        """Return the directories of the setting ``log.dirs`` or ``log.dir``.
+
+        Args:
+            log_dirs: Value of the setting.
+            args: Further arguments of LogDirs.
+        """
+        return cls([path.strip() for path in log_dirs.split(",") if path.strip()], *args)
 
     def of(self, replica: Replica, topic: str) -> str:
         """Return the directory of a replica. At the first call for a replica, choose its directory.
@@ -66,6 +84,7 @@ class LogDirs:
         if path is None:
             path = self._preferred.pop((replica.node, topic, replica.partition), None) or self._emptiest(replica.node)
             self._current[replica] = path
+            self._changed()
         return path
 
     def _emptiest(self, node: int) -> str:
@@ -97,10 +116,12 @@ class LogDirs:
             topic: Name of the topic.
             path: Path of the target directory.
         """
-        self.future.pop(replica, None)
+        if self.future.pop(replica, None) is not None:
+            self._changed()
         if self.of(replica, topic) == path:
             return False
         self.future[replica] = path
+        self._changed()
         return True
 
     def complete_move(self, replica: Replica) -> None:
@@ -110,6 +131,7 @@ class LogDirs:
         path = self.future.pop(replica, None)
         if path is not None:
             self._current[replica] = path
+            self._changed()
 
     def delete_topic(self, topic_id: UUID) -> None:
         """Remove the replicas of a deleted topic."""

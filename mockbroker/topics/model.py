@@ -25,6 +25,7 @@ from mockbroker.security.users import ScramCredential
 from mockbroker.topics.epochs import LeaderEpochs
 from mockbroker.topics.log import LogListener, PartitionLog
 from mockbroker.topics.log_config import LogConfig
+from mockbroker.topics.log_dirs import Replica
 from mockbroker.topics.placement import place
 from mockbroker.topics.producers import LAST_EPOCH, Producer, Producers
 from mockbroker.topics.reassignment import Reassignment
@@ -419,6 +420,8 @@ class ClusterState:
         acls: ACLs, for a cluster with an authorizer.
         scram: SCRAM credentials that clients have set, by user and mechanism; None for a deleted credential.
         tokens: the delegation tokens.
+        log_dirs: replica -> path of its log directory; used by ``LogDirs``.
+        future_log_dirs: replica -> path of the log directory to which it is being moved; used by ``LogDirs``.
     """
 
     def __init__(self, nodes: Sequence[Node], new_uuid: Callable[[], UUID], storage: Storage | None = None) -> None:
@@ -438,6 +441,8 @@ class ClusterState:
         self.acls = Acls()
         self.scram: dict[tuple[str, str], ScramCredential | None] = {}
         self.tokens = DelegationTokens()
+        self.log_dirs: dict[Replica, str] = {}
+        self.future_log_dirs: dict[Replica, str] = {}
         self._next_producer_id = 0
         self.reconfigured: list[Topic] = []
         self.group_configs: dict[str, Mapping[str, str]] = {}

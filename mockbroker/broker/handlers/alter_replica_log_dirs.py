@@ -8,8 +8,8 @@ from __future__ import annotations
 from kwire import ErrorCode
 from kwire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
-from mockbroker.base.timers import MoveDue
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.failover import schedule_move
 from mockbroker.broker.slices import chunks
 from mockbroker.topics.log_dirs import Replica
 
@@ -60,7 +60,7 @@ def _move(broker: Broker, node: int, name: str, index: int, path: str, now: floa
     if topic is None or partition is None or node not in partition.replicas:
         dirs.prefer(node, name, index, path)
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if dirs.begin_move(Replica(node, topic.topic_id, index), name, path):
-        at = now + broker.settings.mockbroker_replica_catch_up_ms / 1000
-        broker.deadlines.set(MoveDue(topic.topic_id, index, node), at)
+    replica = Replica(node, topic.topic_id, index)
+    if dirs.begin_move(replica, name, path):
+        schedule_move(broker, replica, now)
     return ErrorCode.NONE

@@ -5,11 +5,14 @@ from __future__ import annotations
 from typing import Any
 from uuid import UUID
 
-from tools.broker_harness import BrokerHarness
+import pytest
+from tools.broker_harness import QUICK, BrokerHarness
+from tools.durable_broker_harness import DurableBrokerHarness
 
 from kwire import ErrorCode as E
 from kwire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kwire.messages.describe_log_dirs import DescribeLogDirsRequest
+from mockbroker.base.settings import Settings
 from mockbroker.topics.log_dirs import IN_MEMORY, MAX_PREFERRED, VOLUME, LogDirs, Replica
 
 TOPIC = UUID(int=1)
@@ -140,3 +143,60 @@ def test_move_to_the_own_directory_ends_a_move() -> None:
     assert dirs.begin_move(replica(0), "t", "/b")
     assert not dirs.begin_move(replica(0), "t", "/a")
     assert dirs.future == {}
+
+
+def away(harness: BrokerHarness) -> tuple[str, str]:
+    """The directory of partition 0 of topic t, and the other directory."""
+    (home,) = [path for path, partitions in described(harness).items() if (0, False) in partitions]
+    return home, {"/a": "/b", "/b": "/a"}[home]
+
+
+def test_moved_replica_stays_in_its_directory_after_a_restart() -> None:
+    harness = DurableBrokerHarness(topics={"t": 2}, config={"log.dirs": "/a,/b"})
+    home, other = away(harness)
+    move(harness, other, 0, 1)
+    harness.wait(0.2)
+    for _ in range(2):
+        harness.lose_power()
+        assert described(harness) == {home: [], other: [(0, False), (1, False)]}
+
+
+@pytest.mark.parametrize("target", ["one", "both"])
+def test_a_move_continues_after_a_restart(target: str) -> None:
+    harness = DurableBrokerHarness(topics={"t": 2}, config={"log.dirs": "/a,/b"})
+    home, other = away(harness)
+    move(harness, home, 1)
+    harness.wait(0.2)
+    move(harness, other, *([0] if target == "one" else [0, 1]))
+    harness.lose_power()
+    moving = [(0, True)] if target == "one" else [(0, True), (1, True)]
+    assert described(harness) == {home: [(0, False), (1, False)], other: moving}
+    harness.wait(0.2)
+    harness.lose_power()
+    assert described(harness)[other] == [(index, False) for index, _ in moving]
+
+
+def test_a_replica_in_a_directory_that_is_gone_is_placed_again() -> None:
+    harness = DurableBrokerHarness(topics={"t": 1}, config={"log.dirs": "/a,/b"})
+    home, other = away(harness)
+    move(harness, other, 0)
+    harness._settings = Settings.parse({**QUICK, "log.dirs": f"{home},/c"})
+    harness.restart()
+    assert described(harness) == {home: [(0, False)], "/c": []}
+    harness.wait(1)
+    assert described(harness) == {home: [(0, False)], "/c": []}
+    harness._settings = Settings.parse({**QUICK, "log.dirs": "/c,/d"})
+    harness.restart()
+    assert sorted(described(harness).values()) == [[], [(0, False)]]
+
+
+def test_deleted_topic_has_no_directories_after_a_restart() -> None:
+    harness = DurableBrokerHarness(topics={"t": 2}, config={"log.dirs": "/a,/b"})
+    _, other = away(harness)
+    move(harness, other, 0)
+    harness.broker.delete_topics([harness.broker.cluster.topics["t"]])
+    harness.restart()
+    cluster = harness.broker.cluster
+    assert cluster.log_dirs
+    assert not cluster.future_log_dirs
+    assert {each.topic_id for each in cluster.log_dirs} <= cluster.by_id.keys()

@@ -121,8 +121,8 @@ class LeaderElector(Operator):
 class ReplicaMover(Operator):
     """A client that moves replicas between the log directories of a broker.
 
-    The register of a replica is the number of the directory in which it is or will be. Each connection has registers of
-    its own, which are read after a write, because a restart places the replicas again.
+    The register of a replica is the number of the directory in which it is or will be. It is read after a write,
+    because the broker chooses the first directory.
     """
 
     own_topic = "moved"
@@ -134,7 +134,7 @@ class ReplicaMover(Operator):
 
     def operate(self, wire: Wire) -> None:
         index = self.dice.below(self.own_partitions)
-        register = f"directory of {self.own_topic}-{index} on broker {wire.node}, connection {wire.number}"
+        register = f"directory of {self.own_topic}-{index} on broker {wire.node}"
         if register in self._written and self.dice.chance(0.5):
             self._describe(wire, index, register)
         elif self.dice.chance(0.2):
