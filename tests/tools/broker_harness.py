@@ -1,7 +1,7 @@
-"""A router without sockets: requests go in as they would from the wire, answers come out as they would be read.
+"""A router without sockets, in virtual time, for tests of handlers and of the broker.
 
-Every request is encoded and decoded in its version on the way in, every answer on the way out: what a version cannot
-carry is an error.
+Each request and each response is encoded and decoded in its version, so a field that the version does not have is an
+error.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a harness says 0
 
 
 class SentRequest:
-    """One request: ``answer`` as the client reads it, None while there is none; ``closed``: the reason, if it was."""
+    """A request. ``answer``: the decoded response, None if there is none yet; ``closed``: reason if it was closed."""
 
     def __init__(self, ticket: Ticket, message: type, node: int = -1) -> None:
         self.ticket = ticket
@@ -55,7 +55,10 @@ class SentRequest:
 
 
 class BrokerHarness:
-    """``topics``: names to partitions, one replica each; ``config``: Kafka's names; the clock begins at 0."""
+    """A broker without sockets. Its clock begins at 0.
+
+    ``topics``: name -> number of partitions, with one replica each; ``config``: settings by Kafka's names.
+    """
 
     def __init__(
         self,
@@ -114,7 +117,10 @@ class BrokerHarness:
         client_id: str = "client",
         connection: int | None = None,
     ) -> SentRequest:
-        """A request to broker ``node``. ``connection``: its number, None for a new one; earlier requests are done."""
+        """Send a request to broker ``node``.
+
+        ``connection``: number of a connection without pending requests; None for a new one.
+        """
         api = schema_of(type(request)).api
         assert api is not None
         assert self.router.serves(api.key, version), f"{api.name} v{version} is not served"
@@ -129,7 +135,7 @@ class BrokerHarness:
         return sent
 
     def ask(self, request: Any, version: int, **how: Any) -> Any:
-        """The answer, which must be there at once."""
+        """Send a request; return its response, which must not be delayed."""
         sent = self.send(request, version, **how)
         assert sent.answer is not None, f"no answer: {sent.closed or 'parked'}"
         return sent.answer
@@ -177,7 +183,7 @@ def stable_member(
     protocol_type: str = "consumer",
     instance_id: str | None = None,
 ) -> str:
-    """The only member of a Stable group; its id."""
+    """Make a Stable group with one member; return the member id."""
     node = harness.broker.coordinator(group)
     version = 3 if instance_id is None else 5
     joined = harness.ask(BrokerHarness.join(group, "", metadata, protocol_type, instance_id), version, node=node)
@@ -200,6 +206,6 @@ def commit_without_member(
 
 
 def committed(harness: BrokerHarness, group: str) -> dict[tuple[str, int], int]:
-    """What a group has committed, as a client reads it."""
+    """Return the committed offsets of a group, from OffsetFetch."""
     answer = harness.ask(OffsetFetchRequest(group_id=group, topics=None), 5)
     return {(t.name, p.partition_index): p.committed_offset for t in answer.topics for p in t.partitions}

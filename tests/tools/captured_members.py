@@ -1,6 +1,6 @@
-"""Consumers of classic groups in virtual time: a broker without sockets, and every frame as a packet of its very moment.
+"""Consumers of classic groups in virtual time, on a broker without sockets, with a capture of all frames.
 
-What the broker's journal says, with the exact times, is what a capture of it has to come to.
+The broker's journal has the exact time of each event, so tests compare the tables of the capture with it.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ TIMING = Timing(session=3.0, rebalance=5.0, heartbeat=0.300_011, think=THINK)
 
 
 def micros(seconds: float) -> int:
-    """A moment of virtual time as a packet has it."""
+    """Return a virtual time as the time of a packet, in microseconds since 1970."""
     return START + round(seconds * 1e6)
 
 
 class CapturedMember(ClassicMember):
-    """A consumer. ``syncs``: whether it answers to a generation; ``waits``: from when to when it waited for each assignment;
-    ``left``: when it sent LeaveGroup."""
+    """A consumer.
+
+    ``syncs``: False if it never sends SyncGroup; ``waits``: generation, member id, begin and end of the wait for each
+    assignment; ``left``: time of its LeaveGroup.
+    """
 
     transport: CapturedWorld
     join_version = 7
@@ -78,7 +81,7 @@ class CapturedMember(ClassicMember):
 
 
 class CapturedWorld(BrokerHarness):
-    """Virtual time, in seconds from 0; ``happened``: the journal, with exact times."""
+    """A broker in virtual time with captured members. ``happened``: events of the journal, with times in seconds."""
 
     def __init__(self, **config: Any) -> None:
         super().__init__(topics={TOPIC: PARTITIONS}, config=config)
@@ -96,7 +99,7 @@ class CapturedWorld(BrokerHarness):
     def member(
         self, name: str, at: float, *, instance: str | None = None, syncs: bool = True, **timing: float
     ) -> CapturedMember:
-        """A consumer that starts at this time."""
+        """Return a consumer that starts at a time."""
         made = CapturedMember(
             self,
             name,
@@ -109,7 +112,7 @@ class CapturedWorld(BrokerHarness):
         return made
 
     def at(self, when: float, member: CapturedMember | None, what: Callable[[], None]) -> None:
-        """Do something at a time, unless the member is gone by then."""
+        """Call a function at a time, unless the member has stopped by then."""
         heapq.heappush(self._due, (when, next(self._turns), member, what))
 
     def call_later(self, delay: float, action: Callable[[], None]) -> None:
@@ -130,7 +133,7 @@ class CapturedWorld(BrokerHarness):
         self._frames.append((micros(self.now), next(self._turns), name, to_broker, frame))
 
     def _hear(self) -> None:
-        """Answers that are there: into packets, and to their member unless it is gone."""
+        """Record the responses that have been sent, and pass each to its member."""
         answered = [one for one in self._open if one[1].done]
         self._open = [one for one in self._open if not one[1].done]
         for member, sent, number, then in answered:
@@ -141,7 +144,7 @@ class CapturedWorld(BrokerHarness):
             then(sent.answer)
 
     def run(self, until: float) -> None:
-        """Let everything happen that does before this time."""
+        """Process all events before a time."""
         while (due := min(self.router.deadline(), self._due[0][0] if self._due else until)) < until:
             if self._due and self._due[0][0] <= due:
                 when, _, member, what = heapq.heappop(self._due)
@@ -153,11 +156,11 @@ class CapturedWorld(BrokerHarness):
             self._hear()
 
     def last_frame(self, member: CapturedMember, before: int) -> int:
-        """When the last frame from or to a member went over the wire, at or before a moment, in µs."""
+        """Return the time of the last frame from or to a member, at or before a time, in microseconds."""
         return max(time_us for time_us, _, name, *_ in self._frames if name == member.name and time_us <= before)
 
     def segments(self) -> list[Segment]:
-        """Everything that was said, a connection for each member."""
+        """Return the TCP segments of all frames, with a connection for each member."""
         talks = {
             member.name: Talk(client=(f"10.0.1.{n + 1}", 40_000 + n), mss=60_000)
             for n, member in enumerate(self.members)
@@ -171,7 +174,7 @@ class CapturedWorld(BrokerHarness):
         return made
 
     def tables(self, folder: Path) -> dict[str, Sequence[Row]]:
-        """What a capture of it says happened."""
+        """Return the tables of a capture of all frames."""
         file = folder / "virtual.pcap"
         file.write_bytes(pcap(packets(self.segments())))
         reading = read(file)

@@ -1,8 +1,8 @@
-"""Kills the coordinator of a group at an exact moment of a request, in a served cluster or in a harness.
+"""A kill of a group's coordinator at an exact moment of a request, in a served cluster or in a harness.
 
-It wraps the router, so that the moment is the same whatever clients and threads do: ``before``: the request is
-there and nothing has come of it; ``during``: the answer is made, what belongs to it is written, and nothing has been
-sent; ``after``: it has been sent, and nothing else was handled.
+The router is wrapped, so the moment does not depend on the timing of clients and threads. ``before``: the request has
+arrived, but is not handled yet; ``during``: the response is made and its records are written, but nothing is sent;
+``after``: the response is sent, and no other request is handled yet.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ KILL_POINTS: dict[str, tuple[str, Wanted]] = {  # by the words of scenarios.py
 
 
 class KillableBrokers(Protocol):
-    """Where brokers run that can be killed."""
+    """The brokers of a harness or a served cluster, one of which is killed."""
 
     router: Router
 
@@ -48,13 +48,14 @@ class KillableBrokers(Protocol):
     def is_away(self, node: int) -> bool: ...
 
     def soon(self, what: Callable[[], None]) -> None:
-        """Call it once the answers that are made now have been sent."""
+        """Call a function after the responses that are made now have been sent."""
 
 
 class CoordinatorKill:
-    """Armed once made. ``killed``: the broker that was, None so far; ``happened``: set then; ``request``: the one.
+    """A kill of the coordinator at the next request that fits.
 
-    ``client``: only requests of this client id, "" for any.
+    ``client``: client id of the request, "" for any; ``killed``: the killed broker, None before; ``happened``: set when the
+    broker is killed; ``request``: the request.
     """
 
     def __init__(self, place: KillableBrokers, group: str, asked: str, moment: str, client: str = "") -> None:
@@ -115,7 +116,7 @@ class CoordinatorKill:
 
 
 class _Running:
-    """A cluster that runs. ``also``: what else happens to it at that moment, before the broker dies."""
+    """A served cluster. ``also``: a function that is called before the broker is killed."""
 
     def __init__(self, cluster: Cluster, noticed_after: float, also: Callable[[Cluster, int], object]) -> None:
         self.router = cluster._router
@@ -142,14 +143,14 @@ def arm_kill(
     noticed_after: float = 0.0,
     also: Callable[[Cluster, int], object] = lambda _, __: None,
 ) -> CoordinatorKill:
-    """Return an armed kill of a cluster in a thread."""
+    """Return a CoordinatorKill of a cluster that runs in a thread."""
     return cluster._thread.call(
         lambda inner: CoordinatorKill(_Running(inner, noticed_after, also), group, asked, moment, client)
     )
 
 
 def _errors(response: Any) -> Iterable[int]:
-    """Every error code in an answer."""
+    """Yield the error codes in a response."""
     if hasattr(response, "error_code"):
         yield response.error_code
     for name in ("coordinators", "members", "topics", "partitions"):

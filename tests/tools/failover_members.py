@@ -1,5 +1,7 @@
-"""Members that outlive their coordinator, in virtual time: three brokers without sockets, and members that do as consumers
-do when a connection breaks, the coordinator is another one, or it is not there yet."""
+"""Members whose coordinator is killed, in virtual time, on three brokers without sockets.
+
+The members behave as consumers do when a connection is lost, the coordinator has moved, or it is not available yet.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,7 @@ LOST = (E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE)
 
 
 class FailoverWorld(BrokerHarness):
-    """``acknowledged``: the highest offset of each partition of which a member heard that it is committed."""
+    """Three brokers in virtual time. ``acknowledged``: partition -> highest offset in a successful commit."""
 
     def __init__(self, noticed_after: float = 0.0, *, stale: bool = False, **config: Any) -> None:
         times = {
@@ -68,7 +70,7 @@ class FailoverWorld(BrokerHarness):
         self._soon.append(what)
 
     def kill(self, node: int) -> None:
-        """Its connections break; if metadata is to be stale, one of the others hears of it a second later."""
+        """Kill a broker and close its connections. With ``stale``, another broker serves old metadata for a second."""
         self.struck_at = self.now
         self._away.add(node)
         for sent in self.sent.values():
@@ -88,7 +90,7 @@ class FailoverWorld(BrokerHarness):
     # --- members ---
 
     def member(self, name: str, kind: type[FailoverMember], instance: str | None = None) -> FailoverMember:
-        """A member that starts now."""
+        """Return a member that starts now."""
         made = self.members[name] = kind(self, name, instance=instance, group=GROUP, topic=TOPIC, timing=TIMING)
         self.at(self.now, made.find)
         self.at(self.now, made.read)
@@ -117,7 +119,7 @@ class FailoverWorld(BrokerHarness):
         self._hear()
 
     def run(self, seconds: float, until: Callable[[], bool] = lambda: False) -> None:
-        """Let everything happen for so long, or until something holds."""
+        """Process events for a time, or until a condition holds."""
         end = self.now + seconds
         while (due := min(self.router.deadline(), self._due[0][0] if self._due else end)) < end and not until():
             if self._due and self._due[0][0] <= due:
@@ -141,10 +143,10 @@ class FailoverWorld(BrokerHarness):
 
 
 class FailoverMember(GroupMember):
-    """What members of both protocols do when they lose their coordinator, and how they read and commit.
+    """The base class of members of both protocols: how they find a lost coordinator, read and commit.
 
-    ``owned``: its partitions, with the next offset to read, None until it knows; ``changed_at``: when its membership last
-    changed, in seconds; ``records``: partition and offset of what it read.
+    ``owned``: partition -> next offset to read, None if unknown; ``changed_at``: time of the last assignment, in
+    seconds; ``records``: partition and offset of each record that was read.
     """
 
     transport: FailoverWorld
@@ -160,7 +162,7 @@ class FailoverMember(GroupMember):
     # --- the coordinator ---
 
     def find(self) -> None:
-        """Ask one broker after the other for the coordinator; then resume."""
+        """Look up the coordinator, at each broker in turn; then resume."""
         self.coordinator = None
         self._turn += 1
         self._next_broker += 1
@@ -191,7 +193,7 @@ class FailoverMember(GroupMember):
         return True
 
     def resume(self) -> None:
-        """Continue where it was, with a coordinator that is known."""
+        """Continue after the coordinator was found."""
         raise NotImplementedError
 
     def stop(self) -> None:
@@ -208,7 +210,7 @@ class FailoverMember(GroupMember):
         self.fetch_positions()
 
     def read(self) -> None:
-        """Read the next record of each partition, for as long as it lives."""
+        """Read the next record of each partition, repeatedly until the member stops."""
         if self.gone:
             return
         for index, at in self.owned.items():
@@ -219,7 +221,7 @@ class FailoverMember(GroupMember):
         self.transport.call_later(READ, self.read)
 
     def fetch_positions(self) -> None:
-        """Fetch the committed offsets of partitions that are new."""
+        """Fetch the committed offsets of newly assigned partitions."""
         new = [index for index, at in self.owned.items() if at is None]
         if not new or self.coordinator is None:
             return
@@ -263,7 +265,7 @@ class FailoverMember(GroupMember):
 
 
 class FailoverClassicMember(FailoverMember, ClassicMember):
-    """A member of a classic group that outlives its coordinator."""
+    """A member of a classic group whose coordinator may be killed."""
 
     join_version = 7
     _stable = False
@@ -287,7 +289,7 @@ class FailoverClassicMember(FailoverMember, ClassicMember):
 
 
 class FailoverConsumerMember(FailoverMember, ConsumerMember):
-    """A member of the consumer protocol that outlives its coordinator."""
+    """A member of the consumer protocol whose coordinator may be killed."""
 
     def resume(self) -> None:
         self.full = True  # a member that lost its connection says everything again

@@ -1,4 +1,4 @@
-"""The classic state machine by itself: members with names, virtual time, and answers by ticket."""
+"""A harness of the classic state machine without a broker: members with fixed ids, and virtual time."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANGE: Protocols = (("range", b"m"),)
 
 
 class GroupRequest:
-    """One request: what it was answered, when, and how often."""
+    """A request of a member, with its response, the time of the response, and the number of responses."""
 
     def __init__(self, ticket: Ticket) -> None:
         self.ticket = ticket
@@ -40,7 +40,7 @@ class GroupRequest:
 
     @property
     def listed(self) -> list[str]:
-        """Ids of the members that a JoinGroup answer names."""
+        """Return the member ids in a JoinGroup response."""
         return [member.member_id for member in self.answer.members]
 
 
@@ -68,7 +68,7 @@ class GroupHarness:
         rebalance: float = 60.0,
         protocol_type: str = "consumer",
     ) -> GroupRequest:
-        """Send JoinGroup v0-3 of a new member (it gets the id ``member_id``), or of a member or pending member id."""
+        """Send JoinGroup v0-3 of a new member, which gets the id ``member_id``, or of a member or pending member id."""
         known = member_id in self.group.members or member_id in self.group.pending_members
         return self.join_as(
             member_id if known else "",
@@ -82,7 +82,7 @@ class GroupHarness:
     def ask_id(
         self, member_id: str, protocols: Protocols = RANGE, *, session: float = 10.0, rebalance: float = 60.0
     ) -> GroupRequest:
-        """JoinGroup v4+ without a member id: ``member_id`` is given and waits to be used."""
+        """Send JoinGroup v4+ without a member id. ``member_id``: the pending member id that the response assigns."""
         return self.join_as("", member_id, protocols, session=session, rebalance=rebalance, id_required=True)
 
     def join_as(
@@ -116,7 +116,7 @@ class GroupHarness:
         return self._tell(ask, event)
 
     def join_static(self, instance_id: str, fresh_id: str, protocols: Protocols = RANGE, **how: Any) -> GroupRequest:
-        """JoinGroup without a member id of a static member, whose id will be ``fresh_id``."""
+        """Send JoinGroup of a static member without a member id, which gets the id ``fresh_id``."""
         return self.join_as("", fresh_id, protocols, instance_id=instance_id, id_required=True, **how)
 
     def sync(
@@ -164,7 +164,7 @@ class GroupHarness:
     # --- time ---
 
     def wait(self, seconds: float) -> None:
-        """Let time pass, from deadline to deadline."""
+        """Advance virtual time, from one deadline to the next."""
         until = self.now + seconds
         while (due := self.group.timers.earliest) <= until:
             self.now = max(self.now, due)
@@ -179,7 +179,7 @@ class GroupHarness:
         return self.group.state
 
     def completing(self, *member_ids: str, **how: Any) -> None:
-        """Let these members join; the first is the leader, and none has synced."""
+        """Let these members join: the group is CompletingRebalance, and the first member is the leader."""
         delay, self.group.initial_delay = self.group.initial_delay, 1.0
         for member_id in member_ids:
             self.join(member_id, **how)
@@ -189,7 +189,7 @@ class GroupHarness:
         assert set(self.group.members) == set(member_ids)
 
     def stable(self, *member_ids: str, **how: Any) -> None:
-        """These members have joined and synced; the first leads."""
+        """Let these members join and sync. The first is the leader."""
         self.completing(*member_ids, **how)
         self.sync_all()
 
@@ -201,7 +201,10 @@ class GroupHarness:
         assert self.state is State.STABLE
 
     def in_state(self, state: State) -> None:
-        """Members a (leader) and b in this state; in Preparing the joiner c is parked and they are not."""
+        """Bring the group into a state, with the leader a and the member b.
+
+        In PreparingRebalance, the JoinGroup of c is pending, and a and b have not rejoined.
+        """
         if state is State.EMPTY:
             return
         self.completing("a", "b")

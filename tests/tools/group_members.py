@@ -1,7 +1,7 @@
-"""Scripted members of groups: a classic member and one of the consumer protocol, on whatever carries their requests.
+"""Scripted members of groups: a classic member, and a member of the consumer protocol.
 
-They join, own what they are assigned, send heartbeats, give up and join again, as consumers do; what each was assigned and
-which errors it got is recorded. How a request reaches the group, and what time it is there, is their transport.
+The members join, own the partitions that they are assigned, send heartbeats, revoke partitions and rejoin, as consumers
+do. They record their assignments and errors. A Transport sends their requests and has the clock.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ Then = Callable[[Any], None]
 
 
 class Transport(Protocol):
-    """What carries the requests of members: a broker harness in virtual time, or connections inside the process."""
+    """A sender of the members' requests, with a clock: a broker harness in virtual time, or in-process connections."""
 
     @property
     def now(self) -> float:
-        """Seconds."""
+        """The current time, in seconds."""
         ...
 
     def request(self, member: GroupMember, request: Any, version: int, then: Then) -> None:
@@ -45,8 +45,11 @@ class Transport(Protocol):
 
 @dataclass(frozen=True)
 class Timing:
-    """Seconds. ``think``: from a response to the next step of a rebalance; ``slow``: until a member that has to rejoin does,
-    or has given up partitions; ``jitter``: added to every delay, so that no two members act at one moment."""
+    """Intervals and delays of a member, in seconds.
+
+    ``think``: from a response to the next step of a rebalance; ``slow``: until a member rejoins or has revoked its
+    partitions; ``jitter``: added to every delay, so that no two members act at the same time.
+    """
 
     session: float = 45.0
     rebalance: float = 300.0
@@ -68,10 +71,11 @@ class Failed(NamedTuple):
 
 
 class GroupMember:
-    """What members of both protocols have. With an ``instance`` it is a static member.
+    """The base class of members of both protocols. A member with an ``instance`` is static.
 
-    ``generation``: or member epoch; ``assignments``: what it was assigned, and when; ``errors``: requests that failed, and
-    when; ``joins``: JoinGroups, or heartbeats with epoch 0; ``gone``: it has left or died.
+    ``generation``: generation or member epoch; ``assignments``: all assignments, with their times; ``errors``: failed
+    requests, with their times; ``joins``: number of JoinGroups, or of heartbeats with epoch 0; ``gone``: True after the
+    member has left or stopped.
     """
 
     group_type: str
@@ -97,11 +101,11 @@ class GroupMember:
         self._turn = 0  # of the membership: what was begun in an earlier one is dropped
 
     def start(self) -> None:
-        """Join the group, and stay in it."""
+        """Join the group and remain a member."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Fall silent."""
+        """Stop all requests, without leaving the group."""
         self.gone = True
 
     def later(self, delay: float, action: Callable[[], None]) -> None:
@@ -118,7 +122,7 @@ class GroupMember:
             action()
 
     def ask(self, request: Any, version: int, then: Then) -> None:
-        """Ask the coordinator; a response that comes after the membership has changed is dropped."""
+        """Send a request to the coordinator. Its response is ignored if the membership has changed in the meantime."""
         turn = self._turn
 
         def answered(response: Any) -> None:
@@ -132,7 +136,7 @@ class GroupMember:
         self.transport.request(self, request, version, answered)
 
     def lost(self, response: Any, retry: Callable[[], None]) -> bool:
-        """Return whether the coordinator has to be found again; then that is under way."""
+        """Return whether the coordinator has to be looked up again. If so, the lookup is started."""
         assert response is not None, f"{self.name} lost its connection"
         return False
 
@@ -166,7 +170,7 @@ class ClassicMember(GroupMember):
         self.ask(request, self.join_version, self._joined)
 
     def protocols(self) -> list[JoinGroupRequest.Protocol]:
-        """Return what it offers, with its subscription."""
+        """Return the protocols of a JoinGroup, with the subscription."""
         subscription = encode_stored(ConsumerProtocolSubscription(topics=[self.topic]), 1)
         return [JoinGroupRequest.Protocol(name="range", metadata=subscription)]
 
@@ -187,7 +191,7 @@ class ClassicMember(GroupMember):
         return {member_id: assignment(self.topic, share) for member_id, share in shares.items()}
 
     def sync(self, plan: Mapping[str, bytes]) -> None:
-        """``plan``: assignments by member id, of the leader."""
+        """Send SyncGroup. ``plan``: assignments by member id, from the leader."""
         kind = SyncGroupRequest.Assignment
         request = SyncGroupRequest(
             group_id=self.group,
@@ -209,7 +213,7 @@ class ClassicMember(GroupMember):
         self.accept(response.assignment)
 
     def accept(self, data: bytes) -> None:
-        """Own what it was assigned, and begin to send heartbeats."""
+        """Own the assigned partitions, and begin to send heartbeats."""
         share, _ = decode_stored(ConsumerProtocolAssignment, data)
         self.assigned([index for line in share.assigned_partitions for index in line.partitions])
         self.later(self.timing.heartbeat, self.beat)
@@ -234,7 +238,7 @@ class ClassicMember(GroupMember):
             self.later(self.timing.heartbeat, self.beat)
 
     def _refused(self, response: Any, delay: float) -> None:
-        """Join again, as another member if the group does not know this one."""
+        """Rejoin after an error: as a new member if the group does not know the member id."""
         assert response.error_code != E.FENCED_INSTANCE_ID, "no other member has its instance id"
         if response.error_code == E.MEMBER_ID_REQUIRED:
             self.member_id = response.member_id
@@ -244,7 +248,7 @@ class ClassicMember(GroupMember):
         self.later(delay, self.join)
 
     def leave(self) -> None:
-        """Leave the group, whatever comes of it."""
+        """Leave the group, and ignore the response."""
         leaving = LeaveGroupRequest.Member(member_id=self.member_id, group_instance_id=self.instance)
         self.ask(LeaveGroupRequest(group_id=self.group, members=[leaving]), 4, lambda _: None)
         self.stop()
@@ -315,7 +319,7 @@ class ConsumerMember(GroupMember):
         self.generation = epoch
 
     def _reconcile(self, wanted: list[int], delay: float) -> None:
-        """Give up and take over partitions, and acknowledge that at once."""
+        """Revoke and take over partitions, and acknowledge the new assignment at once."""
 
         def reconciled() -> None:
             self.partitions = wanted
@@ -336,7 +340,7 @@ class ConsumerMember(GroupMember):
 
 
 def in_turns(member_ids: list[str], partitions: int) -> dict[str, list[int]]:
-    """Return the partitions of each member, dealt out in the order of their ids."""
+    """Return the partitions of each member: assigned in turn, in the order of the member ids."""
     ids = sorted(member_ids)
     return {member_id: list(range(partitions))[turn :: len(ids)] for turn, member_id in enumerate(ids)}
 

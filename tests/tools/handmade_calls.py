@@ -1,4 +1,4 @@
-"""Calls made by hand, as a capture has them."""
+"""Calls that tests make one by one, as if they were read from a capture."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ GROUP = "billing"
 
 
 class CallLog:
-    """Collects calls; times are milliseconds since BEGIN."""
+    """A list of calls. Times are in milliseconds since BEGIN."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
 
     def call(self, client: str, at: float, request: Any, response: Any, version: int, took: float = 1) -> Call:
-        """One request and its response, or None."""
+        """Add a request with its response; None for no response."""
         made = Call(
             connection=client,
             client=f"10.0.0.1:{1000 + len(client)}",
@@ -49,7 +49,7 @@ class CallLog:
         return made
 
     def tables(self, assignor: str | None = None) -> dict[str, Sequence[Row]]:
-        """What comes of it; with ``assignor`` groups are replayed through it."""
+        """Return the tables of the calls. ``assignor``: assignor that recomputes the assignments of the groups."""
         clients = sorted({call.connection for call in self.calls})
         connections = [
             Connection(id=client, client="10.0.0.1:1", broker="10.0.0.9:9092", first_us=BEGIN, last_us=BEGIN)
@@ -60,7 +60,7 @@ class CallLog:
         return analyse(self.calls, connections, "made by hand", assignor=assignor)
 
     def metadata(self, client: str, at: float, counts: Mapping[str, int], racks: Sequence[str] = ()) -> None:
-        """How many partitions topics have. ``racks``: of brokers, of which partition n has its only replica on the nth."""
+        """Add a Metadata response. ``racks``: racks of the brokers; broker n has the only replica of partition n."""
         topic, node = MetadataResponse.Topic, MetadataResponse.Broker
         response = MetadataResponse(
             brokers=[node(node_id=number, host="10.0.0.9", port=9092, rack=rack) for number, rack in enumerate(racks)],
@@ -79,7 +79,7 @@ class CallLog:
     def join(
         self, client: str, at: float, generation: int, *members: str, took: float = 1, error: int = 0, **more: Any
     ) -> None:
-        """``members``: of the group, if this is the leader, all with its topics; its own id is its client id."""
+        """Add a JoinGroup. ``members``: members in the response to the leader, all with its topics."""
         options = {"member_id": client, "topics": ["tea"], "owned": [], "protocol": "range", "instance": None, **more}
         subscription = ConsumerProtocolSubscription(topics=options["topics"], owned_partitions=options["owned"])
         metadata = encode_stored(subscription, 1)
@@ -113,7 +113,7 @@ class CallLog:
         took: float = 1,
         error: int = 0,
     ) -> None:
-        """``plan``: shares by member, of the leader."""
+        """Add a SyncGroup. ``plan``: member -> assignment, in the request of the leader."""
         request = SyncGroupRequest(
             group_id=GROUP,
             generation_id=generation,
@@ -152,7 +152,7 @@ class CallLog:
 
 
 def blob(partitions: list[int] | list[str]) -> bytes:
-    """An assignment of topic tea, or of those that are named."""
+    """Return an encoded assignment of partitions, of topic tea by default."""
     results: dict[str, list[int]] = {}
     for partition in partitions:
         topic, number = ("tea", partition) if isinstance(partition, int) else split_partition(partition)
@@ -162,7 +162,7 @@ def blob(partitions: list[int] | list[str]) -> bytes:
 
 
 def two_members() -> CallLog:
-    """A and B share topic tea: A joins, B joins, B leaves. All times are chosen."""
+    """Return the calls of a group with topic tea at fixed times: A joins, B joins, B leaves."""
     log = CallLog()
     log.join("a", 0, 1, "a")
     log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
@@ -180,7 +180,7 @@ def two_members() -> CallLog:
 
 
 def line(row: Row, names: str) -> tuple[Any, ...]:
-    """Some columns; timestamps as milliseconds since BEGIN."""
+    """Return some columns of a row, with timestamps as milliseconds since BEGIN."""
     return tuple(
         (row[name] - BEGIN) / 1000 if name.endswith("_ts") and row[name] is not None else row[name]
         for name in names.split()

@@ -1,4 +1,4 @@
-"""Writes captures: conversations of frames cut into TCP segments, in packets of any kind, in files of any kind."""
+"""Captures for tests: frames as TCP segments, segments as packets, and packets as pcap or pcapng files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ START = 1_700_000_000 * US
 
 @dataclass(frozen=True)
 class Segment:
-    """A TCP segment; ``cut``: how many bytes of its payload are captured, None for all."""
+    """A TCP segment. ``cut``: number of captured bytes of its payload; None for all."""
 
     time_us: int
     source: tuple[str, int]
@@ -32,7 +32,7 @@ class Segment:
 
 @dataclass
 class Talk:
-    """A connection to write: what both sides say, cut into segments of ``mss`` bytes, ``gap_us`` apart."""
+    """A TCP connection whose segments a test makes: at most ``mss`` bytes of payload each, ``gap_us`` apart."""
 
     client: tuple[str, int] = ("10.0.0.1", 50_000)
     broker: tuple[str, int] = ("10.0.0.2", 9092)
@@ -45,7 +45,7 @@ class Talk:
         self.next = {True: self.isn[0] & 0xFFFFFFFF, False: self.isn[1] & 0xFFFFFFFF}
 
     def segment(self, to_broker: bool, flags: int, payload: bytes = b"") -> Segment:
-        """The next segment of one side."""
+        """Return the next segment of one side."""
         ends = (self.client, self.broker) if to_broker else (self.broker, self.client)
         ack = self.next[not to_broker] if flags & ACK else 0
         made = Segment(self.time_us, *ends, self.next[to_broker], ack, flags, payload)
@@ -54,26 +54,26 @@ class Talk:
         return made
 
     def open(self) -> list[Segment]:
-        """The three packets that open it."""
+        """Return the three segments that open the connection."""
         return [self.segment(True, SYN), self.segment(False, SYN | ACK), self.segment(True, ACK)]
 
     def close(self) -> list[Segment]:
-        """Both sides say that they are done."""
+        """Return the segments that close the connection: a FIN of each side, and the last ACK."""
         return [self.segment(True, FIN | ACK), self.segment(False, FIN | ACK), self.segment(True, ACK)]
 
     def say(self, to_broker: bool, data: bytes) -> list[Segment]:
-        """Bytes of one side."""
+        """Return the segments that carry bytes of one side."""
         parts = [data[at : at + self.mss] for at in range(0, len(data), self.mss)]
         return [self.segment(to_broker, ACK, part) for part in parts]
 
 
 def prefixed(frame: bytes) -> bytes:
-    """A frame as it stands on a connection."""
+    """Return a frame with its length prefix."""
     return struct.pack(">i", len(frame)) + frame
 
 
 def ip_packet(segment: Segment, *, extension: bool = False) -> bytes:
-    """An IP packet with one TCP segment; ``extension``: with headers of IPv6 before TCP."""
+    """Return an IP packet with one TCP segment. ``extension``: True to add IPv6 extension headers before TCP."""
     tcp = tcp_bytes(segment)
     source, target = ip_address(segment.source[0]), ip_address(segment.target[0])
     if source.version == 4:
@@ -85,7 +85,7 @@ def ip_packet(segment: Segment, *, extension: bool = False) -> bytes:
 
 
 def tcp_bytes(segment: Segment) -> bytes:
-    """Header, with an option, and payload."""
+    """Return a TCP header with options, and the payload."""
     head = struct.pack(
         ">HHIIBBHHH",
         segment.source[1],
@@ -104,13 +104,13 @@ def tcp_bytes(segment: Segment) -> bytes:
 def ipv4(
     source: bytes, target: bytes, content: bytes, *, offset: int = 0, more: bool = False, number: int = 7
 ) -> bytes:
-    """An IPv4 packet, or a fragment of one."""
+    """Return an IPv4 packet, or a fragment of one."""
     word = (offset // 8) | (0x2000 if more else 0)
     return struct.pack(">BBHHHBBH", 0x45, 0, 20 + len(content), number, word, 64, 6, 0) + source + target + content
 
 
 def fragments(segment: Segment, size: int, number: int = 7) -> list[bytes]:
-    """The same packet in fragments of ``size`` bytes, which is a multiple of 8."""
+    """Return the IP packet of a segment in fragments of ``size`` bytes, a multiple of 8."""
     source, target = ip_address(segment.source[0]), ip_address(segment.target[0])
     content = tcp_bytes(segment)
     made = []
@@ -126,7 +126,7 @@ def fragments(segment: Segment, size: int, number: int = 7) -> list[bytes]:
 
 
 def framed(packet: bytes, link: int = ETHERNET, *, vlans: Sequence[int] = ()) -> bytes:
-    """A packet behind the header of its link; ``vlans``: types of tags."""
+    """Return an IP packet with a link header before it. ``vlans``: EtherTypes of the VLAN tags."""
     kind = 0x86DD if packet[0] >> 4 == 6 else 0x0800
     tags = b"".join(struct.pack(">HH", 5, following) for following in [*vlans[1:], kind]) if vlans else b""
     first = vlans[0] if vlans else kind
@@ -149,7 +149,7 @@ GRE, UDP = 47, 17
 
 
 def outer(content: bytes, protocol: int, version: int = 4) -> bytes:
-    """An IP packet of a tunnel."""
+    """Return the outer IP packet of a tunnel."""
     if version == 6:
         return (
             struct.pack(">IHBB", 6 << 28, len(content), protocol, 64) + bytes(15) + b"\1" + bytes(15) + b"\2" + content
@@ -159,12 +159,12 @@ def outer(content: bytes, protocol: int, version: int = 4) -> bytes:
 
 
 def datagram(content: bytes, port: int) -> bytes:
-    """A UDP datagram."""
+    """Return a UDP datagram."""
     return struct.pack(">HHHH", 50_001, port, 8 + len(content), 0) + content
 
 
 def tunnelled(packet: bytes, tunnel: str) -> bytes:
-    """A frame of Ethernet with a packet in a tunnel."""
+    """Return an Ethernet frame with a packet in a tunnel."""
     kind = 0x86DD if packet[0] >> 4 == 6 else 0x0800
     match tunnel:
         case "gre":
@@ -211,7 +211,7 @@ Packets = Iterable[tuple[int, bytes, int]]  # time, captured bytes, original siz
 def packets(
     segments: Iterable[Segment], link: int = ETHERNET, *, vlans: Sequence[int] = (), extension: bool = False
 ) -> Iterator[tuple[int, bytes, int]]:
-    """Segments as packets of one link type."""
+    """Yield segments as packets of one link type: time, captured bytes, original size."""
     for segment in segments:
         packet = framed(ip_packet(segment, extension=extension), link, vlans=vlans)
         lost = 0 if segment.cut is None else max(0, len(segment.payload) - segment.cut)
@@ -221,7 +221,7 @@ def packets(
 def pcap(
     content: Packets, link: int = ETHERNET, *, order: str = "<", nano: bool = False, snaplen: int = 262_144
 ) -> bytes:
-    """A pcap file."""
+    """Return a pcap file."""
     magic = 0xA1B23C4D if nano else 0xA1B2C3D4
     parts = [struct.pack(f"{order}IHHiIII", magic, 2, 4, 0, 0, snaplen, link)]
     for time_us, data, size in content:
@@ -231,7 +231,7 @@ def pcap(
 
 
 def block(kind: int, body: bytes, order: str = "<") -> bytes:
-    """A block of a pcapng."""
+    """Return a block of a pcapng file."""
     body += bytes(-len(body) % 4)
     size = len(body) + 12
     return struct.pack(f"{order}II", kind, size) + body + struct.pack(f"{order}I", size)
@@ -260,7 +260,7 @@ def enhanced(ticks: int, data: bytes, size: int, *, number: int = 0, order: str 
 
 
 def pcapng(content: Packets, link: int = ETHERNET, *, order: str = "<") -> bytes:
-    """A pcapng file with one section and one interface."""
+    """Return a pcapng file with one section and one interface."""
     return (
         section(order) + interface(link, order=order) + b"".join(enhanced(*packet, order=order) for packet in content)
     )
@@ -269,7 +269,7 @@ def pcapng(content: Packets, link: int = ETHERNET, *, order: str = "<") -> bytes
 def shaken(
     segments: Sequence[Segment], seed: int, *, lost: float = 0.0, moved: float = 0.0, again: float = 0.0
 ) -> list[Segment]:
-    """Segments with some lost, some later than they should be, some twice."""
+    """Return the segments with some lost, some out of order and some retransmitted."""
     source = random.Random(seed)
     kept: list[Segment] = []
     for segment in segments:
