@@ -57,6 +57,11 @@ def test_paths_that_leave_the_repository_are_noticed(parts: list[str], folder: s
     assert outside("from ..calls import Call", ROOT / folder) == []
 
 
+def test_readme_has_the_number_of_invariants() -> None:
+    rows = re.findall(r"^\| I\d+ \|", (ROOT / "docs" / "simulation.md").read_text("utf-8"), re.MULTILINE)
+    assert f"checks {len(rows)} invariants" in " ".join((ROOT / "README.md").read_text("utf-8").split())
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_files_that_a_document_names_are_there(document: str) -> None:
     text = (ROOT / document).read_text("utf-8")

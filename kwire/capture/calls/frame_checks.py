@@ -83,14 +83,14 @@ class FrameChecks:
         calls = self._pending.by_id.get(INT32(head, 4)[0], ())
         return any(call.api_key not in wanted for call in calls), None
 
-    def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
-        """Return the offsets in ``data``, from ``start`` on, at which a frame may begin.
+    def places(self, is_request: bool, data: bytes) -> list[int]:
+        """Return the offsets in ``data`` at which a frame may begin.
 
         ``is_request``: True to search for requests, False for responses.
         """
         if is_request:
-            return frame_search.requests(data, start, self.client_id)
-        return frame_search.responses(data, start, self._pending.by_id)
+            return frame_search.requests(data, self.client_id)
+        return frame_search.responses(data, self._pending.by_id)
 
     def is_frame(self, is_request: bool, frame: bytes) -> bool:
         """Return whether a frame can be decoded to its last byte.

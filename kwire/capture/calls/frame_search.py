@@ -18,54 +18,51 @@ from kwire.messages import APIS
 SELECTIVE = 4  # length of a client id that is long enough to search for
 
 
-def responses(data: bytes, start: int, pending: Iterable[int]) -> list[int]:
-    """Return the offsets, from ``start`` on, at which a response to a pending request may begin: at most MAX_TRIES
-    offsets.
+def responses(data: bytes, pending: Iterable[int]) -> list[int]:
+    """Return the offsets at which a response to a pending request may begin: at most MAX_TRIES offsets.
 
     Args:
         data: captured bytes.
-        start: offset at which the search begins.
         pending: correlation ids of the pending requests.
     """
-    size = _words(data, ">i4", start)
+    size = _words(data, ">i4", 0)
     count = len(size) - 4
     if count <= 0:
         return []
     mask = np.isin(size[4:], np.array(list(pending), np.int64))
     mask &= (size[:count] >= LEAST_RESPONSE) & (size[:count] <= MAX_SEARCH)
-    return [int(at) + start for at in np.flatnonzero(mask)[:MAX_TRIES]]
+    return [int(at) for at in np.flatnonzero(mask)[:MAX_TRIES]]
 
 
-def requests(data: bytes, start: int, client_id: bytes | None) -> list[int]:
-    """Return the offsets, from ``start`` on, at which a request may begin: at most MAX_TRIES offsets.
+def requests(data: bytes, client_id: bytes | None) -> list[int]:
+    """Return the offsets at which a request may begin: at most MAX_TRIES offsets.
 
     Requests are found by the client id if it is known and long enough, else by the whole header.
 
     Args:
         data: captured bytes.
-        start: offset at which the search begins.
         client_id: client id of earlier requests of the connection, as encoded; None if unknown.
     """
     if client_id is not None and len(client_id) >= SELECTIVE:
-        return _of_client(data, start, client_id)
-    size = _words(data, ">i4", start)
-    count = len(data) - start - 13
+        return _of_client(data, client_id)
+    size = _words(data, ">i4", 0)
+    count = len(data) - 13
     if count <= 0:
         return []
-    keys, versions = _words(data, ">u2", start + 4)[:count], _words(data, ">i2", start + 6)[:count]
-    client = _words(data, ">i2", start + 12)[:count]
+    keys, versions = _words(data, ">u2", 4)[:count], _words(data, ">i2", 6)[:count]
+    client = _words(data, ">i2", 12)[:count]
     size = size[:count]
     lowest, highest = _bounds()
     keys = np.minimum(keys, len(highest) - 1)
     mask = (size >= LEAST_REQUEST) & (size <= MAX_SEARCH) & (versions >= lowest[keys]) & (versions <= highest[keys])
     mask &= (client >= -1) & (client <= size - LEAST_REQUEST)
-    return [int(at) + start for at in np.flatnonzero(mask)[:MAX_TRIES]]
+    return [int(at) for at in np.flatnonzero(mask)[:MAX_TRIES]]
 
 
-def _of_client(data: bytes, start: int, client_id: bytes) -> list[int]:
+def _of_client(data: bytes, client_id: bytes) -> list[int]:
     mark = len(client_id).to_bytes(2, "big") + client_id
     places: list[int] = []
-    at = data.find(mark, start + 12)
+    at = data.find(mark, 12)
     while at >= 0 and len(places) < MAX_TRIES:
         (size,) = INT32(data, at - 12)
         key, version, _, _ = HEADER(data, at - 8)

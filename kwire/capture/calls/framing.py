@@ -23,7 +23,7 @@ class Checks(Protocol):
 
     def is_size(self, is_request: bool, size: int, /) -> bool: ...
     def skip_reason(self, is_request: bool, head: bytes, size: int, /) -> tuple[bool, str | None]: ...
-    def places(self, is_request: bool, data: bytes, start: int, /) -> list[int]: ...
+    def places(self, is_request: bool, data: bytes, /) -> list[int]: ...
     def is_frame(self, is_request: bool, frame: bytes, /) -> bool: ...
     def may_follow(self, is_request: bool, head: bytes, /) -> bool: ...
     def is_chain(self, data: bytes, /) -> bool: ...
@@ -344,20 +344,20 @@ class Framer:
         The frame must be complete and decodable. After the frame, the buffer must end or contain the beginning of a
         frame. ``owner``: receiver of the frames, which checks them.
         """
-        size = len(self.buffer)
-        data = bytes(self.buffer)
-        new = owner.checks.places(self.is_request, data, max(0, self.looked - TAIL))
+        buffer, size = self.buffer, len(self.buffer)
+        start = max(0, self.looked - TAIL)  # the bytes before it were searched already
+        new = [start + at for at in owner.checks.places(self.is_request, bytes(buffer[start:]))]
         places = sorted({*self.maybe, *new})[:MAX_TRIES]
         self.looked, self.maybe = size, []
         for at in places:
             if size - at <= TAIL and self.is_request:
                 self.maybe.append(at)
                 continue
-            end = at + 4 + INT32(data, at)[0]
+            end = at + 4 + INT32(buffer, at)[0]
             if end > size:
                 self.maybe.append(at)
-            elif owner.checks.is_frame(self.is_request, data[at:end]) and owner.checks.may_follow(
-                self.is_request, data[end : end + 14]
+            elif owner.checks.is_frame(self.is_request, bytes(buffer[at:end])) and owner.checks.may_follow(
+                self.is_request, bytes(buffer[end : end + 14])
             ):
                 return at
         return None

@@ -18,6 +18,7 @@ class Listener:
         self.frames: list[bytes] = []
         self.partials: list[tuple[int, int, str | None]] = []
         self.lost = 0
+        self.searched_bytes = 0
 
     def request(self, frame: bytes, framer: Framer) -> bool:
         self.frames.append(frame)
@@ -38,8 +39,9 @@ class Listener:
     def skip_reason(self, is_request: bool, head: bytes, size: int) -> tuple[bool, str | None]:
         return self.passed, None
 
-    def places(self, is_request: bool, data: bytes, start: int) -> list[int]:
-        at = data.find(b"good", max(start, 4))
+    def places(self, is_request: bool, data: bytes) -> list[int]:
+        self.searched_bytes += len(data)
+        at = data.find(b"good", 4)
         return [at - 4] if at >= 4 else []
 
     def is_frame(self, is_request: bool, frame: bytes) -> bool:
@@ -104,3 +106,12 @@ def test_a_search_keeps_little() -> None:
     assert framer.held < 100
     framer.data(listener, prefixed(b"good morning"), "f", 0)
     assert listener.frames == [prefixed(b"good morning")]
+
+
+def test_each_byte_is_searched_once() -> None:
+    """A large frame may begin in the buffer, and its remaining bytes arrive in many segments."""
+    listener = Listener()
+    data = b"junk" + prefixed(b"good" + b"x" * 20_000)
+    fed([data[:10_000], *(data[at : at + 10] for at in range(10_000, len(data), 10))], listener, SEARCH)
+    assert listener.frames == [data[4:]]
+    assert listener.searched_bytes < 3 * len(data)  # and up to TAIL bytes before each segment again
