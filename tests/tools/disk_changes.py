@@ -1,4 +1,4 @@
-"""Changes of a cluster on a disk, recorded together with what must be there after a crash at any moment."""
+"""Changes of a cluster on a disk, recorded with the states that are allowed after a crash."""
 
 from __future__ import annotations
 
@@ -54,8 +54,10 @@ class LogVersion:
 
 @dataclass
 class DiskChanges:
-    """Changes of a cluster, recorded. ``past``: states of each partition, by topic id and index, since it was last
-    made durable; the first is what was durable. ``catalogues``: topic names and ids, likewise.
+    """A cluster on a disk, and the states that a recovery may find.
+
+    ``past``: states of each partition since the last flush, by topic id and index; ``catalogues``: names and ids of the
+    topics since the last flush. The first element of each is durable.
     """
 
     data_dir: DataDir
@@ -73,7 +75,7 @@ class DiskChanges:
         return topic
 
     def _limit(self, topic: Topic) -> None:
-        """Set the maximum size of the segments, as the first Produce does."""
+        """Set the maximum size of the log segments, as the first Produce does."""
         for partition in topic.partitions:
             partition.log.limits = SegmentLimits(int(topic.configs["segment.bytes"] or 0))
 

@@ -1,4 +1,4 @@
-"""Groups of the draft of 0.9, settled, and questions about what they did."""
+"""Stable groups of the draft of 0.9, and queries of their traces."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def settled(
     settings: DraftSettings | None = None,
     delays: Mapping[str, float] | None = None,
 ) -> DraftCluster:
-    """Consumers c1, c2 ... of one group, which are at rest at WARM. ``delays`` set their heartbeats apart."""
+    """Return a cluster whose consumers c1, c2 ... are in a stable group at WARM. ``delays``: delays of heartbeats."""
     cluster = DraftCluster({TOPIC: partitions}, settings=settings)
     cluster.delays.update(delays or {})
     listed = list(options) if isinstance(options, Sequence) else [options] * members
@@ -40,7 +40,7 @@ def moments(
     error: Error | None = None,
     since: float = WARM,
 ) -> list[Moment]:
-    """What happened since ``since``, of these kinds."""
+    """Return the moments of the trace since a time that match all filters."""
     return [
         moment
         for moment in cluster.trace
@@ -53,12 +53,12 @@ def moments(
 
 
 def noticed(cluster: DraftCluster, cause: Cause, since: float = WARM) -> list[float]:
-    """When this cause of a rebalance was noticed."""
+    """Return the times at which a cause of a rebalance was noticed."""
     return [moment.time for moment in moments(cluster, "noticed", cause.value, since=since)]
 
 
 def became(cluster: DraftCluster, consumer: str, since: float = WARM) -> list[str]:
-    """The states that a consumer went through."""
+    """Return the states of a consumer, in order."""
     return [moment.what for moment in moments(cluster, "became", consumer=consumer, since=since)]
 
 
@@ -67,19 +67,19 @@ def generation(cluster: DraftCluster) -> int:
 
 
 def last_heartbeat(cluster: DraftCluster, consumer: str) -> float:
-    """When the coordinator heard from it last."""
+    """Return the time of the last heartbeat of a consumer at the coordinator."""
     return moments(cluster, "received", "Heartbeat", consumer, since=0.0)[-1].time
 
 
 def reads(cluster: DraftCluster, consumer: str, since: float = WARM, until: float = float("inf")) -> list[float]:
-    """When it read something."""
+    """Return the times at which a consumer read records."""
     return sorted({time for time, who, _, _ in cluster.records if who == consumer and since <= time <= until})
 
 
 def assert_shared(
     cluster: DraftCluster, partitions: int, consumers: set[str], topics: Sequence[str] = (TOPIC,)
 ) -> None:
-    """Each partition has one owner, and these consumers are all that have any."""
+    """Check that each partition has one owner, and that exactly these consumers own partitions."""
     owners_by_partition = owners(cluster.spans, GROUP, cluster.now)
     assert sorted(owners_by_partition) == sorted((topic, number) for topic in topics for number in range(partitions))
     assert all(len(who) == 1 for who in owners_by_partition.values())

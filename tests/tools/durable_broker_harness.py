@@ -1,4 +1,4 @@
-"""A broker harness whose cluster is kept on a pretend disk, and continues there after a crash."""
+"""A broker harness with a data directory on a simulated disk, which survives crashes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mockbroker.topics.model import Node
 
 
 class DurableBrokerHarness(BrokerHarness):
-    """``restart``: the next broker has what is on the disk, and nothing else."""
+    """A broker harness whose broker can be restarted: the next broker has only what is on the disk."""
 
     def __init__(
         self, *, brokers: int = 1, topics: Mapping[str, int] | None = None, config: Mapping[str, Any] | None = None
@@ -36,8 +36,11 @@ class DurableBrokerHarness(BrokerHarness):
             cluster.create_topic(name, cluster.place(partitions, 1))
 
     def restart(self, survives: Callable[[int], int] | None = None, *, flushed: bool = True) -> None:
-        """The process is killed, and another begins. ``survives``: the machine went down instead; how many of so many
-        unsynced bytes of a file are left. ``flushed``: everything that was answered is on the disk."""
+        """Kill the broker and start another one.
+
+        ``survives``: for a crash of the machine, a function from the number of unsynced bytes of a file to the number
+        of those that remain; None for a crash of the process. ``flushed``: whether all changes are flushed before.
+        """
         if flushed:
             self.data_dir.flush()
         if survives is not None:
@@ -49,7 +52,7 @@ class DurableBrokerHarness(BrokerHarness):
         check_group_records(self.broker, WALL)
 
     def lose_power(self) -> None:
-        """What was synced is there, and nothing else."""
+        """Crash the machine and restart the broker: only synced bytes remain."""
         self.restart(none)
 
     def _begin(self) -> None:

@@ -20,7 +20,7 @@ NO_TOPIC_IDS = UUID(int=0)
 
 
 class Log:
-    """Batches of one partition in order. ``epoch``: that of the leader that writes next."""
+    """The log of one partition. ``epoch``: leader epoch of the batches that are added next."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, int, int, bytes]] = []  # first and last offset, leader epoch, bytes
@@ -34,19 +34,19 @@ class Log:
         return self.batches[-1][1] + 1 if self.batches else self.start
 
     def add(self, count: int = 1, **how: Any) -> int:
-        """A batch of so many records whose values are their offsets; gives the first offset."""
+        """Append a batch of ``count`` records whose values are their offsets; return the first offset."""
         base = self.end
         records = [Record(value=b"%d" % (base + n), timestamp=WALL_MS + base + n) for n in range(count)]
         self.append(build_batch(records, base_offset=base, leader_epoch=self.epoch, **how))
         return base
 
     def append(self, data: bytes) -> None:
-        """Batches or messages as they are."""
+        """Append encoded batches, or messages of the old formats."""
         for one in read(data):
             self.batches.append((one.base_offset, one.last_offset, getattr(one, "leader_epoch", -1), one.data))
 
     def read(self, offset: int, limit: int) -> bytes:
-        """From the batch with ``offset`` on: whole batches, as many as fit, one at least."""
+        """Return whole batches from the batch with ``offset`` on: as many as fit into ``limit`` bytes, at least one."""
         records = b""
         for _, last, _, data in self.batches:
             if last >= offset:
@@ -56,7 +56,7 @@ class Log:
         return records
 
     def end_of_epoch(self, epoch: int) -> tuple[int, int]:
-        """Return the newest epoch up to this one that has records, and where it ended; -1 and -1 if there is none."""
+        """Return the newest leader epoch up to ``epoch`` with records, and its end offset; -1, -1 if there is none."""
         if epoch > self.epoch:
             return -1, -1
         before = [each for each in self.batches if each[2] <= epoch]
@@ -65,7 +65,7 @@ class Log:
         return (before[-1][2], before[-1][1] + 1) if before else (epoch, self.start)
 
     def offset_at(self, timestamp: int, *, committed: bool) -> tuple[int, int]:
-        """Return offset and timestamp for a timestamp of ListOffsets, -1 (the end) and -2 (the beginning) among them."""
+        """Return offset and timestamp for a timestamp of ListOffsets, also for -1 (latest) and -2 (earliest)."""
         if timestamp == -1:
             return (self.stable if committed and self.stable is not None else self.end), -1
         if timestamp == -2:
@@ -118,7 +118,7 @@ class FakeLogCluster(FakeCluster):
     # --- the consumer ---
 
     def poll_records(self, most: int = 500) -> list[Any]:
-        """Do what Consumer.poll does when there is nothing to wait for: return records, and send the next fetches."""
+        """Return buffered records and send the next fetches, as Consumer.poll does with a timeout of 0."""
         self.settle()
         self.engine.advance(polling=True)
         records = self.engine.collect_records(most)
@@ -136,11 +136,11 @@ class FakeLogCluster(FakeCluster):
 
     @property
     def fetches(self) -> list[ReceivedRequest]:
-        """The pending Fetch requests."""
+        """Return the pending Fetch requests."""
         return self.pending("Fetch")
 
     def fetch_offsets(self, request: ReceivedRequest) -> dict[TopicPartition, int]:
-        """Return the offsets that a Fetch names."""
+        """Return the fetch offsets in a Fetch request."""
         return {
             (self.name_of(topic, request.version), line.partition): line.fetch_offset
             for topic in request.body.topics
@@ -148,7 +148,7 @@ class FakeLogCluster(FakeCluster):
         }
 
     def name_of(self, topic: Any, version: int) -> str:
-        """Return the name of a topic of a Fetch, which has ids since v13."""
+        """Return the name of a topic in a Fetch request, which has topic ids since v13."""
         return topic.topic if version < 13 else self.topic_name(topic.topic_id)
 
     def answer_rightly(self, *requests: ReceivedRequest) -> None:
@@ -179,7 +179,7 @@ class FakeLogCluster(FakeCluster):
         return super().offset_commit(request, error)
 
     def fetch(self, request: ReceivedRequest) -> FetchResponse:
-        """Return the right answer to a Fetch, which begins or continues a fetch session if the cluster keeps them."""
+        """Return the response of a broker to a Fetch; it begins or continues a fetch session if ``sessions`` is set."""
         answer, body = FetchResponse(), request.body
         wanted = {
             (self.name_of(topic, request.version), line.partition): (topic, line)
@@ -210,7 +210,7 @@ class FakeLogCluster(FakeCluster):
     def _continue_session(
         self, request: ReceivedRequest, news: dict[TopicPartition, Any]
     ) -> tuple[int, dict[Any, Any]]:
-        """Return an error, or what the session wants now."""
+        """Update a fetch session; return its error, or the partitions that it fetches now."""
         body = request.body
         if body.session_id not in self.sessions:
             return E.FETCH_SESSION_ID_NOT_FOUND, {}
@@ -225,7 +225,7 @@ class FakeLogCluster(FakeCluster):
         return E.NONE, wanted
 
     def _begin_session(self, body: Any, wanted: dict[TopicPartition, Any]) -> int:
-        """Return the id of a new session, 0 if there is none."""
+        """Return the id of a new fetch session; 0 if the cluster keeps no sessions."""
         self.sessions.pop(body.session_id, None)
         if body.session_epoch != 0 or not self.keeps_sessions:
             return 0
@@ -234,7 +234,7 @@ class FakeLogCluster(FakeCluster):
         return session_id
 
     def fetch_one(self, request: ReceivedRequest, partition: TopicPartition, **fields: Any) -> FetchResponse:
-        """Return an answer that is right as to its session, but has only this one partition."""
+        """Return a response that is valid in its fetch session, but has only this one partition."""
         name, index = partition
         answer = self.fetch(request)
         by_id = request.version >= 13
@@ -246,7 +246,7 @@ class FakeLogCluster(FakeCluster):
     def fetch_partition(
         self, partition: TopicPartition, wanted: Any, request: ReceivedRequest, limit: int = 2**31 - 1
     ) -> FetchedPartition:
-        """Return one partition of the right answer. ``limit``: bytes."""
+        """Return a partition of the response of a broker. ``limit``: maximum size of the records, in bytes."""
         if partition not in self.logs:
             return FetchedPartition(partition_index=wanted.partition, error_code=E.UNKNOWN_TOPIC_ID, high_watermark=-1)
         log = self.logs[partition]

@@ -1,4 +1,4 @@
-"""A check that the records of groups in __consumer_offsets are what the groups are in memory."""
+"""A check that the records in __consumer_offsets match the groups in memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HASHED = ConsumerGroupMetadataValue | ShareGroupMetadataValue  # records with a 
 
 
 def check_group_records(broker: Broker, wall_at_zero: float) -> None:
-    """The log of every partition comes to just what its groups are, as far as it outlives their coordinator."""
+    """Check that a replay of each partition of __consumer_offsets gives the persisted state of its groups."""
     wall = WallClock(wall_at_zero)
     for partition in broker.cluster.topics[OFFSETS_TOPIC].partitions:
         led = partition.leader >= 0 and LossDue(partition.leader) not in broker.deadlines
@@ -64,7 +64,7 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
 
 
 def offsets_of(group: CoordinatedGroup, wall: WallClock) -> dict[bytes, bytes]:
-    """Offsets that hold, as they are stored; those of open transactions are not among them."""
+    """Return the records of the committed offsets, without those of open transactions."""
     return {
         offset_records.encode_key(group.group_id, *place): offset_records.encode_value(committed, wall)
         for place, committed in group.offsets.committed.items()
@@ -72,5 +72,5 @@ def offsets_of(group: CoordinatedGroup, wall: WallClock) -> dict[bytes, bytes]:
 
 
 def decoded(image: dict[bytes, bytes]) -> dict[str, Any]:
-    """Keys and values as they read."""
+    """Return the decoded values by the text of their decoded keys."""
     return {repr(key): value for key, value in (decode_record(OFFSETS_TOPIC, *item) for item in image.items())}

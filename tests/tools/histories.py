@@ -1,4 +1,4 @@
-"""Random histories of groups, as the calls that a capture would hold: who assigns has real assignors to ask."""
+"""Random histories of groups, as the calls of a capture. The assignments are those of kwire's assignors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 @dataclass(slots=True)
 class Member:
-    """``instance``: of a static one."""
+    """A member of a classic group. ``instance``: instance id of a static member."""
 
     topics: list[str]
     assignor: Assignor
@@ -33,13 +33,13 @@ class Member:
     generation: int = -1
 
     def assigned(self, share: list[TopicPartition], generation: int) -> None:
-        """It is answered its share."""
+        """Own an assignment of a generation."""
         self.owned, self.generation = share, generation
         self.assignor.on_assignment(Assignment(share), generation)
 
 
 class History:
-    """A group whose members carry one assignor."""
+    """A classic group whose members all use one assignor."""
 
     def __init__(self, name: str, random: Random) -> None:
         self.log = CallLog()
@@ -53,7 +53,7 @@ class History:
         self.known = 0
 
     def play(self, steps: int) -> CallLog:
-        """So many changes, each with its rebalances."""
+        """Make ``steps`` changes of the group, each with its rebalances; return all calls."""
         for number in range(steps):
             self.now = number * STEP
             restarts = [m for m, one in list(self.members.items())[1:] if one.instance]
@@ -122,7 +122,7 @@ class History:
         return encode_stored(blob, 2)
 
     def _rebalance(self, first: str) -> None:
-        """Let all members join, ``first`` earlier, and get the leader's assignment."""
+        """Let all members join, ``first`` before the others, and sync with the leader's assignment."""
         self.generation += 1
         leader, *others = self.members
         done = self.now + 200
@@ -151,20 +151,21 @@ class History:
 
 
 def names(share: list[TopicPartition]) -> list[str]:
-    """``tea-0``, as calls made by hand take it."""
+    """Return partitions as texts such as ``tea-0``."""
     return [f"{topic}-{number}" for topic, number in share]
 
 
 def history(name: str, seed: int, steps: int) -> CallLog:
-    """The calls of a group that carries the assignor of this name."""
+    """Return the calls of a classic group whose members use an assignor."""
     return History(name, Random(seed)).play(steps)
 
 
 class BrokerHistory:
-    """A KIP-848 group: the broker assigns, members hear of it in heartbeats, and all of it before the next change.
+    """A KIP-848 group whose members receive a complete assignment in heartbeats before the next change.
 
-    One member that wants nothing hears of each epoch first: what others are told to give up under the epoch before would
-    count as that one's otherwise. With ``alike`` all want the same for ever: then who joins is the first to hear.
+    The member ``watch``, which subscribes to no topic, gets each epoch first. Otherwise partitions that other members
+    revoke in the previous epoch would count for the wrong epoch. With ``alike``, all members subscribe to all topics,
+    and a joining member gets the epoch first.
     """
 
     def __init__(self, name: str, random: Random, *, alike: bool) -> None:
@@ -182,7 +183,7 @@ class BrokerHistory:
         self.known = 0
 
     def play(self, steps: int) -> CallLog:
-        """So many changes, each with its epoch."""
+        """Make ``steps`` changes of the group, each with its epoch; return all calls."""
         self.log.metadata("admin", 1, COUNTS)
         for topic in self.log.calls[0].response.topics:
             topic.topic_id = IDS[topic.name]
@@ -237,7 +238,7 @@ class BrokerHistory:
         self._beat(member_id, self.epoch - 1, self.epoch - 1, topics=topics)
 
     def _restart(self, old: str) -> None:
-        """A static member says that it will be back, and is, under another id."""
+        """Let a static member leave with epoch -2, and join again with a new member id."""
         new, instance, topics = self._new_id(), self.members[old].instance_id, self.topics[old]
         self.target[new] = self.target.pop(old)
         self._leave(old, -2)
@@ -304,7 +305,7 @@ class BrokerHistory:
 
 
 def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
-    """As heartbeats have them."""
+    """Return partitions as the fields of a heartbeat, by topic id."""
     indexes: dict[str, list[int]] = {}
     for topic, number in sorted(partitions):
         indexes.setdefault(topic, []).append(number)
@@ -312,5 +313,5 @@ def by_id(partitions: set[TopicPartition]) -> list[dict[str, Any]]:
 
 
 def broker_history(name: str, seed: int, steps: int, *, alike: bool = False) -> CallLog:
-    """The calls of a KIP-848 group whose broker has the assignor of this name."""
+    """Return the calls of a KIP-848 group whose broker uses an assignor."""
     return BrokerHistory(name, Random(seed), alike=alike).play(steps)

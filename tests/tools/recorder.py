@@ -1,8 +1,8 @@
-"""A forwarder that records: what passes between clients and a broker goes into a pcap file, as TCP on Ethernet.
+"""A forwarder that records the bytes between clients and a broker in a pcap file, as TCP on Ethernet.
 
-``python recorder.py PORT FILE`` prints the port to connect to, and writes FILE when its stdin ends. It is a process of its
-own, so that its clock does not wait for anybody's interpreter. Each piece that a socket gives becomes one segment (or
-more, if it is long) with the time at which it was read.
+``python recorder.py PORT FILE`` prints the port to connect to, and writes FILE at the end of its standard input. It
+runs in a process of its own, so that the recorded times do not depend on the threads of another program. The bytes of
+one ``recv`` become one segment, or several segments of PIECE bytes, with the time at which they were received.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ADDRESSES = socket.inet_aton("127.0.0.1") * 2
 
 
 class Stream:
-    """One connection: both sockets, and how far each direction has come."""
+    """A forwarded connection: both sockets, and the next sequence number of each direction."""
 
     def __init__(self, client: socket.socket, broker_port: int) -> None:
         self.client = client
@@ -36,7 +36,7 @@ class Stream:
 
 
 class Recorder:
-    """Forwards, and keeps every packet."""
+    """A forwarder on loopback that keeps a packet for each segment, in memory."""
 
     def __init__(self, broker_port: int) -> None:
         self.broker_port = broker_port
@@ -46,7 +46,7 @@ class Recorder:
         self.streams: dict[socket.socket, Stream] = {}
 
     def run(self) -> None:
-        """Until stdin ends."""
+        """Forward connections until the standard input ends."""
         self.selector.register(self.listener, selectors.EVENT_READ)
         self.selector.register(sys.stdin, selectors.EVENT_READ)
         while True:

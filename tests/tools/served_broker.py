@@ -1,4 +1,4 @@
-"""A served router on real loopback sockets, and peers that speak to it."""
+"""A broker on loopback sockets, and clients of it that send single requests."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ PATIENCE = 30.0  # seconds, real or virtual, after which a test that waits for a
 
 
 class Peer:
-    """One client connection."""
+    """A client connection."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
         self.side = ClientSide("peer")
 
     async def send(self, *requests: tuple[Any, int]) -> None:
-        """Requests, each a message and its version, as one segment."""
+        """Send requests in one segment; each request is a message and its version."""
         await self.stream.send_all(b"".join(self.side.send(message, version) for message, version in requests))
 
     async def receive(self) -> Any:
-        """The next answer."""
+        """Return the body of the next response."""
         with trio.fail_after(PATIENCE):
             while (response := self.side.next_response()) is None:
                 data = await self.stream.receive_some(65_536)
@@ -58,7 +58,7 @@ class Peer:
         return await self.receive()
 
     async def closed(self) -> bytes:
-        """Wait for the end of the connection; what came before it."""
+        """Wait until the broker closes the connection; return the bytes received before that."""
         rest = b""
         with trio.fail_after(PATIENCE):
             try:
@@ -69,14 +69,14 @@ class Peer:
         return rest
 
     async def silent(self, seconds: float) -> bool:
-        """True if nothing comes for so long; for tests on a virtual clock."""
+        """Return whether no bytes arrive for a time; for tests on a virtual clock."""
         with trio.move_on_after(seconds):
             self.side.receive(await self.stream.receive_some(65_536))
             return False
         return True
 
     def reset(self) -> None:
-        """Go away without a goodbye."""
+        """Reset the connection (TCP RST)."""
         sock = self.stream.socket
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
@@ -93,13 +93,13 @@ class ServedBroker:
         self.peers: list[Peer] = []
 
     async def connect(self) -> Peer:
-        """A new peer; it is closed at the end."""
+        """Return a new connection, which is closed at the end of the test."""
         peer = Peer(await trio.open_tcp_stream("127.0.0.1", self.port))
         self.peers.append(peer)
         return peer
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Let the server run until something holds; it takes turns with the scheduler, no time."""
+        """Let the server run until a condition holds. Virtual time does not advance."""
         with trio.fail_after(PATIENCE):
             while not condition():
                 await trio.testing.wait_all_tasks_blocked(0.001)
@@ -116,7 +116,7 @@ async def serving(
     tls: ssl.SSLContext | None = None,
     disk: Disk | None = None,
 ) -> AsyncIterator[ServedBroker]:
-    """``users``: they come in by SASL; ``tls``: context of the listener; ``disk``: what the cluster is kept on."""
+    """Serve a broker. ``users``: users of SASL; ``tls``: TLS of the listener; ``disk``: disk of the data directory."""
     listener = listen("127.0.0.1", 0)
     port = listener.getsockname()[1]
     ids = count(1)

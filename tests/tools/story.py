@@ -1,7 +1,7 @@
-"""Stories in virtual time for the detectors of findings: brokers without sockets, fault rules, scripted clients, a capture.
+"""Stories for the detectors of findings: brokers without sockets, fault rules, scripted clients and a capture.
 
-A story's clock is moved by hand from one event to the next, so a story of minutes takes a second. Each frame becomes a
-packet of its very moment.
+The virtual clock of a story moves from one event to the next, so a story of minutes takes a second. Each frame becomes
+a packet with its virtual time.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from tools.pcap import START, Segment, Talk, packets, pcap, prefixed
 import kwire
 from kwire.analysis.columns import Row
 from kwire.analysis.run import analyse
+from kwire.blobs import encode_stored
+from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.capture import Call, Connection, read
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
@@ -63,7 +65,7 @@ class Line:
 
 
 class Story(BrokerHarness):
-    """A cluster, its clients and what they say. ``rng``: seeded, for what differs between stories of one kind."""
+    """A cluster and its clients in virtual time. ``rng``: random numbers of the story, from its seed."""
 
     def __init__(self, seed: int, *, brokers: int = 1, topics: Mapping[str, int] | None = None, **config: Any) -> None:
         super().__init__(brokers=brokers, topics={}, config=config)
@@ -93,7 +95,7 @@ class Story(BrokerHarness):
         self.at(self.now + delay, action)
 
     def run(self, until: float) -> None:
-        """Let everything happen that does before this time."""
+        """Process all events before a time."""
         while (due := min(self.router.deadline(), self._due[0][0] if self._due else until)) < until:
             if self._due and self._due[0][0] <= due:
                 when, _, what = heapq.heappop(self._due)
@@ -105,7 +107,7 @@ class Story(BrokerHarness):
         self.wait(max(until - self.now, 0.0))
 
     def rule(self, api: str | list[str], *, match: Any = None, occurrence: Any = None, **action: Any) -> str:
-        """Add a fault rule, in the words of docs/faults.md; return its name."""
+        """Add a fault rule, with the fields of docs/faults.md; return its name."""
         if self._faults is None:
             self._faults = FaultStage(self.router, lambda _: "User:ANONYMOUS")
         form = {
@@ -170,7 +172,7 @@ class Story(BrokerHarness):
             then(sent.answer)
 
     def play(self, at: float, script: Script) -> None:
-        """Run a client from a time on; see ``Script``."""
+        """Run a script from a time on. For what it yields, see ``Script``."""
 
         def go(answer: Any = None) -> None:
             try:
@@ -195,7 +197,10 @@ class Story(BrokerHarness):
         return len(self.broker.cluster.topics[topic].partitions)
 
     def member(self, name: str, at: float, *, modern: bool = False, **how: Any) -> Any:
-        """A consumer that starts at this time; ``how``: attributes, or ``session``, ``rebalance``, ``heartbeat``, ``slow``."""
+        """Return a consumer that starts at a time.
+
+        ``how``: attributes of the consumer, or of its Timing: ``session``, ``rebalance``, ``heartbeat``, ``slow``.
+        """
         timing: dict[str, float] = {"session": 10.0, "rebalance": 60.0, "heartbeat": 3.0}
         timing |= {key: how.pop(key) for key in ("session", "rebalance", "heartbeat", "slow") if key in how}
         options = {key: how.pop(key) for key in ("instance", "group", "topic") if key in how}
@@ -222,7 +227,7 @@ class Story(BrokerHarness):
         name: str = "shop",
         every: float = 1.0,
     ) -> None:
-        """A producer that appends records to each partition. ``rate``: records per second, of a partition."""
+        """Start a producer that writes to each partition. ``rate``: records per second, or a function for it."""
         self.play(0.6, self._produce(rate, topic, until, name, every))
 
     def _produce(
@@ -250,7 +255,7 @@ class Story(BrokerHarness):
     # --- the capture ---
 
     def segments(self, mss: int = 60_000) -> list[Segment]:
-        """The TCP segments of all connections, in order of time; ``mss``: largest payload in bytes."""
+        """Return the TCP segments of all connections, in order of time. ``mss``: maximum payload in bytes."""
         made: list[Segment] = []
         ports = count(40_000)
         for line in self.lines:
@@ -269,7 +274,7 @@ class Story(BrokerHarness):
         return file
 
     def tables(self, folder: Path) -> dict[str, Sequence[Row]]:
-        """What a capture of the story shows."""
+        """Return the tables of a capture of the story."""
         reading = read(self.capture(folder))
         items = list(reading)
         assert reading.problems == []
@@ -278,11 +283,11 @@ class Story(BrokerHarness):
 
 
 class Consumer(GroupMember):
-    """What consumers of both protocols do besides their membership: fetch, process and commit.
+    """The base class of consumers of both protocols: they fetch, process and commit.
 
-    ``commits_every``: seconds, 0 for never; ``pace``: records that it processes per second and partition;
-    ``frozen_until``: it does nothing at all until then; ``stalled_until``: it does not poll until then;
-    ``held``: partitions that it reads but does not commit any further; ``beat_noise``: added to the interval of heartbeats.
+    ``commits_every``: seconds between commits, 0 for no commits; ``pace``: processed records per second and partition;
+    ``frozen_until``: end of a pause of the whole process; ``stalled_until``: end of a pause without polls; ``held``:
+    partitions that are read, but not committed any more; ``beat_noise``: seconds added to the heartbeat interval.
     """
 
     transport: Story
@@ -336,7 +341,7 @@ class Consumer(GroupMember):
             action()
 
     def lost(self, response: Any, retry: Callable[[], None]) -> bool:
-        """Look for the coordinator if the connection is closed or the broker is not the coordinator."""
+        """Look up the coordinator if the connection is closed or the broker is not the coordinator."""
         code = None if response is None else response.error_code
         if code is not None and code not in (kwire.ErrorCode.NOT_COORDINATOR, *LOADING):
             return False
@@ -432,11 +437,11 @@ class Consumer(GroupMember):
         )
 
     def freeze(self, seconds: float) -> None:
-        """Do nothing for so long, as in a long pause of garbage collection."""
+        """Pause the process for a time, as a long garbage collection does."""
         self.frozen_until = self.transport.now + seconds
 
     def stall(self, seconds: float) -> None:
-        """Do not poll for so long."""
+        """Stop polling for a time."""
         self.stalled_until = self.transport.now + seconds
 
 
@@ -444,8 +449,11 @@ LOADING = (kwire.ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, kwire.ErrorCode.COORDIN
 
 
 class Classic(Consumer, ClassicMember):
-    """A consumer of a classic group. ``assigns_for``: seconds that it computes as leader; ``rejoins_after``: before it
-    answers a rebalance; ``subscribes``: topics instead of its own."""
+    """A consumer of a classic group.
+
+    ``assigns_for``: seconds of an assignment in the leader; ``rejoins_after``: seconds until it rejoins in a rebalance;
+    ``subscribes``: topics of its subscription, instead of ``topic``.
+    """
 
     join_version = 9
     assigns_for = 0.0
@@ -458,14 +466,9 @@ class Classic(Consumer, ClassicMember):
         super().join()
 
     def protocols(self) -> list[JoinGroupRequest.Protocol]:
-        own, self.topic = self.topic, self.topic
         made = super().protocols()
         if self.subscribes is not None:
-            from kwire.blobs import encode_stored
-            from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
-
             made[0].metadata = encode_stored(ConsumerProtocolSubscription(topics=self.subscribes), 1)
-        self.topic = own
         return [JoinGroupRequest.Protocol(name=name, metadata=made[0].metadata) for name in self.offers.split(",")]
 
     def sync(self, plan: Mapping[str, bytes]) -> None:
