@@ -1,4 +1,4 @@
-"""Members of classic groups with real assignors, in a broker harness: they act when a test lets them, one request at a time."""
+"""Members of classic groups with kwire's assignors, in a broker harness. Tests call each step of a member."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mockbroker.api import records
 
 
 class AssignorHarness(BrokerHarness):
-    """A broker harness with such members; ``members``: those that are alive, in the order in which they were made."""
+    """A broker harness with such members. ``members``: the running members, in the order in which they were created."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
@@ -62,7 +62,7 @@ class AssignorHarness(BrokerHarness):
         return made
 
     def settle(self) -> None:
-        """Let all members act, until all have an assignment and none has to join again."""
+        """Let all members act until all have an assignment and none has to rejoin."""
         while self._step():
             pass
         assert [member.name for member in self.members if not member.settled] == []
@@ -79,7 +79,7 @@ class AssignorHarness(BrokerHarness):
         return sum(member.step() for member in list(self.members)) > 0
 
     def shares(self, group: str = "g") -> dict[str, list[TopicPartition]]:
-        """Return what each member believes that it owns."""
+        """Return the partitions that each member owns from its own view."""
         return {member.name: member.share for member in self.members if member.group == group}
 
     def fill(self, topic: str, values: Sequence[bytes], partition: int) -> None:
@@ -90,7 +90,7 @@ class AssignorHarness(BrokerHarness):
     # --- the transport of the members ---
 
     def request(self, member: GroupMember, request: Any, version: int, then: Then) -> None:
-        """Send a request; the response is taken up in the next step of the member."""
+        """Send a request. The next step of the member handles its response."""
         node = self.broker.coordinator(member.group)
         self.pending[member] = self.send(request, version, node=node, client_id=member.name), then
 
@@ -102,8 +102,8 @@ class AssignorHarness(BrokerHarness):
 
 
 class AssignorMember(ClassicMember):
-    """``share``: what it owns by its last SyncGroup; ``led``: whether it led in the last generation; ``listed``: members that
-    its last JoinGroup response named; ``positions``: next offsets of its partitions."""
+    """A member. ``share``: assignment of its last SyncGroup; ``led``: whether it was the leader of the last generation;
+    ``listed``: members in its last JoinGroup response; ``positions``: next offsets of its partitions."""
 
     transport: AssignorHarness
 
@@ -146,7 +146,7 @@ class AssignorMember(ClassicMember):
         return self.transport.broker.coordinator(self.group)
 
     def step(self) -> bool:
-        """Do the next thing, if it has not to wait for a response; return whether there was one."""
+        """Take the next step, unless a response is pending; return whether there was a step."""
         if self in self.transport.pending:
             sent, then = self.transport.pending[self]
             if sent.parked:
@@ -228,7 +228,7 @@ class AssignorMember(ClassicMember):
         return error
 
     def forget(self) -> None:
-        """Lose its assignment, and ask for it again."""
+        """Drop the assignment, and send SyncGroup for it again."""
         self.share = []
         self.sync({})
 

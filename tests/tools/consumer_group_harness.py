@@ -1,4 +1,4 @@
-"""A broker harness with one group, whose members of the consumer protocol (KIP-848) send a heartbeat when a test says so."""
+"""A broker harness with one consumer group (KIP-848), whose members send a heartbeat only when a test calls for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NONE: Owned = frozenset()
 
 @dataclass
 class Client:
-    """A member. ``owns``: what it reads now; ``assigned``: its last assignment."""
+    """A member. ``owns``: partitions that it reads; ``assigned``: its last assignment."""
 
     name: str
     epoch: int = 0
@@ -38,7 +38,7 @@ class Client:
 
 
 class ConsumerGroupHarness(BrokerHarness):
-    """A harness with one group ``g``, and what each of its members owns."""
+    """A harness with one group ``g``, and the partitions of its members."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
@@ -49,11 +49,11 @@ class ConsumerGroupHarness(BrokerHarness):
         return self.broker.groups["g"]
 
     def beat(self, name: str, *, version: int = NEWEST, **fields: Any) -> ConsumerGroupHeartbeatResponse:
-        """Send one heartbeat with just these fields; no member takes up its response."""
+        """Send a heartbeat with exactly these fields. Its response does not change a member."""
         return self.ask(ConsumerGroupHeartbeatRequest(group_id="g", member_id=name, **fields), version, client_id=name)
 
     def join(self, name: str, topics: Sequence[str] = ("t",), **fields: Any) -> Client:  # type: ignore[override]
-        """Add a member, or let one join again: it owns nothing."""
+        """Add a member, or let a member rejoin without partitions."""
         client = self.clients[name] = Client(name, instance_id=fields.get("instance_id"), topics=list(topics))
         given: dict[str, Any] = {
             "member_epoch": 0,
@@ -65,7 +65,7 @@ class ConsumerGroupHarness(BrokerHarness):
         return client
 
     def poll(self, name: str, **fields: Any) -> Client:
-        """Send the heartbeat of a member, with what it owns, and take up the response: revoke and take over."""
+        """Send the heartbeat of a member with its partitions, and apply the new assignment to it."""
         client = self.clients[name]
         given = {
             "member_epoch": client.epoch,
@@ -76,12 +76,12 @@ class ConsumerGroupHarness(BrokerHarness):
         return client
 
     def leave(self, name: str, epoch: int = -1) -> ConsumerGroupHeartbeatResponse:
-        """Let a member leave; it reads nothing any more."""
+        """Let a member leave. It stops reading."""
         client = self.clients.pop(name)
         return self.beat(name, member_epoch=epoch, instance_id=client.instance_id)
 
     def settle(self, rounds: int = 10) -> None:
-        """Send heartbeats of all members until nothing changes any more."""
+        """Send heartbeats of all members until their assignments are stable."""
         for _ in range(rounds):
             before = [(client.epoch, client.owns) for client in self.clients.values()]
             for name in list(self.clients):
@@ -91,7 +91,7 @@ class ConsumerGroupHarness(BrokerHarness):
         raise AssertionError(f"not settled after {rounds} rounds")
 
     def owned(self) -> dict[str, list[int]]:
-        """Partitions of topic ``t`` by client."""
+        """Return the partitions of topic ``t`` by client."""
         return {name: sorted(index for topic, index in c.owns if topic == "t") for name, c in self.clients.items()}
 
     def _take_up(self, client: Client, answer: ConsumerGroupHeartbeatResponse) -> None:
@@ -104,7 +104,7 @@ class ConsumerGroupHarness(BrokerHarness):
         client.owns = client.assigned
 
     def lines(self, owned: Owned) -> list[ConsumerGroupHeartbeatRequest.TopicPartition]:
-        """As a heartbeat has it."""
+        """Return partitions as the field of a heartbeat."""
         partitions: dict[str, list[int]] = {}
         for topic, index in sorted(owned):
             partitions.setdefault(topic, []).append(index)
@@ -112,14 +112,14 @@ class ConsumerGroupHarness(BrokerHarness):
         return [line(topic_id=self.topic_id(topic), partitions=indexes) for topic, indexes in partitions.items()]
 
     def read(self, lines: Iterable[Any]) -> Owned:
-        """By topic name."""
+        """Return the partitions of a heartbeat by topic name."""
         return frozenset((self._name(line.topic_id), index) for line in lines for index in line.partitions)
 
     def _name(self, topic_id: UUID) -> str:
         return self.broker.cluster.by_id[topic_id].name
 
     def describe(self, group: str = "g") -> Any:
-        """The group as an administrator sees it."""
+        """Return the description of the group from the describe API."""
         answer = self.ask(ConsumerGroupDescribeRequest(group_ids=[group]), NEWEST)
         return answer.groups[0]
 
@@ -130,7 +130,7 @@ def subscription(topics: Iterable[str] = ("t",), owned: Iterable[int] = (), vers
 
 
 class MixedGroupHarness(ConsumerGroupHarness):
-    """The same, and requests of the classic protocol to the same group."""
+    """A harness with one group ``g`` that also has members of the classic protocol."""
 
     def __init__(self, config: Mapping[str, Any] | None = None, **how: Any) -> None:
         super().__init__(topics={"t": 3, "u": 2}, config=config, **how)
@@ -169,7 +169,7 @@ class MixedGroupHarness(ConsumerGroupHarness):
         )
 
     def classic(self, *, instance_id: str | None = None, **how: Any) -> str:
-        """A classic member that has joined; its id."""
+        """Let a classic member join; return its member id."""
         if instance_id is None:
             member_id = self.classic_join(**how).member_id
             joined = self.classic_join(member_id, **how)

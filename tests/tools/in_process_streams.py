@@ -1,4 +1,4 @@
-"""Byte streams into a cluster of the same process, without sockets: a consumer on them lives in virtual time."""
+"""In-process connections to a cluster, without sockets, for consumers in virtual time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class InProcessStream(trio.abc.Stream):
         return pack(encode_response(body, version, correlation_id=request.header.correlation_id))
 
     def hang_up(self) -> None:
-        """As a network does."""
+        """Close the connection as a lost network connection does: without a last response."""
         self.cut = True
         self.line.close()
         self._come.set()
@@ -61,7 +61,7 @@ class InProcessStream(trio.abc.Stream):
 
 
 class InProcessNetwork:
-    """``connect`` for consumers of a cluster. ``streams``: all that were made, with the node; ``down``: nodes that refuse."""
+    """The network of a cluster. ``streams``: all connections, with their nodes; ``down``: nodes that refuse connections."""
 
     def __init__(self, cluster: Cluster, client_id: str = "inside") -> None:
         self.cluster, self.client_id = cluster, client_id

@@ -1,4 +1,4 @@
-"""Captures of groups whose history is known from the broker's journal, with packets lost and cut, and what they show.
+"""Captures with lost and truncated packets, of groups whose history is known from the broker's journal.
 
 The stories are in virtual time and seeded, so each run gives the same counts.
 """
@@ -24,10 +24,10 @@ MSS = 1448
 
 @dataclass
 class Score:
-    """What a capture shows of the things in the journal.
+    """A comparison of the tables of a capture with the journal, for one kind of object.
 
-    ``known``: things in the journal; ``found``: those in the tables; ``wrong``: rows that disagree with the journal;
-    ``unmarked``: wrong rows that are not marked ``incomplete``.
+    ``known``: number of objects in the journal; ``found``: number of them in the tables; ``wrong``: number of rows that
+    differ from the journal; ``unmarked``: number of wrong rows that are not marked ``incomplete``.
     """
 
     known: int = 0
@@ -42,7 +42,7 @@ class Score:
 
 @dataclass
 class Scores:
-    """``generations``: with all their members; ``members``: member ids; ``commits``: partitions of accepted commits."""
+    """Scores of a capture. ``generations``: with their members; ``members``: member ids; ``commits``: by partition."""
 
     generations: Score = field(default_factory=Score)
     members: Score = field(default_factory=Score)
@@ -55,7 +55,7 @@ class Scores:
 
 
 def known_story(number: int) -> Story:
-    """A group of eight members that restart, join, leave and die; every second one is of the KIP-848 protocol."""
+    """Return a group of eight members that restart, join, leave and stop. Odd numbers have a KIP-848 group."""
     story, members = group(number, 8, modern=number % 2 == 1, config={"topics": {TOPIC: 24}})
     restart(story, members[0], story.rng.uniform(20, 25), 2.0)
     story.at(story.rng.uniform(35, 40), lambda: members[1].freeze(1e6))
@@ -67,13 +67,13 @@ def known_story(number: int) -> Story:
 
 
 def degraded(story: Story, lost: float, snap: int) -> bytes:
-    """A pcap of a story without the share ``lost`` of its packets with a payload, each cut to ``snap`` bytes."""
+    """Return a pcap of a story. ``lost``: share of the packets with a payload that are lost; ``snap``: snap length."""
     kept = shaken(story.segments(mss=MSS), 1, lost=lost)
     return pcap(((time_us, data[:snap], size) for time_us, data, size in packets(kept)), snaplen=snap)
 
 
 def scores(story: Story, content: bytes, folder: Path) -> Scores:
-    """What ``kwire groups`` finds in a capture of a story, beside the journal."""
+    """Compare the tables of ``kwire groups`` for a capture of a story with the journal."""
     file = folder / "degraded.pcap"
     file.write_bytes(content)
     tables, _ = analysed([str(file)], "degraded", frames=False)

@@ -20,7 +20,7 @@ from kwire.records.control import ControlType, control_records
 
 
 class Producer:
-    """Partitions are of topic ``t``. ``new``: in the flow of KIP-890. Every method gives the error code."""
+    """A transactional producer of topic ``t``. ``new``: True for the flow of KIP-890. Methods return the error code."""
 
     def __init__(self, harness: BrokerHarness, name: str, *, new: bool = False, timeout_ms: int = 60_000) -> None:
         self.harness = harness
@@ -44,7 +44,7 @@ class Producer:
         return E(answer.error_code)
 
     def add(self, *partitions: int) -> E:
-        """AddPartitionsToTxn, which the new flow does not need."""
+        """Send AddPartitionsToTxn, which the flow of KIP-890 does not need."""
         fields = self.identity | {"topics": [Topic(name="t", partitions=list(partitions))]}
         request = AddPartitionsToTxnRequest(**{f"v3_and_below_{name}": value for name, value in fields.items()})
         topics = self.harness.ask(request, 3).results_by_topic_v3_and_below
@@ -56,7 +56,7 @@ class Producer:
         return self.send(value, partition)
 
     def send(self, value: bytes, partition: int = 0, *, sequence: int | None = None) -> E:
-        """Produce alone, without AddPartitionsToTxn before it. ``sequence``: the one that is due, if None."""
+        """Send Produce without AddPartitionsToTxn. ``sequence``: sequence number; None for the next one."""
         due = self.sequences.get(partition, 0) if sequence is None else sequence
         records = build_batch(
             [Record(value=value)],
@@ -74,7 +74,7 @@ class Producer:
         return E(answer.error_code)
 
     def commit(self, group: str, offset: int, partition: int = 0) -> E:
-        """TxnOffsetCommit, after AddOffsetsToTxn in the old flow."""
+        """Send TxnOffsetCommit, in the old flow after AddOffsetsToTxn."""
         if not self.new:
             added = self.harness.ask(AddOffsetsToTxnRequest(**self.identity, group_id=group), 3).error_code
             if added:
@@ -82,7 +82,7 @@ class Producer:
         return self.hold(group, offset, partition)
 
     def hold(self, group: str, offset: int, partition: int = 0) -> E:
-        """TxnOffsetCommit alone."""
+        """Send TxnOffsetCommit without AddOffsetsToTxn."""
         kind = TxnOffsetCommitRequest.Topic
         place = kind.Partition(partition_index=partition, committed_offset=offset)
         request = TxnOffsetCommitRequest(**self.identity, group_id=group, topics=[kind(name="t", partitions=[place])])
@@ -98,7 +98,7 @@ class Producer:
 
 
 def read_committed(harness: BrokerHarness, partition: int = 0, *, limit: int = 1 << 20) -> list[bytes | None]:
-    """Values that a consumer would give its application, with as many fetches of ``limit`` bytes as it takes."""
+    """Return the values that a read_committed consumer delivers. ``limit``: maximum bytes of each Fetch."""
     values: list[bytes | None] = []
     offset = 0
     while True:

@@ -37,19 +37,19 @@ class ShareGroupHarness(BrokerHarness):
         return self.broker.groups["g"]
 
     def beat(self, name: str, *, group: str = "g", **fields: Any) -> ShareGroupHeartbeatResponse:
-        """Send one heartbeat with just these fields; no member takes up its response."""
+        """Send a heartbeat with exactly these fields. Its response does not change a member."""
         request = ShareGroupHeartbeatRequest(group_id=group, member_id=name, **fields)
         return self.ask(request, VERSION, client_id=name, node=self.broker.coordinator(group))
 
     def enter(self, name: str, topics: Sequence[str] = ("t",), **fields: Any) -> Sharer:
-        """Add a member, or let one join again."""
+        """Add a member, or let a member rejoin."""
         sharer = self.sharers[name] = Sharer(name)
         given: dict[str, Any] = {"member_epoch": 0, "subscribed_topic_names": list(topics)}
         self._take_up(sharer, self.beat(name, **given | fields))
         return sharer
 
     def poll(self, name: str, **fields: Any) -> Sharer:
-        """Send the heartbeat of a member, and take up the response."""
+        """Send the heartbeat of a member, and apply the response to it."""
         sharer = self.sharers[name]
         self._take_up(sharer, self.beat(name, **{"member_epoch": sharer.epoch} | fields))
         return sharer
@@ -60,7 +60,7 @@ class ShareGroupHarness(BrokerHarness):
         return self.beat(name, member_epoch=-1)
 
     def settle(self, rounds: int = 10) -> None:
-        """Send heartbeats of all members until nothing changes any more."""
+        """Send heartbeats of all members until their assignments are stable."""
         for _ in range(rounds):
             before = [(sharer.epoch, sharer.assigned) for sharer in self.sharers.values()]
             for name in list(self.sharers):
@@ -70,7 +70,7 @@ class ShareGroupHarness(BrokerHarness):
         raise AssertionError(f"not settled after {rounds} rounds")
 
     def assigned(self, topic: str = "t") -> dict[str, list[int]]:
-        """Partitions of a topic by member."""
+        """Return the assigned partitions of a topic by member."""
         return {name: sharer.assigned.get(topic, []) for name, sharer in self.sharers.items()}
 
     def _take_up(self, sharer: Sharer, answer: ShareGroupHeartbeatResponse) -> None:
@@ -85,6 +85,6 @@ class ShareGroupHarness(BrokerHarness):
             }
 
     def describe(self, group: str = "g") -> Any:
-        """The group as an administrator sees it."""
+        """Return the description of the group from the describe API."""
         request = ShareGroupDescribeRequest(group_ids=[group])
         return self.ask(request, VERSION, node=self.broker.coordinator(group)).groups[0]

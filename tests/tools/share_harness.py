@@ -22,7 +22,7 @@ Ranges = list[tuple[int, int, int]]  # first offset, last offset, deliveries
 
 
 class ShareHarness(BrokerHarness):
-    """``topics``: names to partitions, which are initialized for group ``g`` from offset 0 on."""
+    """A broker harness for share groups. ``topics``: name -> number of partitions with an initialized share state."""
 
     def __init__(self, topics: Mapping[str, int] | None = None, *, start: int = 0, **how: Any) -> None:
         topics = topics or {"t": 1}
@@ -38,7 +38,7 @@ class ShareHarness(BrokerHarness):
         return self.broker.cluster.topics[topic].partitions[index]
 
     def produce(self, *counts: int, topic: str = "t", index: int = 0) -> None:
-        """One batch for each count, and the fetches that it completes."""
+        """Append a batch for each count of records, and complete the delayed fetches."""
         partition = self.partition(topic, index)
         for count in counts:
             records = [Record(value=b"%d" % number, timestamp=1_000) for number in range(count)]
@@ -47,7 +47,7 @@ class ShareHarness(BrokerHarness):
         self.wait(0.0)
 
     def stored(self, topic: str = "t", index: int = 0) -> ShareState:
-        """The state as the share coordinator has it in its log."""
+        """Return the state that the share coordinator reads from its log."""
         states = self.broker.share_states
         key = self.key(topic, index)
         states.load(self.broker.share_state_topic().partition_of(key.coordinator_key))
@@ -117,7 +117,7 @@ class Sharer:
         return acquired(self.fetch(*partitions, **how))
 
     def acknowledge(self, *acknowledged: Acknowledged, index: int = 0, **changes: Any) -> Any:
-        """The response of a partition, or the whole response if it has an error."""
+        """Send ShareAcknowledge; return the response of the partition, or the whole response if it has an error."""
         kind = ShareAcknowledgeRequest.Topic.Partition
         batches = [
             kind.AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(types))
@@ -142,7 +142,7 @@ class Sharer:
 
 
 def acquired(answer: Any) -> Ranges:
-    """What a response to a ShareFetch delivers of all partitions."""
+    """Return the acquired records of all partitions in a ShareFetch response."""
     return [
         (each.first_offset, each.last_offset, each.delivery_count)
         for topic in answer.responses

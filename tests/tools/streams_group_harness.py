@@ -22,12 +22,12 @@ NOTHING = Tasks()
 
 
 def part(name: str, *sources: str, **more: Any) -> Subtopology:
-    """A subtopology that reads these source topics."""
+    """Return a subtopology with these source topics."""
     return Subtopology(subtopology_id=name, source_topics=list(sources), **more)
 
 
 def internal(name: str, partitions: int = 0, **more: Any) -> Subtopology.TopicInfo:
-    """A repartition or changelog topic."""
+    """Return a repartition or changelog topic."""
     return Subtopology.TopicInfo(name=name, partitions=partitions, **more)
 
 
@@ -68,13 +68,13 @@ class StreamsGroupHarness(BrokerHarness):
         return self.broker.groups["g"]
 
     def beat(self, name: str, **fields: Any) -> StreamsGroupHeartbeatResponse:
-        """Send one heartbeat with just these fields; no member takes up its response."""
+        """Send a heartbeat with exactly these fields. Its response does not change a member."""
         request = Request(**({"group_id": "g", "member_id": name} | fields))
         node = self.broker.coordinator(request.group_id)
         return self.ask(request, 0, client_id=name, node=node)
 
     def join(self, name: str, topology: Topology = STATELESS, **fields: Any) -> Client:  # type: ignore[override]
-        """Add a member, or let one join again: it owns nothing."""
+        """Add a member, or let a member rejoin without tasks."""
         client = self.clients[name] = Client(name, topology)
         given: dict[str, Any] = {
             "member_epoch": 0,
@@ -89,7 +89,7 @@ class StreamsGroupHarness(BrokerHarness):
         return client
 
     def poll(self, name: str, **fields: Any) -> Client:
-        """Send the heartbeat of a member with the tasks that it owns, and take up the response."""
+        """Send the heartbeat of a member with the tasks that it owns, and apply the response to it."""
         client = self.clients[name]
         given = {
             "member_epoch": client.epoch,
@@ -100,12 +100,12 @@ class StreamsGroupHarness(BrokerHarness):
         return client
 
     def leave(self, name: str, **fields: Any) -> StreamsGroupHeartbeatResponse:
-        """Let a member leave; it runs no task any more."""
+        """Let a member leave. It stops all its tasks."""
         self.clients.pop(name)
         return self.beat(name, member_epoch=-1, **fields)
 
     def settle(self, rounds: int = 12) -> None:
-        """Send heartbeats of all members until nothing changes any more."""
+        """Send heartbeats of all members until their assignments are stable."""
         for _ in range(rounds):
             before = [(client.epoch, client.owns) for client in self.clients.values()]
             for name in list(self.clients):
@@ -115,15 +115,15 @@ class StreamsGroupHarness(BrokerHarness):
         raise AssertionError(f"not settled after {rounds} rounds")
 
     def active(self) -> dict[str, list[tuple[str, int]]]:
-        """Active tasks by client."""
+        """Return the active tasks by client."""
         return {name: sorted(client.owns.active) for name, client in self.clients.items()}
 
     def statuses(self, name: str) -> list[int]:
-        """The codes of the statuses in the last response of a client."""
+        """Return the status codes in the last response of a client."""
         return [status.status_code for status in self.clients[name].answer.status or ()]
 
     def describe(self, group: str = "g") -> Any:
-        """The group as an administrator sees it."""
+        """Return the description of the group from the describe API."""
         return self.ask(StreamsGroupDescribeRequest(group_ids=[group]), 0, node=self.broker.coordinator(group)).groups[
             0
         ]
@@ -156,5 +156,5 @@ def owned_fields(tasks: Tasks) -> dict[str, Any]:
 
 
 def numbers(tasks: Iterable[tuple[str, int]]) -> list[int]:
-    """The partitions of tasks."""
+    """Return the partitions of tasks."""
     return sorted(number for _, number in tasks)
