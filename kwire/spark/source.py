@@ -216,9 +216,7 @@ class CaptureSource(DataSource):
         return int(self.options.get("splitSize", SPLIT))
 
 
-def scan(
-    spark: SparkSession, reader: CaptureReader, convert: Step | None = None, schema: str | None = None
-) -> DataFrame:
+def scan(spark: SparkSession, reader: CaptureReader) -> DataFrame:
     """Return the rows of captures as a DataFrame, with one Spark partition for each input of the reader.
 
     A query of the data source has the same rows. To plan such a query, Spark starts more Python processes, one after
@@ -227,20 +225,41 @@ def scan(
     Args:
         spark: session that runs the query.
         reader: reader of the captures.
-        convert: function that converts the rows of all inputs together, in one task; None for the rows themselves.
-        schema: Spark schema of the converted rows; None without ``convert``.
     """
     inputs = list(map(PICKLER.dumps, reader.partitions()))  # bytes, because each task gets the inputs of all tasks
-    numbers = spark.range(0, len(inputs), 1, 1 if convert else len(inputs))
-    return numbers.mapInArrow(partial(_scan, reader, inputs, convert), schema or _spark_schema(reader.columns))
+    numbers = spark.range(0, len(inputs), 1, len(inputs))
+    return numbers.mapInArrow(partial(_scan, reader, inputs), _spark_schema(reader.columns))
 
 
 def _scan(
-    reader: CaptureReader, inputs: Sequence[bytes], convert: Step | None, batches: Iterator[pa.RecordBatch]
+    reader: CaptureReader, inputs: Sequence[bytes], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
     numbers = [number for batch in batches for number in batch.column(0).to_pylist()]  # Spark ends a worker with input
-    rows = (one for number in numbers for one in reader.read(PICKLER.loads(inputs[number])))
-    return convert(rows) if convert else rows
+    return (one for number in numbers for one in reader.read(PICKLER.loads(inputs[number])))
+
+
+def convert_in_one_task(spark: SparkSession, reader: CaptureReader, convert: Step, schema: str) -> list[pa.RecordBatch]:
+    """Convert the rows of captures with one task, and return the converted rows.
+
+    The task is a task of an RDD. A query takes 1.4 CPU seconds more in a new session, for the classes with which Spark
+    plans it. Sessions of Spark Connect have no RDDs: the task is a query.
+
+    Args:
+        spark: session that runs the task.
+        reader: reader of the captures.
+        convert: function that converts the rows of all inputs together.
+        schema: Spark schema of the converted rows.
+    """
+    step = partial(_convert, reader, convert)
+    if hasattr(spark, "sparkContext"):
+        return spark.sparkContext.parallelize([0], 1).mapPartitions(step).collect()
+    converted: list[pa.RecordBatch] = spark.range(0, 1, 1, 1).mapInArrow(step, schema).toArrow().to_batches()
+    return converted
+
+
+def _convert(reader: CaptureReader, convert: Step, rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    list(rows)  # Spark ends a worker with input
+    return convert(one for part in reader.partitions() for one in reader.read(part))
 
 
 def _spark_schema(columns: pa.Schema) -> str:

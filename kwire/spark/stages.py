@@ -41,7 +41,7 @@ from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundl
 from kwire.spark.folding import CallFold, call_of
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
-from kwire.spark.source import ORDER, PACKED, CaptureReader, scan, wrongly_guessed
+from kwire.spark.source import ORDER, PACKED, CaptureReader, convert_in_one_task, wrongly_guessed
 from kwire.spark.tasks import task_count
 from kwire.spark.worker import collect_garbage_rarely
 
@@ -562,10 +562,12 @@ def write_tables(
     groups, by_producer = known.groups, known.by_producer
     sliced = {} if assignor is not None else known.slices(slice_size)
     extracted = extracted.select("kind", "about", "rows")
+    tasks = task_count(known.size, A_TASK)
     others = extracted.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
     if any(groups.values()) or known.wanted:
         meet = partial(send_to_groups, known.names, groups, known.replayed, by_producer, sliced)
-        others = others.unionByName(extracted.where(sql.col("kind").isin(*MET)).mapInArrow(meet, bundles.SPARK))
+        met = extracted.where(sql.col("kind").isin(*MET)).coalesce(tasks)  # each partition costs a call of Python
+        others = others.unionByName(met.mapInArrow(meet, bundles.SPARK))
     builder = TableBuilder(
         capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor, settings or {}
     )
@@ -575,7 +577,6 @@ def write_tables(
         events = others.where(of_large & (sql.col("kind") == "events"))
         divide = partial(_divide, known.names, sliced)
         others = others.where(~of_large).unionByName(events.mapInArrow(divide, bundles.SPARK))
-    tasks = task_count(known.size, A_TASK)
     fold = partial(_fold, builder, staging)
     parts = _by_key(others, tasks).mapInArrow(fold, bundles.SPARK)
     if not sliced:
@@ -618,8 +619,8 @@ def write_small(
     """
     about = capture_id, staging, follow, assignor, settings or {}
     convert = partial(_small, reader.paths, reader.size, most_rows, *about)
-    found = scan(spark, reader, convert, bundles.SPARK).collect()
-    return _summary(found) if found else None
+    found = convert_in_one_task(spark, reader, convert, bundles.SPARK)
+    return CaptureSummary.of(one for batch in found for one in bundles.bundles_of(batch)) if found else None
 
 
 def _small(

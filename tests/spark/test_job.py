@@ -8,6 +8,7 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from uuid import uuid4
 
 import commands
 import pytest
@@ -71,6 +72,21 @@ def test_same_rows(spark, long, tmp_path, size, guess):
         row["error"] for row in result["problems"] if row["error"]
     ]
     assert len(summary.problems) == 2
+
+
+def test_few_calls_send_data_to_groups(spark, long, tmp_path, monkeypatch):
+    """Not one for each task of the first stage: each costs 25 ms, and one task would make them all."""
+    send, calls = stages.send_to_groups, tmp_path / "calls"
+    calls.mkdir()
+
+    def counted(*arguments: Any) -> Iterator[Any]:
+        (calls / uuid4().hex).touch()
+        return send(*arguments)
+
+    monkeypatch.setattr(stages, "send_to_groups", counted)
+    monkeypatch.setattr("kwire.spark.job.A_TASK", 50_000)  # many tasks of the first stage
+    Job(files([str(long)]), Output(str(tmp_path / "out")), "c", 65_536).run(spark)
+    assert len(list(calls.iterdir())) == 1
 
 
 @pytest.mark.parametrize("assignor", usual_and_long([None], ["sticky"]))

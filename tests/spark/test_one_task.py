@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -125,6 +126,21 @@ def test_many_rows_are_not_held_by_one_task(spark, tmp_path):
     for most, is_converted in ((100, False), (100_000, True)):
         summary = stages.write_small(spark, reader, "c", str(tmp_path), most_rows=most)
         assert (summary is not None) is is_converted
+
+
+def test_session_without_rdds_has_the_same_rows(spark, tmp_path):
+    """As those of Spark Connect."""
+    paths = [str(traces.COMMITTED[0])]
+    reader = CaptureReader(paths, LIMIT, stages.unpacked_in(str(tmp_path)), (), packed=True)
+    connected: Any = SimpleNamespace(range=spark.range)
+    summaries = []
+    for session in (spark, connected):
+        summary = stages.write_small(session, reader, "c", str(tmp_path))
+        assert summary is not None
+        assert {place.partition("/")[0] for place in summary.written} >= {"frames", "connections"}
+        summary.written = [place.rpartition("/")[0] for place in summary.written]
+        summaries.append(summary)
+    assert summaries[0] == summaries[1]
 
 
 def shaken(chosen: random.Random, folder: Path) -> Sequence[Path]:
