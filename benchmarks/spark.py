@@ -11,8 +11,9 @@ capture of a few kilobytes shows the fixed cost. Prints a table for benchmarks/r
 
 With ``--session``: wall time and CPU time of whole processes, in turn, the smallest of three: a Spark session with the
 defaults of PySpark that counts the rows of one range, the same with the settings of ``kwire pipeline``, and ``kwire
-pipeline`` with each trace. With ``--large``: the table for 4 and 10 copies of the bulk trace, 1.2 and 3 GB, with other
-addresses in each copy; the files remain in FOLDER.
+pipeline`` with each trace, without and with an archive of classes that a run with this trace has written. With
+``--large``: the table for 4 and 10 copies of the bulk trace, 1.2 and 3 GB, with other addresses in each copy; the files
+remain in FOLDER.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ def main() -> None:
             in_spark(int(cores), paths)
         case ["--in-one", path]:
             in_one(path)
-        case ["--new-session", *paths]:
-            in_a_new_session(paths)
+        case ["--new-session", *words]:
+            in_a_new_session(words)
         case ["--plain-session"]:
             in_a_plain_session()
         case ["--session", folder]:
@@ -73,8 +74,18 @@ def compare(traces: list[Path]) -> None:
 
 
 def beside_a_bare_session(traces: list[Path]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        archives = {trace: ["--class-archive", f"{folder}/{trace.stem}"] for trace in traces}
+        for trace, archive in archives.items():
+            child("--new-session", str(trace), *archive)  # writes the archive
+        compare_sessions(archives)
+
+
+def compare_sessions(archives: dict[Path, list[str]]) -> None:
     arguments = {"a session of PySpark": ["--plain-session"], "a session of kwire": ["--new-session"]}
-    arguments |= {f"`kwire pipeline` {trace.name}": ["--new-session", str(trace)] for trace in traces}
+    for trace, archive in archives.items():
+        arguments[f"`kwire pipeline` {trace.name}"] = ["--new-session", str(trace)]
+        arguments[f"the same with `--class-archive`, {trace.name}"] = ["--new-session", str(trace), *archive]
     walls: dict[str, list[float]] = {name: [] for name in arguments}
     cpus: dict[str, list[float]] = {name: [] for name in arguments}
     for _ in range(3):
@@ -84,7 +95,9 @@ def beside_a_bare_session(traces: list[Path]) -> None:
             walls[name].append(time.perf_counter() - began)
     print("| process | wall s | of PySpark's | of kwire's | CPU s | beyond PySpark's | beyond kwire's | one process |")
     print("|---|--:|--:|--:|--:|--:|--:|--:|")
-    alone = [""] * 2 + [f"{child('--in-one', str(trace))['cpu']:.1f}" for trace in traces]
+    alone = [""] * 2
+    for trace in archives:
+        alone += [f"{child('--in-one', str(trace))['cpu']:.1f}"] * 2
     wall, cpu = ([min(seconds[name]) for name in arguments] for seconds in (walls, cpus))
     for name, clock, busy, one in zip(arguments, wall, cpu, alone, strict=True):
         times = f"{clock:.1f} | {clock / wall[0]:.2f} | {clock / wall[1]:.2f}"
@@ -101,14 +114,14 @@ def in_a_plain_session() -> None:
     print(json.dumps({"cpu": cpu}))
 
 
-def in_a_new_session(paths: list[str]) -> None:
+def in_a_new_session(words: list[str]) -> None:
+    """Run ``kwire pipeline`` with the paths and options in ``words``; without words, only start a session."""
     from kwire.spark.command import command
     from kwire.spark.session import session
 
     with tempfile.TemporaryDirectory() as out:
-        if paths:
-            words = ["--master", "local[2]", "--output", out, "--input", *paths]
-            command.main(words, standalone_mode=False)
+        if words:
+            command.main(["--master", "local[2]", "--output", out, "--input", *words], standalone_mode=False)
         else:
             session("local[2]").range(1000).count()
         cpu = total_cpu()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The tables of Spark for benchmarks/results, on a quiet machine: at most 23 minutes on two cores.
+# The tables of Spark for benchmarks/results, on a quiet machine: at most 25 minutes on two cores.
 #
 #     benchmarks/spark_quiet.sh [FOLDER]
 #
@@ -24,10 +24,10 @@ capture.make(Path(sys.argv[1]))" "$folder"
 fi
 {
     printf '\n## %s, %s\n\n' "$(date +%F)" "$(git rev-parse --short HEAD)"
-    echo "Load at the start: $(cut -d' ' -f1 /proc/loadavg)."
+    echo "Load at the start: $(cut -d' ' -f1 /proc/loadavg); $("$python" -m kwire --version)."
     echo
     bounded 300 "$python" benchmarks/spark.py "$folder"
-    bounded 180 "$python" benchmarks/spark.py --session "$folder"
+    bounded 300 "$python" benchmarks/spark.py --session "$folder"
     bounded 300 "$python" benchmarks/spark.py --large "$folder"
     bounded 240 "$python" benchmarks/spark_stream.py 60 | grep -v '^| [0-9]*[1-9] |'
     bounded 120 "$python" benchmarks/spark_stream.py --states 110 | grep -v '^| [0-9]*[1-9] |'

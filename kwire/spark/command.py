@@ -62,6 +62,12 @@ LOG = logging.getLogger(__name__)
     help="Change a threshold of a detector of findings. May be repeated.",
 )
 @click.option("--split-size", type=click.IntRange(min=1), help="Bytes of a file per task.")
+@click.option(
+    "--class-archive",
+    type=click.Path(dir_okay=False),
+    metavar="FILE",
+    help="On this machine: start faster with an archive of Java classes, which the first run writes.",
+)
 def command(
     inputs: tuple[str, ...],
     more: tuple[str, ...],
@@ -75,6 +81,7 @@ def command(
     assignor: str | None,
     thresholds: tuple[str, ...],
     split_size: int | None,
+    class_archive: str | None,
 ) -> None:
     """Convert captures into tables, with Spark.
 
@@ -111,7 +118,7 @@ def command(
     place, name = Output(output, form, extra_tables), capture_id or name_of(paths_or_patterns)
     if stream:
         followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings)
-        spark = _session(master)
+        spark = _session(master, class_archive)
         try:
             run_stream(followed, spark, once=once)
         finally:  # also at Ctrl-C
@@ -121,7 +128,8 @@ def command(
         paths = list(paths_or_patterns) if is_of_topic else source.files(paths_or_patterns)
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
-    report = Job(paths, place, name, split_size, assignor=assignor, settings=settings).run(_session(master))
+    job = Job(paths, place, name, split_size, assignor=assignor, settings=settings)
+    report = job.run(_session(master, class_archive))
     report_problems(report.damaged, report.notes)
 
 
@@ -155,8 +163,8 @@ def run_stream(followed: Stream, spark: SparkSession, *, once: bool) -> None:
             query.stop()
 
 
-def _session(master: str | None) -> Any:
+def _session(master: str | None, class_archive: str | None) -> Any:
     try:
-        return session(master)
+        return session(master, class_archive=class_archive)
     except RuntimeError as error:
         raise click.ClickException(f"Spark did not start: {error}; Spark needs Java 17 (JAVA_HOME)") from error
