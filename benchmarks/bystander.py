@@ -96,7 +96,7 @@ def one_topic() -> bytes:
 
 
 def changing() -> bytes:
-    """A request whose cached response belongs to another state of the cluster each time."""
+    """Return a request whose cached response is outdated each time, because the cluster has changed."""
     deletion = framed(DeleteTopicsRequest(topic_names=["n"]), 1)
     return b"".join([one_topic(), creations(["n"], validate_only=False), one_topic(), deletion])
 

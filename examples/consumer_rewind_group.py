@@ -57,7 +57,7 @@ class Member:
         return len(mine) == PARTITIONS // 2 and all(self.consumer.position(partition) == end for partition in mine)
 
     def of_its_own(self) -> int:
-        """Return how many records it has read of its present partitions."""
+        """Return the number of records that the member has read from its current partitions."""
         mine = {number for _, number in self.consumer.assignment}
         return len({place for place in self.read if place[0] in mine})
 

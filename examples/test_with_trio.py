@@ -18,7 +18,7 @@ async def ask(stream: trio.SocketStream, side: ClientSide, body: object, version
         side.receive(bytes(data))
         if response := side.next_response():
             return response.body
-    raise ConnectionError("the broker hung up")
+    raise ConnectionError("the broker closed the connection")
 
 
 @pytest.mark.trio

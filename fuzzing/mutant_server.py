@@ -1,13 +1,13 @@
-"""The server of mutants: a plugin of pytest that collects the tests of one target once, then forks for each mutant.
+"""The server of mutants: a pytest plugin that collects the tests of one target once, then forks for each mutant.
 
 A child replaces the code of one function in all places that refer to it, and runs the tests that execute the mutated
-statement, one after the other until one fails: the fast ones first, and those of the module before the others. The run
-without a mutant determines which tests execute which statement. A mutant of code that runs on import needs a new import
-of the package: its child imports the package and the tests of the module again. A mutant that no test detects meets the
-conversations and the seeds of the simulator that execute its statement.
+statement until one of them fails: the fast tests first, and the tests of the module before other tests. The run without
+a mutant determines which tests execute which statement. A mutant of code that runs on import needs a new import of the
+package: its child imports the package and the tests of the module again. With a mutant that no test detects, the child
+also runs the conversations and the seeds of the simulator that execute the statement.
 
-A test that fails runs a second time with the mutant, in another child, and must fail again. Several mutants run side by
-side, because many tests wait.
+A test that fails runs a second time with the mutant, in another child, and must fail again. Several mutants run at the
+same time, because many tests wait.
 """
 
 from __future__ import annotations

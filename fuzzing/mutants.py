@@ -98,7 +98,7 @@ def run(folder: str, mutants: Sequence[Mutant], minutes: float, at_once: int) ->
 
 
 def serve(folder: str, given: str, results: str, minutes: float, at_once: int) -> int:
-    """Run as the server of one part of the code: the process that collects the tests."""
+    """Run the server of mutants for one part of the code, in this process."""
     sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
     import mutant_server
 
@@ -118,7 +118,7 @@ def check_controls(folder: str, results: Sequence[Result]) -> None:
 
 
 def counted(results: Iterable[Result], known: Mapping[str, str]) -> dict[str, int]:
-    """Count the verdicts; equivalent mutants that survived are counted apart, and controls are not counted."""
+    """Count the verdicts. Equivalent mutants that survived are counted separately; controls are not counted."""
     counts: Counter[str] = Counter()
     for result in results:
         if Mutant(**result["mutant"]).is_control:

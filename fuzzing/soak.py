@@ -1,10 +1,10 @@
 """A soak: ``python fuzzing/soak.py [--hours 1] [--seed N] [--keep FILE]``, or ``make soak HOURS=0.5``.
 
-Real clients of six families produce, consume and process in transactions, over plaintext, TLS and SASL, while members
-and brokers come and go, fault rules hold, the process of the brokers is killed and its disk is full, at random times
-that depend on the seed. Clients of Java, Go and Node.js are left out where their tools are not installed. At the end a
-ledger proves what was delivered: every acknowledged record at least once to each group, and exactly once through the
-transactions. The slopes of memory, descriptors, tasks and threads have confidence bounds.
+Real clients of six families produce, consume and process in transactions, over plaintext, TLS and SASL. At random times
+that depend on the seed, members leave and join, brokers stop and start, fault rules are applied, the process of the
+brokers is killed, and its disk is full. Clients of Java, Go and Node.js are left out where their tools are not
+installed. At the end, ledgers prove that each acknowledged record was delivered to each group at least once, and
+through the transactions exactly once. The slopes of memory, descriptors, tasks and threads have confidence bounds.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ class Soak:
         broker: The process of the brokers.
         foreign: The command of each family of clients in another language, by the end of its roles.
         clients: Processes of the clients, by name.
-        away: Members that are to return: name -> time.
-        down: Brokers that are stopped: id -> time of the return.
+        away: Clients that were stopped: name -> time at which they start again.
+        down: Brokers that are stopped: id -> time at which they start again.
         samples: Measured values of the broker.
         events: How often each kind of event happened.
         overtaken: Records that retention deleted before a group had read them, by group.
@@ -193,7 +193,7 @@ class Soak:
         self.restart()
 
     def fill_disk(self) -> None:
-        """A write fails, the broker stops without a response, and starts again when there is space."""
+        """Fill the disk, so that a write fails and the broker stops; then free the disk and restart the broker."""
         self.broker.fill_disk()
         until = time.monotonic() + 30
         while self.broker.alive and time.monotonic() < until:
@@ -210,7 +210,7 @@ class Soak:
     # --- the run ---
 
     def run(self, seconds: float, *, steady: bool) -> None:
-        """Let events happen for a time. ``steady``: without those that end the process of the brokers."""
+        """Cause random events for a time. ``steady``: without the events that end the process of the brokers."""
         begun = time.monotonic()
         end = begun + seconds
         kinds: dict[str, tuple[Callable[[], None], int]] = {
@@ -242,7 +242,7 @@ class Soak:
             self.objects.append(self.broker.objects())
 
     def bring_back(self, *, everything: bool = False) -> None:
-        """Start the clients and brokers whose time has come, and the clients that have ended by themselves."""
+        """Start the clients and brokers whose time is due, and restart clients that have ended by themselves."""
         now = time.monotonic()
         for name in [name for name, process in self.clients.items() if process.poll() is not None]:
             self.events["a client ends by itself"] += 1
@@ -294,14 +294,14 @@ class Soak:
         return [value for value in wrong if value not in excused], [value for value in wrong if value in excused]
 
     def undelivered(self, group: str, promised: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the promised values that a group has not got: those that it should have got, and those that retention
-        deleted before.
+        """Return the promised values that a group has not received: values that are lost for the group, and values that
+        retention deleted before.
         """
         missing, deleted = lost(promised, self.noted(self.groups[group])), self.deleted(group)
         return [value for value in missing if value not in deleted], [value for value in missing if value in deleted]
 
     def finish(self) -> dict[str, Any]:
-        """End the events and the producers, wait for the consumers, and return what the ledger says."""
+        """End the events and the producers, wait for the consumers, and return the results of the ledgers."""
         self.bring_back(everything=True)
         for name in (*self.producers, "in"):
             self.stop_client(name, signal.SIGTERM)

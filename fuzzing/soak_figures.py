@@ -1,4 +1,4 @@
-"""What a soak proves: the ledger of promised records, and the slopes of the broker's resources."""
+"""The results of a soak: lost and repeated records, and the slopes of the broker's resources."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ NORMAL_95 = 1.96  # two-sided 95 % of the normal distribution; a soak has more t
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One look at the broker.
+    """The measured values of the broker at one time.
 
     Attributes:
-        run: Number of the broker's process: it is another one after each kill.
+        run: Number of the broker's process; a new process starts after each kill.
         minutes: Time since the start of that process.
         values: Measured values by name.
     """
@@ -28,7 +28,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Slope:
-    """How fast a value grows.
+    """The slope of a value over time.
 
     Attributes:
         per_minute: Slope of the regression line.
@@ -37,9 +37,6 @@ class Slope:
 
     per_minute: float
     bound: float
-
-    def __str__(self) -> str:
-        return f"{self.per_minute:+.2f} ± {self.bound:.2f}"
 
 
 def slope(samples: Iterable[Sample], name: str, *, after: float) -> Slope | None:
@@ -84,7 +81,7 @@ def _inflation(residuals: Sequence[float]) -> float:
 
 
 def lost(promised: Iterable[str], delivered: Iterable[str]) -> list[str]:
-    """Return the promised values that were not delivered: at least once means none."""
+    """Return the promised values that were not delivered; empty if each was delivered at least once."""
     return sorted(set(promised) - set(delivered))
 
 
@@ -92,7 +89,7 @@ def lost(promised: Iterable[str], delivered: Iterable[str]) -> list[str]:
 class Overtaken:
     """The offsets of a topic that retention deleted before a group had committed them.
 
-    A group that is away for longer than the logs last gets only the rest (``auto.offset.reset``).
+    A group that does not read for longer than the retention time loses these records (``auto.offset.reset``).
 
     Attributes:
         ranges: Deleted offsets by partition: the committed offset, and the log start offset when it was seen next.
@@ -114,6 +111,6 @@ class Overtaken:
 
 
 def not_exactly_once(stored: Iterable[str], processed: Iterable[str]) -> list[str]:
-    """Return the values that were processed another number of times than they are in the log that was read."""
+    """Return the values that were not processed as often as they are in the log that was read."""
     expected, found = Counter(stored), Counter(processed)
     return sorted(value for value in expected | found if expected[value] != found[value])

@@ -2,10 +2,10 @@
 
     python packaging/container_steps.py [FOLDER]
 
-Each stage gets a folder in place of ``/``; its base image is the Python that runs this script. COPY and RUN are done in
-it with their absolute paths moved there, then ENTRYPOINT and CMD are started, HEALTHCHECK has to succeed, and SIGTERM
-has to end the process with code 0. Prints what the image adds to its base. USER, the base images and the network of a
-container are not checked here.
+Each stage has a folder in place of ``/``, and the Python that runs this script as its base image. COPY and RUN use the
+folder instead of ``/opt`` and ``/tmp``. Then ENTRYPOINT and CMD are started, HEALTHCHECK must succeed, and SIGTERM must
+end the process with code 0. Prints the size that the image adds to its base. USER, the base images and the network of a
+container are not checked.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def instructions(text: str) -> Iterator[tuple[str, str]]:
 
 
 class Image:
-    """The state that the instructions of a Containerfile build up.
+    """The stages, environment and commands that the instructions of a Containerfile have set.
 
     Args:
         folder: folder for the stages.
@@ -50,7 +50,7 @@ class Image:
         self.start: dict[str, list[str]] = {}
 
     def step(self, name: str, arguments: str) -> None:
-        """Do one instruction. Raises: subprocess.CalledProcessError; ValueError for one that is not known."""
+        """Run an instruction. Raises: subprocess.CalledProcessError; ValueError if the instruction is unknown."""
         if name == "FROM":
             alias = arguments.partition(" AS ")[2] or "final"
             self.root = self.stages[alias] = self.folder / alias
@@ -71,7 +71,7 @@ class Image:
         elif name == "HEALTHCHECK":
             self.start[name] = json.loads(arguments[arguments.index("CMD ") + 4 :])
         elif name not in ("ARG", "USER", "EXPOSE"):
-            raise ValueError(f"the instruction {name} is not known to this script")
+            raise ValueError(f"{name} is an unknown instruction: add it to Image.step of packaging/container_steps.py")
 
     def _moved(self, text: str) -> str:
         return MOVED.sub(f"{self.root}/", text)
@@ -103,7 +103,12 @@ class Image:
                 time.sleep(0.1)
         finally:
             process.terminate()
-        if process.wait(PATIENCE):
+            try:
+                process.wait(PATIENCE)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        if process.returncode:
             raise RuntimeError(f"SIGTERM ended the process with code {process.returncode}, not 0")
 
 
