@@ -65,7 +65,8 @@ class _FragmentedPacket:
         early: fragments that were captured before the first one.
         dropped: number of early fragments that were dropped, because there were too many.
         last: size of the packet without IP headers, in bytes; None before its last fragment was captured.
-        seen: number of bytes of the fragments so far.
+        seen: number of bytes of the fragments so far, without duplicates.
+        offsets: offsets of the fragments so far: bit n is set for offset 8 * n.
     """
 
     path: str
@@ -73,6 +74,7 @@ class _FragmentedPacket:
     early: list[_LaterFragment] = field(default_factory=list)
     last: int | None = None
     seen: int = 0
+    offsets: int = 0
     dropped: int = 0
 
     @property
@@ -130,7 +132,9 @@ class Fragments:
             packet = self._packet(part, block.path)
             size = part.end - part.start
             captured = max(0, min(part.end, int(block.starts[part.row] + block.sizes[part.row])) - part.start)
-            packet.seen += size
+            if not packet.offsets >> part.offset // 8 & 1:
+                packet.offsets |= 1 << part.offset // 8
+                packet.seen += size
             if not part.more:
                 packet.last = part.offset + size
             late = [_LaterFragment(part.offset, size, captured, part.start + block.base, block.path, b"")]

@@ -249,3 +249,14 @@ def test_dropped_fragments_count_if_their_packet_begins_again(written: Callable[
     reading = read(path)
     assert list(reading)
     assert reading.skipped == [Skipped(path, 3, "no_first_fragment")]
+
+
+def test_duplicate_fragment_does_not_complete_a_packet(written: Callable[..., str]) -> None:
+    """A mirror port captures packets twice; the last fragment arrives before the others."""
+    payload = bytes(range(200))
+    first, *middle, last = [framed(part) for part in fragments(Talk().segment(True, 16, payload), 40)]
+    parts = [(1, part, len(part)) for part in (first, *[last] * (len(middle) + 1), *middle)]
+    path = written(pcap(parts))
+    rows = [segments for segments in read_segments(splits(path)[0]) if isinstance(segments, Segments)]
+    pieces = {int(each.seq[n]): each.payload(n) for each in rows for n in range(len(each))}
+    assert b"".join(data for _, data in sorted(pieces.items())) == payload
