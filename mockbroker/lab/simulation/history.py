@@ -271,6 +271,55 @@ class Answer:
     at: float
 
 
+@dataclass(slots=True, eq=False)
+class CredentialChange:
+    """An alteration of a SCRAM credential or of a delegation token.
+
+    Attributes:
+        name: name of the credential.
+        password: the password from then on; "" if the credential or the token is deleted.
+        sent_at: virtual time of the request, seconds.
+        done_at: virtual time of the response, seconds; inf without a response.
+        result: result of the request.
+        earliest_ms: earliest possible expiry time of a token, on the broker's clock in milliseconds since 1970; inf for
+            a SCRAM credential.
+        latest_ms: the latest possible one.
+    """
+
+    name: str
+    password: str
+    sent_at: float
+    done_at: float = inf
+    result: Result = Result.UNKNOWN
+    earliest_ms: float = inf
+    latest_ms: float = inf
+
+
+@dataclass(slots=True, eq=False)
+class Login:
+    """A login on a new connection, whose result the client has received.
+
+    Attributes:
+        client: client name.
+        credential: name of the credential.
+        password: the password with which the client has logged in.
+        accepted: whether the broker has answered a request after the login; False if it has refused the login.
+        sent_at: virtual time at which the login began, seconds.
+        sent_ms: the same on the broker's clock, in milliseconds since 1970.
+        done_at: virtual time of the result, seconds.
+        done_ms: the same on the broker's clock, in milliseconds since 1970.
+    """
+
+    client: str
+    credential: str
+    password: str
+    accepted: bool
+    sent_at: float
+    sent_ms: int
+    done_at: float
+    done_ms: int
+
+
 @dataclass(slots=True)
 class History:
     """The history of a run.
@@ -285,6 +334,8 @@ class History:
         registers: operations of administrators.
         deletions: DeleteRecords requests.
         answers: values in the responses to operators.
+        credentials: alterations of credentials with which clients log in.
+        logins: logins with these credentials.
         out_of_range: (partition, position, client name) of each fetch that was refused with OFFSET_OUT_OF_RANGE.
         jumps: virtual time of each jump of the broker's clock, and its length; both in seconds.
         upkeep: the operations of the clients of the scheme ``upkeep``.
@@ -300,6 +351,8 @@ class History:
     registers: list[RegisterOperation] = field(default_factory=list)
     deletions: list[Deletion] = field(default_factory=list)
     answers: list[Answer] = field(default_factory=list)
+    credentials: list[CredentialChange] = field(default_factory=list)
+    logins: list[Login] = field(default_factory=list)
     out_of_range: list[tuple[Place, int, str]] = field(default_factory=list)
     ends: dict[int, dict[Place, int]] = field(default_factory=dict)
     jumps: list[tuple[float, float]] = field(default_factory=list)

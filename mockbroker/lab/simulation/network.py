@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import field
 from typing import Any, Protocol
 
@@ -54,6 +54,19 @@ class Link:
 
 
 @dataclass(slots=True, eq=False)
+class OtherLogin:
+    """A login of a connection with other credentials than those of the simulated user.
+
+    Attributes:
+        steps: generator that yields requests and takes responses, both without length prefix.
+        refused: function that is called when the broker has refused the login.
+    """
+
+    steps: Generator[bytes, bytes, None]
+    refused: Callable[[], None]
+
+
+@dataclass(slots=True, eq=False)
 class Wire:
     """A connection of a client to a broker in the simulated network.
 
@@ -71,6 +84,7 @@ class Wire:
         correlation: last correlation id.
         there: arrival time of the last request at the broker, virtual time in seconds.
         here: arrival time of the last response at the client, virtual time in seconds.
+        login: the login with SASL; None for a login as the simulated user.
     """
 
     number: int
@@ -85,6 +99,7 @@ class Wire:
     correlation: int = 0
     there: float = 0.0
     here: float = 0.0
+    login: OtherLogin | None = None
 
 
 class Network:

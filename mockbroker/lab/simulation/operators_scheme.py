@@ -9,7 +9,7 @@ from mockbroker.lab.simulation.clients.token_operator import AUTHENTICATED, SWEE
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.script import MEMBER_FAULTS, MemberScript, Script
 
-TOKENS = "token-operator"
+TOKENS, LOGINS = "token-operator", "login-operator"
 ELECTOR = "leader-elector"  # needs metadata that is not stale
 OPERATORS = (
     "credential-operator",
@@ -21,6 +21,7 @@ OPERATORS = (
     TOKENS,
 )
 NEW_OPERATORS = ("feature-operator", "share-offset-operator", "share-state-operator", "telemetry-client")  # Kafka 4.2
+LOGIN_OPERATORS = (TOKENS, "credential-operator", LOGINS)  # in scripts whose clients log in
 MOST_OPERATORS = 4
 SHARE_SESSION = 6.0  # seconds
 IN_BYTES = 0.4  # probability that a script of the scheme bytes has operators, if its clients log in
@@ -47,7 +48,7 @@ def logged_in(script: Script) -> Script:
         replace(member, instance=AUTHENTICATED) if member.kind == TOKENS else member for member in script.members
     )
     script = replace(script, members=members)
-    return _with(script, dice, [TOKENS, "credential-operator"]) if dice.chance(IN_BYTES) else script
+    return _with(script, dice, list(LOGIN_OPERATORS)) if dice.chance(IN_BYTES) else script
 
 
 def _with(script: Script, dice: Dice, kinds: list[str]) -> Script:

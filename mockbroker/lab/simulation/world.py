@@ -37,6 +37,7 @@ from mockbroker.lab.simulation.clients.expiry_prober import (
     TransactionalIdProber,
 )
 from mockbroker.lab.simulation.clients.keeper import FinalKeeper, Keeper
+from mockbroker.lab.simulation.clients.login_operator import LoginOperator
 from mockbroker.lab.simulation.clients.marker_writer import MarkerWriter
 from mockbroker.lab.simulation.clients.offset_viewer import OffsetViewer
 from mockbroker.lab.simulation.clients.operator import Operator
@@ -120,6 +121,7 @@ KINDS: Mapping[str, type[Client]] = {
     "share-state-operator": ShareStateOperator,
     "telemetry-client": TelemetryClient,
     "token-operator": TokenOperator,
+    "login-operator": LoginOperator,
 }
 UPKEEP = (Keeper, ExpiryProber, Throttled, QuotaSetter)
 SHARE = "share"  # name of the group type without offsets: its groups do not expire

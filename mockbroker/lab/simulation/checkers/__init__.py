@@ -1,4 +1,4 @@
-"""The checkers of the invariants I27 to I34, I36 to I39, I42 to I45 and I47.
+"""The checkers of the invariants I27 to I34, I36 to I39, I42 to I45, I47 and I48.
 
 The checkers use only the history that the clients observed, as Jepsen and Elle do for Kafka.
 """
@@ -20,6 +20,7 @@ from mockbroker.lab.simulation.checkers.final_log import FinalLog
 from mockbroker.lab.simulation.checkers.linearizable import find_impossible_lookup
 from mockbroker.lab.simulation.checkers.log_ends import find_wrong_end
 from mockbroker.lab.simulation.checkers.log_starts import find_wrong_start
+from mockbroker.lab.simulation.checkers.logins import find_wrong_login
 from mockbroker.lab.simulation.checkers.lost_writes import find_lost_write
 from mockbroker.lab.simulation.checkers.quotas import find_exceeded_quota
 from mockbroker.lab.simulation.checkers.registers import find_impossible_state
@@ -45,4 +46,5 @@ CHECKERS: Mapping[str, Callable[[FinalLog], str]] = {
     "I44": find_early_expiry,
     "I45": find_exceeded_quota,
     "I47": find_impossible_answer,
+    "I48": find_wrong_login,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 from kwire import ErrorCode as E
@@ -10,8 +11,11 @@ from kwire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kwire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kwire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kwire.messages.renew_delegation_token import RenewDelegationTokenRequest
+from mockbroker.lab.simulation.clients.logins import Logins
 from mockbroker.lab.simulation.clients.operator import Operator
+from mockbroker.lab.simulation.history import CredentialChange, Result
 from mockbroker.lab.simulation.network import Wire
+from mockbroker.lab.simulation.tcp.scram_login import HASHES, ScramSecret
 
 AUTHENTICATED = "authenticated"  # instance of a script whose clients log in with SASL
 SWEEP_MS = 1_000  # delegation.token.expiry.check.interval.ms
@@ -36,17 +40,31 @@ class Token:
     max_ms: int
     expires_ms: int
 
+    @property
+    def name(self) -> str:
+        return f"token {self.token_id}"
+
+    @property
+    def password(self) -> str:
+        """The password in a SCRAM exchange: the HMAC in base64."""
+        return b64encode(self.hmac).decode()
+
 
 class TokenOperator(Operator):
     """A client that uses delegation tokens until some time after they have expired.
 
-    A token whose last request had no response is not used again, because its expiry time is unknown.
+    A token whose last request had no response is not used again, because its expiry time is unknown. Meanwhile the
+    client logs in with its last tokens on other connections.
     """
 
     def begin(self) -> None:
         super().begin()
         self._tokens: list[Token] = []
         self._removed: list[Token] = []
+        self._created: list[Token] = []
+        self._logins = Logins(self, self._some_secret)
+        if self.script.instance == AUTHENTICATED:
+            self._logins.start()
 
     def operate(self, wire: Wire) -> None:
         if self.script.instance != AUTHENTICATED:
@@ -62,9 +80,10 @@ class TokenOperator(Operator):
         def created(answer: Any) -> None:
             self.expect("CreateDelegationToken", answer.error_code, [E.NONE])
             if not answer.error_code:
-                self._tokens.append(
-                    Token(answer.token_id, answer.hmac, answer.max_timestamp_ms, answer.expiry_timestamp_ms)
-                )
+                token = Token(answer.token_id, answer.hmac, answer.max_timestamp_ms, answer.expiry_timestamp_ms)
+                self._tokens.append(token)
+                self._created.append(token)
+                self._altered(self._began(token, token.password), 0, token.expires_ms)
 
         request = CreateDelegationTokenRequest(
             owner_principal_type=None, owner_principal_name=None, max_lifetime_ms=lifetime
@@ -73,9 +92,11 @@ class TokenOperator(Operator):
 
     def _renew(self, wire: Wire) -> None:
         token, sent_ms, period = self._next(), self.broker_ms(), self.dice.pick([-1, 1_000, 5_000])
+        change = self._began(token, token.password)
 
         def renewed(answer: Any) -> None:
             error, done_ms = answer.error_code, self.broker_ms()
+            self._altered(change, error, answer.expiry_timestamp_ms)
             possible = self._errors(token, sent_ms, done_ms)
             self.expect(f"RenewDelegationToken until {token.expires_ms}, at {sent_ms}-{done_ms}", error, possible)
             if not error:
@@ -89,9 +110,11 @@ class TokenOperator(Operator):
 
     def _expire(self, wire: Wire) -> None:
         token, sent_ms, period = self._next(), self.broker_ms(), self.dice.pick([-1, 500, 2_000])
+        change = self._began(token, "" if period < 0 else token.password)
 
         def expired(answer: Any) -> None:
             error, done_ms = answer.error_code, self.broker_ms()
+            self._altered(change, error, answer.expiry_timestamp_ms)
             possible = self._errors(token, sent_ms, done_ms)
             if period < 0:  # the token is deleted, also if it has expired
                 possible = [E.NONE, *possible]
@@ -103,6 +126,44 @@ class TokenOperator(Operator):
                 self._tokens.append(token)
 
         self.request(wire, ExpireDelegationTokenRequest(hmac=token.hmac, expiry_time_period_ms=period), 2, expired)
+
+    def _began(self, token: Token, password: str) -> CredentialChange:
+        """Add an alteration of a token to the history, and return it. Its request is sent now.
+
+        Args:
+            token: the token.
+            password: the password of the token from then on; "" if it is deleted.
+        """
+        change = CredentialChange(
+            token.name, password, self.queue.now, earliest_ms=self.broker_ms(), latest_ms=token.max_ms
+        )
+        self.history.credentials.append(change)
+        return change
+
+    def _altered(self, change: CredentialChange, error: int, expires_ms: int) -> None:
+        """Record the response to an alteration.
+
+        Args:
+            change: the alteration.
+            error: error code in the response.
+            expires_ms: expiry time in the response.
+        """
+        change.result, change.done_at = Result.REFUSED if error else Result.DONE, self.queue.now
+        change.earliest_ms = change.latest_ms = expires_ms
+
+    def _some_secret(self) -> ScramSecret | None:
+        if not self._created:
+            return None
+        token = self.dice.pick(self._created[-MOST_TOKENS:])
+        return ScramSecret(token.name, self.dice.pick(list(HASHES)), token.token_id, token.password, by_token=True)
+
+    def lost(self, wire: Wire) -> None:
+        self._logins.disconnected(wire)
+
+    def stop(self) -> None:
+        if self.up:
+            self._logins.close()
+        super().stop()
 
     def _next(self) -> Token:
         """Remove a random token, and return it. It is added again when a response shows its state."""

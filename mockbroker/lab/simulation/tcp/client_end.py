@@ -22,7 +22,7 @@ from mockbroker.lab.simulation.queue import Queue
 from mockbroker.lab.simulation.tcp.channel import Channel
 from mockbroker.lab.simulation.tcp.sockets import ClientTls, SimulatedSocket
 from mockbroker.lab.simulation.watching import Broken
-from mockbroker.proxy.login import login
+from mockbroker.proxy.login import LoginError, login
 
 TLS_PROTOCOLS, SASL_PROTOCOLS = ("SSL", "SASL_SSL"), ("SASL_PLAINTEXT", "SASL_SSL")  # Kafka's security.protocol
 USER, PASSWORD = "simulated", "secret"
@@ -86,7 +86,7 @@ class ClientEnd:
         if protocol in TLS_PROTOCOLS:
             self._tls = refused.pop() if refused else ClientTls()
         if protocol in SASL_PROTOCOLS:
-            self._login = _old_login() if dice.chance(OLD_LOGIN) else login(_credentials(dice))
+            self._login = _simulated_login(dice) if wire.login is None else wire.login.steps
         if greets:
             self._login = _greeted(self._side, self._login)
         self._ready = self._tls is None and self._login is None
@@ -230,6 +230,11 @@ class ClientEnd:
             token = self._login.send(frame)
         except StopIteration:
             self._log_in()
+        except LoginError:
+            if self.wire.login is None:
+                raise
+            if self.wire.open:  # else the client no longer waits for the result
+                self.wire.login.refused()
         else:
             self._send_token(token)
 
@@ -241,8 +246,8 @@ class ClientEnd:
         self._unsent.clear()
 
 
-def _credentials(dice: Dice) -> Credentials:
-    return Credentials(dice.pick(LOGINS), USER, PASSWORD)
+def _simulated_login(dice: Dice) -> Generator[bytes, bytes, None]:
+    return _old_login() if dice.chance(OLD_LOGIN) else login(Credentials(dice.pick(LOGINS), USER, PASSWORD))
 
 
 def _greeted(side: ClientSide, login: Generator[bytes, bytes, None] | None) -> Generator[bytes, bytes, None]:

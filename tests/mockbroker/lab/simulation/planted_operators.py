@@ -13,9 +13,13 @@ from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import alter_configs, alter_user_scram_credentials, api_versions
+from mockbroker.broker.sasl.mechanism import Authenticated
+from mockbroker.broker.sasl.scram import Scram256Or512
 from mockbroker.groups.share import offsets
 from mockbroker.security.delegation_tokens import DelegationToken, DelegationTokens
+from mockbroker.security.users import Users
 from mockbroker.share.states import ANY_EPOCH, ShareStates
+from mockbroker.storage import catalogue
 from mockbroker.telemetry.client_metrics import ClientInstance
 from mockbroker.topics.alteration import Alteration
 from mockbroker.topics.log_dirs import LogDirs
@@ -136,3 +140,58 @@ def altered_share_offsets_are_at_least_ten(patch: Patch) -> None:
 @bug("I40", scheme="bytes")
 def the_first_response_has_no_versions(patch: Patch) -> None:
     patch.setattr(api_versions, "_response", lambda broker, *, optional: ApiVersionsResponse())
+
+
+@bug("I48", scheme="bytes")
+def an_old_password_stays_valid(patch: Patch) -> None:
+    first: dict[tuple[Users, str, str], Any] = {}
+    real = Scram256Or512._credential
+
+    def credential(self: Scram256Or512, user: str) -> Any:
+        found = real(self, user)
+        return found if found is None else first.setdefault((self._users, self._mechanism, user), found)
+
+    patch.setattr(Scram256Or512, "_credential", credential)
+
+
+@bug("I48", scheme="bytes")
+def a_deleted_password_stays_valid(patch: Patch) -> None:
+    last: dict[tuple[Users, str, str], Any] = {}
+    real = Scram256Or512._credential
+
+    def credential(self: Scram256Or512, user: str) -> Any:
+        key = self._users, self._mechanism, user
+        found = last[key] = real(self, user) or last.get(key)
+        return found
+
+    patch.setattr(Scram256Or512, "_credential", credential)
+
+
+@bug("I48", scheme="bytes")
+def an_expired_token_logs_in(patch: Patch) -> None:
+    real = Scram256Or512._final
+
+    def final(self: Scram256Or512, text: str) -> Any:
+        verdict = real(self, text)
+        return replace(verdict, expires_at_ms=None) if isinstance(verdict, Authenticated) else verdict
+
+    patch.setattr(Scram256Or512, "_final", final)
+    patch.setattr(DelegationTokens, "remove_expired", lambda self, now_ms: False)
+
+
+@bug("I48", scheme="bytes")
+def a_removed_token_logs_in(patch: Patch) -> None:
+    removed: dict[tuple[DelegationTokens, str], DelegationToken] = {}
+    remove, by_id = DelegationTokens.remove, DelegationTokens.by_id
+
+    def remember(self: DelegationTokens, token: DelegationToken) -> None:
+        removed[self, token.token_id] = token
+        remove(self, token)
+
+    patch.setattr(DelegationTokens, "remove", remember)
+    patch.setattr(DelegationTokens, "by_id", lambda self, id_: by_id(self, id_) or removed.get((self, id_)))
+
+
+@bug("I38")
+def a_moved_replica_returns_after_a_restart(patch: Patch) -> None:
+    patch.setattr(catalogue, "_replicas_json", lambda paths: [])

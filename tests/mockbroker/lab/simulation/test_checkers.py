@@ -19,10 +19,12 @@ from mockbroker.lab.simulation.history import (
     READ_COMMITTED,
     READ_UNCOMMITTED,
     Choice,
+    CredentialChange,
     Deletion,
     Fenced,
     History,
     Listing,
+    Login,
     OffsetOperation,
     Read,
     RegisterOperation,
@@ -458,3 +460,59 @@ def test_a_deletion_without_a_response_may_have_no_effect(story):
 def test_the_low_watermark_is_below_the_requested_offset(story):
     story.history.deletions.append(Deletion(PLACE, 2, 3.0, 4.0, 1))
     assert story.broken == {"I39": "DeleteRecords before 2 of t-0 returned the low watermark 1"}
+
+
+def changed(password: str, sent_at: float, done_at: float = inf, expires_ms: float = inf) -> CredentialChange:
+    result = Result.UNKNOWN if done_at == inf else Result.DONE
+    return CredentialChange("c", password, sent_at, done_at, result, expires_ms, expires_ms)
+
+
+def wrong_login(*changes: CredentialChange, password: str, accepted: bool, at: float, ends: float | None = None) -> str:
+    ends = at if ends is None else ends
+    history = History(credentials=list(changes))
+    history.logins.append(Login("m1", "c", password, accepted, at, int(at * 1_000), ends, int(ends * 1_000)))
+    return CHECKERS["I48"](FinalLog(history))
+
+
+ALTERED = changed("old", 1.0, 2.0), changed("new", 3.0, 4.0), changed("", 5.0, 6.0)
+LOGINS = {  # password, time, and whether the login may be accepted, or refused
+    "before the first alteration": ("old", 0.5, False, True),
+    "during the first alteration": ("old", 1.5, True, True),
+    "the only password": ("old", 2.5, True, False),
+    "a password that comes later": ("new", 2.5, False, True),
+    "the old one during the alteration": ("old", 3.5, True, True),
+    "the new one during the alteration": ("new", 3.5, True, True),
+    "the old one after the alteration": ("old", 4.5, False, True),
+    "the new one after the alteration": ("new", 4.5, True, False),
+    "during the deletion": ("new", 5.5, True, True),
+    "after the deletion": ("new", 6.5, False, True),
+}
+
+
+@pytest.mark.parametrize("case", LOGINS)
+def test_only_the_current_password_is_accepted(case: str) -> None:
+    password, at, accepted, refused = LOGINS[case]
+    assert (not wrong_login(*ALTERED, password=password, accepted=True, at=at)) is accepted
+    assert (not wrong_login(*ALTERED, password=password, accepted=False, at=at)) is refused
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_login_may_overlap_an_alteration(accepted: bool) -> None:
+    for password in ("old", "new"):
+        assert not wrong_login(*ALTERED[:2], password=password, accepted=accepted, at=2.5, ends=3.5)
+    lost = changed("new", 3.0)
+    for password in ("old", "new"):
+        assert not wrong_login(ALTERED[0], lost, password=password, accepted=accepted, at=9.0)
+    lost.result = Result.REFUSED
+    assert bool(wrong_login(ALTERED[0], lost, password="new", accepted=accepted, at=9.0)) is accepted
+
+
+def test_a_token_is_accepted_until_its_expiry_time() -> None:
+    created, renewed = changed("t", 1.0, 1.0, 3_000), changed("t", 2.0, 2.5, 8_000)
+    assert not wrong_login(created, password="t", accepted=True, at=2.9, ends=3.1)
+    assert not wrong_login(created, password="t", accepted=False, at=2.9, ends=3.1)
+    assert wrong_login(created, password="t", accepted=False, at=2.9).startswith("a login of m1 with c, from 2.900")
+    assert wrong_login(created, password="t", accepted=True, at=3.1)
+    assert not wrong_login(created, renewed, password="t", accepted=True, at=3.1)
+    assert wrong_login(created, renewed, password="t", accepted=False, at=3.1)
+    assert wrong_login(created, renewed, password="t", accepted=True, at=8.1)

@@ -13,13 +13,16 @@ from kwire import ErrorCode as E
 from mockbroker.base.effects import Call
 from mockbroker.lab.simulation.checkers.answers import find_impossible_answer
 from mockbroker.lab.simulation.checkers.final_log import FinalLog
+from mockbroker.lab.simulation.clients.login_operator import USERS
 from mockbroker.lab.simulation.clients.token_operator import AUTHENTICATED
 from mockbroker.lab.simulation.history import Answer, History
-from mockbroker.lab.simulation.operators_scheme import NEW_OPERATORS, OPERATORS, TOKENS
+from mockbroker.lab.simulation.operators_scheme import LOGIN_OPERATORS, LOGINS, NEW_OPERATORS, OPERATORS, TOKENS
 from mockbroker.lab.simulation.run import repeated, run
 from mockbroker.lab.simulation.schemes import in_bytes, mix
-from mockbroker.lab.simulation.script import MemberScript
+from mockbroker.lab.simulation.script import MemberScript, Script
 from mockbroker.lab.simulation.shell import Shell
+from mockbroker.lab.simulation.tcp.scram_login import HASHES
+from mockbroker.lab.simulation.world import World
 
 BASE = mix(0, 600)
 SENT = {
@@ -39,7 +42,13 @@ SENT = {
         "DeleteShareGroupState",
     ],
     "telemetry-client": ["GetTelemetrySubscriptions", "PushTelemetry"],
-    TOKENS: ["CreateDelegationToken", "RenewDelegationToken", "ExpireDelegationToken", "DescribeDelegationToken"],
+    LOGINS: ["AlterUserScramCredentials"],
+    TOKENS: [
+        "CreateDelegationToken",
+        "RenewDelegationToken",
+        "ExpireDelegationToken",
+        "DescribeDelegationToken",
+    ],
 }
 ONLY_REFUSED = {"unregisterer": ["AddRaftVoter", "RemoveRaftVoter"]}  # the voters of the cluster are static
 
@@ -53,7 +62,29 @@ def errors(value: Any) -> set[int]:
     return own | {each for name in names for each in errors(getattr(value, name))}
 
 
-@pytest.mark.parametrize("kind", [*OPERATORS, *NEW_OPERATORS])
+def alone(kind: str) -> Script:
+    """A script with one operator. Its clients log in with SASL if the operator needs that."""
+    logs_in = kind in (TOKENS, LOGINS)
+    member = MemberScript(
+        number=0, kind=kind, group="o0", topics=(), commit=0.05, session=6.0, instance=AUTHENTICATED * logs_in or None
+    )
+    settings = {**BASE.settings, "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
+    settings |= {"mockbroker.client.telemetry.enable": True, "delegation.token.secret.key": "secret"}
+    settings |= {"log.dirs": "/disk-0,/disk-1", "delegation.token.expiry.time.ms": 2_000}
+    settings |= {"delegation.token.max.lifetime.ms": 20_000, "group.share.session.timeout.ms": 6_000}
+    return replace(
+        BASE,
+        members=(member,),
+        faults=(),
+        rules=(),
+        release="4.2",
+        brokers=2,
+        settings=settings,
+        protocol="SASL_PLAINTEXT" if logs_in else "",
+    )
+
+
+@pytest.mark.parametrize("kind", SENT)
 def test_requests_of_an_operator_succeed_and_are_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found: dict[str, set[int]] = defaultdict(set)
     real = Shell.answered
@@ -63,16 +94,8 @@ def test_requests_of_an_operator_succeed_and_are_refused(kind: str, monkeypatch:
         real(self, call, response)
 
     monkeypatch.setattr(Shell, "answered", seen)
-    logged_in = kind == TOKENS
-    member = MemberScript(
-        number=0, kind=kind, group="o0", topics=(), commit=0.05, session=6.0, instance=AUTHENTICATED * logged_in or None
-    )
-    settings = {**BASE.settings, "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
-    settings |= {"mockbroker.client.telemetry.enable": True, "delegation.token.secret.key": "secret"}
-    settings |= {"log.dirs": "/disk-0,/disk-1", "delegation.token.expiry.time.ms": 2_000}
-    settings |= {"delegation.token.max.lifetime.ms": 20_000, "group.share.session.timeout.ms": 6_000}
-    script = replace(BASE, members=(member,), faults=(), rules=(), release="4.2", brokers=2, settings=settings)
-    outcome = run(replace(script, protocol="SASL_PLAINTEXT" if logged_in else ""))
+    script = alone(kind)
+    outcome = run(script)
     assert not outcome.broken, outcome.text
     for name in SENT[kind]:
         assert E.NONE in found[name], name
@@ -81,8 +104,22 @@ def test_requests_of_an_operator_succeed_and_are_refused(kind: str, monkeypatch:
     assert all(found[name] and E.NONE not in found[name] for name in ONLY_REFUSED.get(kind, ()))
 
 
+@pytest.mark.parametrize("kind", [LOGINS, TOKENS])
+def test_logins_with_old_and_new_credentials(kind: str) -> None:
+    world = World(alone(kind))
+    world.run()
+    logins = world.history.logins
+    accepted, refused = [[each for each in logins if each.accepted is result] for result in (True, False)]
+    assert accepted
+    assert refused
+    credentials = {each.name for each in world.history.credentials}
+    assert {each.credential for each in logins} <= credentials | {
+        f"the {mechanism} credential of {user}" for mechanism in HASHES for user in USERS
+    }
+
+
 def test_all_operators_have_a_row() -> None:
-    assert SENT.keys() == {*OPERATORS, *NEW_OPERATORS}
+    assert SENT.keys() == {*OPERATORS, *NEW_OPERATORS, *LOGIN_OPERATORS}
 
 
 def test_an_impossible_answer_is_reported() -> None:
