@@ -1,11 +1,10 @@
-"""Damaged messages through all engines: each accepts the same bytes, with the same value, and writes it equally.
+"""A comparison of the engines: of damaged messages, all accept the same, with equal values and equal encodings.
 
     python fuzzing/engines.py --minutes 2 --seed 1
 
 For every version of every message: random changes of encoded values (a byte set, removed, doubled or inserted, the end
 cut off, two parts exchanged). The native and the compiled engine decode each of them; the reference engine decodes
-every SLOW-th. Prints the number of executions, and every difference
-with the bytes to repeat it. Exit code 1 if there is one.
+every SLOW-th. Prints the number of executions, and the bytes of each difference. Exit code 1 if there is a difference.
 """
 
 from __future__ import annotations

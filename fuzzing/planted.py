@@ -1,4 +1,4 @@
-"""Slow code to plant in the broker: what fuzzing/cost.py must find, each in the requests of one API."""
+"""Changes that make the broker slow. fuzzing/cost.py must find each in the requests of one API."""
 
 from __future__ import annotations
 

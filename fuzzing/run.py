@@ -32,7 +32,7 @@ INPUTS = (
     "sasl_token",
     "http_body",
     "rule_file",
-)  # input_targets.py
+)
 NAMES = (*DECODERS, *INPUTS)
 
 

@@ -1,8 +1,8 @@
-"""A fake Kafka cluster around a consumer's engine: no trio and no sockets, and time is a number.
+"""A fake Kafka cluster for a consumer's engine, without trio and sockets, in virtual time.
 
-Requests are read from the bytes that the engine sends, and responses go in as bytes: the real Link is between. What takes
-no decision is answered at once; every other request is pending until the test answers it. Responses of one connection are
-sent in the order of its requests, as those of a broker are.
+The engine sends bytes through its real Link. The cluster decodes them to requests, and returns responses as bytes. A
+request whose response does not depend on the test is answered at once; every other request is pending until the test
+answers it. Responses of one connection are sent in the order of its requests, as by a broker.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ ERROR_RESPONSES: dict[str, Any] = {
 
 @dataclass(eq=False)
 class ReceivedRequest:
-    """A request that a node received at a time, over a connection.
+    """A request that a node has received.
 
-    ``answer``: the body of its response once that is known; ``done``: the response has been sent.
+    ``answer``: body of the response, None if it is pending; ``done``: whether the response was sent.
     """
 
     at: float
@@ -183,13 +183,13 @@ class FakeCluster:
         return True
 
     def poll(self) -> None:
-        """Do what a user's poll does that does not wait."""
+        """Poll the engine once, as Consumer.poll does with a timeout of 0."""
         self.engine.record_poll()
         self.engine.auto_commit()
         self.settle(polling=True)
 
     def wait(self, seconds: float, *, polling: bool = False) -> None:
-        """Let time pass, with everything that is due in it. ``polling``: inside a poll, else the user is busy."""
+        """Advance the time, and process all events that become due. ``polling``: whether the application polls."""
         end = self.now + seconds
         for _ in range(100_000):
             at = min(self.engine.next_deadline(), end)
@@ -205,7 +205,7 @@ class FakeCluster:
         raise AssertionError("time does not pass")
 
     def wait_for(self, api: str, *, within: float = 60.0, polling: bool = True) -> ReceivedRequest:
-        """Let time pass until a request of an API is pending."""
+        """Advance the time until a request of an API is pending."""
         end = self.now + within
         while not self.pending(api):
             at = min(self.engine.next_deadline(), self.engine.auto_commit_at if polling else end, end)
@@ -243,7 +243,7 @@ class FakeCluster:
         self._send_answers(link)
 
     def _send_answers(self, link: Link) -> None:
-        """Send the responses that are known, as far as the order of the connection allows."""
+        """Send the responses that are known, up to the first pending request of each connection."""
         while link.state is not LinkState.CLOSED and link in self._connections:
             waiting = self._connections[link][1]
             if not waiting:
@@ -261,7 +261,7 @@ class FakeCluster:
     # --- what a test sees and answers ---
 
     def pending(self, *apis: str) -> list[ReceivedRequest]:
-        """Return requests of these APIs, of all if there are none, without an answer, over open connections."""
+        """Return the pending requests of some APIs on open connections; of all APIs if none is given."""
         return [
             one
             for one in self.requests
@@ -274,14 +274,14 @@ class FakeCluster:
         return request
 
     def of(self, api: str) -> list[ReceivedRequest]:
-        """Return all requests of an API so far."""
+        """Return all requests of an API that were received so far."""
         return [one for one in self.requests if one.api == api]
 
     def count(self, api: str) -> int:
         return len(self.of(api))
 
     def last(self, api: str) -> Any:
-        """Return the body of the newest request of an API."""
+        """Return the body of the last request of an API."""
         return self.of(api)[-1].body
 
     def hold(self, *apis: str) -> None:
@@ -290,7 +290,7 @@ class FakeCluster:
             self.answers.pop(api, None)
 
     def answer(self, request: ReceivedRequest | str, body: Any, *, polling: bool | None = None) -> None:
-        """Answer a request, or the pending one of an API, and run the engine, inside of a poll or not."""
+        """Answer a request, or the only pending request of an API, and run the engine."""
         request = self.request(request) if isinstance(request, str) else request
         assert request.answer is None, "answered twice"
         request.answer = body
@@ -334,7 +334,7 @@ class FakeCluster:
         return ApiVersionsResponse(api_keys=listed)
 
     def metadata(self, request: ReceivedRequest, *, errors: Mapping[str, int] | None = None) -> MetadataResponse:
-        """``errors``: of topics."""
+        """Return a Metadata response. ``errors``: error codes by topic."""
         wanted = request.body.topics
         names = sorted(self.topics) if wanted is None else [topic.name for topic in wanted]
         broker = MetadataResponse.Broker
@@ -484,7 +484,7 @@ class FakeCluster:
     # --- commits ---
 
     def commit(self, offsets: Mapping[TopicPartition, int], *, retried: bool = True, timeout: float = 60.0) -> Commit:
-        """Commit as the user does."""
+        """Begin a commit of these offsets, as Consumer.commit does; return it."""
         at = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
         commit = self.engine.committer.commit(at, timeout, retried=retried)
         self.settle()

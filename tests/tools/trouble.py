@@ -1,6 +1,7 @@
-"""Stories with planted trouble, and innocent ones that look alike, for each detector of findings.
+"""Stories with a planted problem, and similar stories without the problem, for each detector of findings.
 
-A story is made from a number: its first half of numbers is for setting thresholds, its second half for judging them.
+A number selects a story. The stories of the first half of the numbers are for the choice of thresholds, those of the
+second half for their test.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ HELLO = ApiVersionsRequest(client_software_name="scripted", client_software_vers
 
 @dataclass(frozen=True)
 class Scenario:
-    """``planted`` and ``innocent``: make a story from a number."""
+    """The stories of a detector. ``planted``, ``innocent``: functions that return the story of a number."""
 
     detector: str
     planted: Made
@@ -37,7 +38,7 @@ class Scenario:
 
 
 def group(number: int, members: int = 3, *, modern: bool | None = None, **how: Any) -> tuple[Story, list[Any]]:
-    """A group at work: every third one is of the KIP-848 protocol, unless it is said."""
+    """Return a running group, by default of the KIP-848 protocol for every third number."""
     config = how.pop("config", {})
     story = Story(number, **config)
     is_modern = number % 3 == 2 if modern is None else modern
@@ -47,7 +48,7 @@ def group(number: int, members: int = 3, *, modern: bool | None = None, **how: A
 
 
 def restart(story: Story, member: Any, when: float, away: float, **how: Any) -> None:
-    """The member leaves, and a new one of the same client joins after a time; ``how``: see ``Story.member``."""
+    """Let a member leave, and a new member of the same client join after a time. ``how``: see ``Story.member``."""
     members = story.restarted.setdefault(member.name, [member])
     story.at(when, members[-1].leave)
     members.append(story.member(member.name, when + away, modern=not isinstance(member, Classic), **how))
