@@ -182,7 +182,14 @@ class Partition:
         return base
 
     def end_transaction(
-        self, producer_id: int, epoch: int, *, committed: bool, coordinator_epoch: int, timestamp: int
+        self,
+        producer_id: int,
+        epoch: int,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        timestamp: int,
+        transaction_version: int = 0,
     ) -> ErrorCode:
         """Append the marker that ends a producer's transaction, and update the producer state and ``aborted``. Return
         NONE, or the error code if the marker is rejected.
@@ -193,10 +200,11 @@ class Partition:
             committed: True for a commit marker, False for an abort marker.
             coordinator_epoch: epoch of the transaction coordinator.
             timestamp: timestamp of the marker, milliseconds since 1970.
+            transaction_version: transaction version of the marker.
         """
         if epoch < 0:
             return ErrorCode.UNKNOWN_SERVER_ERROR  # Kafka fails to build a marker with a negative epoch
-        if error := self.producers.marker_error(producer_id, epoch, coordinator_epoch):
+        if error := self.producers.marker_error(producer_id, epoch, coordinator_epoch, transaction_version):
             return error
         from kwire.records.control import ControlType, build_marker  # late: most clusters have no transactions
 

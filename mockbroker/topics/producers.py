@@ -174,16 +174,29 @@ class Producers:
             self._verified.pop(batch.producer_id, None)
             producer.opened = self._open[batch.producer_id] = base_offset
 
-    def marker_error(self, producer_id: int, epoch: int, coordinator_epoch: int) -> ErrorCode:
+    def marker_error(
+        self, producer_id: int, epoch: int, coordinator_epoch: int, transaction_version: int = 0
+    ) -> ErrorCode:
         """Return the error for a transaction marker; NONE if the marker may be appended.
+
+        Since transaction version 2, the coordinator increments the epoch before it ends a transaction: a marker with the
+        epoch of the open transaction belongs to an earlier one (KIP-1228).
 
         Args:
             producer_id: producer id.
             epoch: producer epoch of the marker.
             coordinator_epoch: epoch of the transaction coordinator.
+            transaction_version: transaction version of the marker.
         """
         producer = self._producers.get(producer_id)
         if producer is not None and epoch < producer.epoch:
+            return ErrorCode.INVALID_PRODUCER_EPOCH
+        if (
+            producer is not None
+            and epoch == producer.epoch
+            and transaction_version >= 2
+            and producer.opened is not None
+        ):
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if producer is not None and coordinator_epoch < producer.coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED

@@ -284,7 +284,14 @@ class Transactions(dict[str, Transaction]):
         return ended._replace(notes=[note, *ended.notes])
 
     def write_marker(
-        self, partition: Partition, marker: Identity, *, committed: bool, coordinator_epoch: int, now: float
+        self,
+        partition: Partition,
+        marker: Identity,
+        *,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int = 0,
+        now: float,
     ) -> tuple[ErrorCode, Effects]:
         """Write a transaction marker to one partition.
 
@@ -295,6 +302,7 @@ class Transactions(dict[str, Transaction]):
             marker: producer id and epoch of the marker.
             committed: True for a commit marker, False for an abort marker.
             coordinator_epoch: epoch of the transaction coordinator.
+            transaction_version: transaction version of the marker.
             now: broker time, seconds.
 
         Returns: NONE or the error, and the journal events of groups whose offsets were committed.
@@ -305,6 +313,7 @@ class Transactions(dict[str, Transaction]):
             committed=committed,
             coordinator_epoch=coordinator_epoch,
             timestamp=self._wall(now),
+            transaction_version=transaction_version,
         )
         if error or partition.topic != OFFSETS_TOPIC:
             return error, []

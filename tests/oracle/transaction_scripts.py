@@ -623,6 +623,40 @@ async def txn_markers_by_hand(p: Prober) -> None:
     await producers(p, topic)
 
 
+@script(releases=(NEW,))
+async def txn_markers_of_versions(p: Prober) -> None:
+    """WriteTxnMarkers v2: the epochs that a marker may have depend on the transaction version (KIP-1228)."""
+    a, topic = await begin(p, partitions=3)
+    await a.init()
+    await a.add((topic, [0, 1, 2]))
+
+    async def write(index: int, epoch: int, *, committed: bool = False, coordinator_epoch: int = 3) -> None:
+        where = WriteTxnMarkersRequest.Marker.Topic(name=topic, partition_indexes=[index])
+        marker = WriteTxnMarkersRequest.Marker(
+            producer_id=a.producer_id,
+            producer_epoch=epoch,
+            transaction_result=committed,
+            topics=[where],
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=index,
+        )
+        await p.ask("B", WriteTxnMarkersRequest(markers=[marker]), 2)
+
+    for index in range(3):
+        await a.produce(topic, index, b"open")
+        await write(index, a.epoch - 1)
+        await write(index, a.epoch)
+        await read(p, topic, partition=index)
+        await read(p, topic, partition=index, isolation=UNCOMMITTED)
+        await write(index, a.epoch + 1, committed=True)
+        await write(index, a.epoch + 1)
+        await write(index, a.epoch + 1, coordinator_epoch=2)
+        await write(index, a.epoch + 3, coordinator_epoch=3)
+        await read(p, topic, partition=index)
+        await read(p, topic, partition=index, isolation=UNCOMMITTED)
+    await producers(p, topic, 0, 1, 2)
+
+
 @script()
 async def idempotent_producers(p: Prober) -> None:
     """Sequences without transactions, and what the leader tells of producers."""

@@ -80,6 +80,7 @@ def _write(
         Identity(marker.producer_id, marker.producer_epoch),
         committed=marker.transaction_result,
         coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
         now=now,
     )
     effects += notes

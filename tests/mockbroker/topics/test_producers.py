@@ -285,3 +285,13 @@ def test_verified_sequence_binds_transactional_batches_only() -> None:
     producers.begin_verification(in_transaction(3))
     assert producers.check(batch(5)) is E.NONE
     assert producers.check(in_transaction(4)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_marker_of_version_2_has_a_later_epoch(version: int) -> None:
+    producers = producers_with(of_producer(7, 5))
+    refused = E.INVALID_PRODUCER_EPOCH if version == 2 else E.NONE
+    assert producers.marker_error(7, 0, 5, version) is refused
+    assert producers.marker_error(7, 1, 5, version) is E.NONE
+    producers.end(7, 1, 5, 0)
+    assert producers.marker_error(7, 1, 5, version) is E.NONE, "a retry, without an open transaction"

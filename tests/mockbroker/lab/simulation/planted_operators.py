@@ -52,7 +52,9 @@ def expired_tokens_stay(patch: Patch) -> None:
 @bug("I47")
 def a_marker_of_an_old_coordinator_is_written(patch: Patch) -> None:
     real = Producers.marker_error
-    patch.setattr(Producers, "marker_error", lambda self, number, epoch, _: real(self, number, epoch, 1 << 30))
+    patch.setattr(
+        Producers, "marker_error", lambda self, number, epoch, _, version=0: real(self, number, epoch, 1 << 30, version)
+    )
 
 
 @bug("I47")
