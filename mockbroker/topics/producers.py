@@ -179,8 +179,8 @@ class Producers:
     ) -> ErrorCode:
         """Return the error for a transaction marker; NONE if the marker may be appended.
 
-        Since transaction version 2, the coordinator increments the epoch before it ends a transaction: a marker with the
-        epoch of the open transaction belongs to an earlier one (KIP-1228).
+        Since transaction version 2, the coordinator increments the epoch before it ends a transaction: a marker with
+        the epoch of the open transaction belongs to an earlier one (KIP-1228).
 
         Args:
             producer_id: producer id.

@@ -38,7 +38,7 @@ def with_operators(script: Script, *, is_new: bool) -> Script:
     kinds = [*OPERATORS, *(NEW_OPERATORS if is_new else ())]
     if any(fault.kind == "stale" for fault in script.faults):
         kinds.remove(ELECTOR)
-    return _with(script, dice, dice.shuffled(kinds)[: dice.whole(1, MOST_OPERATORS)])
+    return _with(script, dice, dice.shuffled(kinds)[: dice.whole(1, MOST_OPERATORS)], is_new=is_new)
 
 
 def logged_in(script: Script) -> Script:
@@ -51,7 +51,7 @@ def logged_in(script: Script) -> Script:
     return _with(script, dice, list(LOGIN_OPERATORS)) if dice.chance(IN_BYTES) else script
 
 
-def _with(script: Script, dice: Dice, kinds: list[str]) -> Script:
+def _with(script: Script, dice: Dice, kinds: list[str], *, is_new: bool = False) -> Script:
     first = max((member.number for member in script.members), default=-1) + 1
     operators = tuple(
         MemberScript(
@@ -64,6 +64,7 @@ def _with(script: Script, dice: Dice, kinds: list[str]) -> Script:
             session=SHARE_SESSION,
             commit=dice.pick([0.1, 0.3, 1.0]),
             delay=dice.pick([0.001, 0.005, 0.05]),
+            kip890=is_new,
         )
         for number, kind in enumerate(kinds, first)
     )

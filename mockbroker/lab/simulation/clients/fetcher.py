@@ -214,42 +214,13 @@ class Fetcher:
             return True
         if positions.get(place) != asked or not response.records:
             return False
-        start, end, records = self._read(asked, response)
+        end, records = records_of(response, asked, self.isolation)
         positions[place] = end
         client = self._client
-        read = Read(client.identifier, place, self.isolation, start, end, records, client.queue.now)
+        read = Read(client.identifier, place, self.isolation, asked, end, records, client.queue.now)
         client.history.reads.append(read)
         self._on_read(read)
         return False
-
-    def _read(self, start: int, response: ResponsePartition) -> tuple[int, int, list[tuple[int, bytes]]]:
-        """Return the records of one partition in a Fetch response.
-
-        With READ_COMMITTED, records of aborted transactions are left out.
-
-        Args:
-            start: position of the client; earlier records in the response are left out.
-            response: the partition in the response.
-
-        Returns:
-            ``start``; the offset after the last batch; the offset and value of each record.
-        """
-        pending = sorted(response.aborted_transactions or (), key=lambda each: each.first_offset)
-        aborted: set[int] = set()
-        end, records = start, list[tuple[int, bytes]]()
-        for batch in batches(response.records or b""):
-            if batch.last_offset < start:
-                continue
-            if self.isolation == READ_COMMITTED:
-                while pending and pending[0].first_offset <= batch.last_offset:
-                    aborted.add(pending.pop(0).producer_id)
-            end = batch.last_offset + 1
-            if batch.control:
-                if is_abort(batch):
-                    aborted.discard(batch.producer_id)
-            elif not (self.isolation == READ_COMMITTED and batch.transactional and batch.producer_id in aborted):
-                records += [(each.offset, each.value or b"") for each in batch.records() if each.offset >= start]
-        return start, end, records
 
     # --- offsets of the log ---
 
@@ -298,6 +269,36 @@ class Fetcher:
 
         request = ListOffsetsRequest(replica_id=-1, isolation_level=self.isolation, topics=list(topics.values()))
         self._client.send(self._leaders.wire(node), ApiKey.LIST_OFFSETS, LIST_VERSION, request, listed)
+
+
+def records_of(response: ResponsePartition, start: int, isolation: int) -> tuple[int, list[tuple[int, bytes]]]:
+    """Return the records of one partition in a Fetch response.
+
+    With READ_COMMITTED, records of aborted transactions are left out.
+
+    Args:
+        response: the partition in the response.
+        start: position of the client; earlier records in the response are left out.
+        isolation: READ_UNCOMMITTED or READ_COMMITTED.
+
+    Returns: the offset after the last batch; the offset and value of each record.
+    """
+    pending = sorted(response.aborted_transactions or (), key=lambda each: each.first_offset)
+    aborted: set[int] = set()
+    end, records = start, list[tuple[int, bytes]]()
+    for batch in batches(response.records or b""):
+        if batch.last_offset < start:
+            continue
+        if isolation == READ_COMMITTED:
+            while pending and pending[0].first_offset <= batch.last_offset:
+                aborted.add(pending.pop(0).producer_id)
+        end = batch.last_offset + 1
+        if batch.control:
+            if is_abort(batch):
+                aborted.discard(batch.producer_id)
+        elif not (isolation == READ_COMMITTED and batch.transactional and batch.producer_id in aborted):
+            records += [(each.offset, each.value or b"") for each in batch.records() if each.offset >= start]
+    return end, records
 
 
 def is_abort(batch: Batch) -> bool:

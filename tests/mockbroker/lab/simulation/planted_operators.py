@@ -10,9 +10,10 @@ import pytest
 
 from kwire import ErrorCode
 from kwire.messages.api_versions import ApiVersionsResponse
+from kwire.messages.write_txn_markers import WriteTxnMarkersRequest
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.handlers import alter_configs, alter_user_scram_credentials, api_versions
+from mockbroker.broker.handlers import alter_configs, alter_user_scram_credentials, api_versions, write_txn_markers
 from mockbroker.broker.sasl.mechanism import Authenticated
 from mockbroker.broker.sasl.scram import Scram256Or512
 from mockbroker.groups.share import offsets
@@ -197,3 +198,32 @@ def a_removed_token_logs_in(patch: Patch) -> None:
 @bug("I38")
 def a_moved_replica_returns_after_a_restart(patch: Patch) -> None:
     patch.setattr(catalogue, "_replicas_json", lambda paths: [])
+
+
+@bug("I47")
+def a_marker_with_the_epoch_of_the_transaction_is_written(patch: Patch) -> None:
+    real = Producers.marker_error
+    patch.setattr(
+        Producers, "marker_error", lambda self, number, epoch, of, version=0: real(self, number, epoch, of, 0)
+    )
+
+
+def _aborting(marker: Any) -> Any:
+    return WriteTxnMarkersRequest.Marker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_result=False,
+        topics=marker.topics,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=marker.transaction_version,
+    )
+
+
+@bug("I47")
+def a_hanging_transaction_is_always_aborted(patch: Patch) -> None:
+    real = write_txn_markers._write
+
+    def write(broker: Broker, node: int, marker: Any, *args: Any) -> ErrorCode:
+        return real(broker, node, _aborting(marker), *args)
+
+    patch.setattr(write_txn_markers, "_write", write)

@@ -66,7 +66,14 @@ def alone(kind: str) -> Script:
     """A script with one operator. Its clients log in with SASL if the operator needs that."""
     logs_in = kind in (TOKENS, LOGINS)
     member = MemberScript(
-        number=0, kind=kind, group="o0", topics=(), commit=0.05, session=6.0, instance=AUTHENTICATED * logs_in or None
+        number=0,
+        kind=kind,
+        group="o0",
+        topics=(),
+        commit=0.05,
+        session=6.0,
+        kip890=True,
+        instance=AUTHENTICATED * logs_in or None,
     )
     settings = {**BASE.settings, "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"}
     settings |= {"mockbroker.client.telemetry.enable": True, "delegation.token.secret.key": "secret"}
