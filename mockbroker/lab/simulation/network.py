@@ -12,6 +12,7 @@ from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.lab.simulation.queue import Queue
 
 RESET = 0.01  # minimum time in seconds until a client notices a broken connection
+MOST_DOUBLINGS = 7  # of this time for refused connections in a row; reconnect.backoff.max.ms of Kafka is 1 s
 
 
 class Peer(Protocol):
@@ -45,11 +46,13 @@ class Link:
     Attributes:
         clogged: whether messages are held instead of delivered.
         lose: the next message to lose, "request" or "answer", with its connection; "" to lose none.
+        refused: number of connections that were refused since the client last received a response.
         held: messages that wait while the link is clogged, as (function, arguments).
     """
 
     clogged: bool = False
     lose: str = ""
+    refused: int = 0
     held: deque[tuple[Callable[..., None], tuple[Any, ...]]] = field(default_factory=deque)
 
 
@@ -171,18 +174,32 @@ class Network:
             connection.there = max(connection.there, self._queue.now + connection.peer.delay())
             self._queue.at(connection.there, self._end, connection)
 
-    def break_off(self, connection: Wire) -> None:
+    def break_off(self, connection: Wire, after: float = RESET) -> None:
         """Break a connection as a network failure does.
 
         All messages of the connection that are in flight are lost. The broker detects the failure immediately, the
         client after a delay. Do nothing if the connection is already broken.
 
-        ``connection``: the connection.
+        Args:
+            connection: the connection.
+            after: minimum time until the client notices, seconds.
         """
         if not connection.cut:
             connection.cut = True
             self._server.disconnected(connection)
-            self._queue.after(RESET + connection.peer.delay(), self._notify, connection)
+            self._queue.after(after + connection.peer.delay(), self._notify, connection)
+
+    def refuse(self, connection: Wire) -> None:
+        """Refuse a connection to a broker that does not listen.
+
+        The client notices it after its reconnect backoff, which doubles with each refusal until the client receives a
+        response.
+
+        ``connection``: the connection.
+        """
+        link = connection.link
+        self.break_off(connection, RESET * 2 ** min(link.refused, MOST_DOUBLINGS))
+        link.refused += 1
 
     def free(self, link: Link) -> None:
         """End the clogging of a link: deliver the messages that were held, in order, and hold no more messages."""

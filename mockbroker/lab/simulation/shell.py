@@ -363,7 +363,7 @@ class Shell:
 
     def receive(self, connection: network.Wire, call: Call[Any]) -> None:
         if not self.is_listening(connection.node):
-            self.network.break_off(connection)
+            self.network.refuse(connection)
             return
         served = self.pump.connections.get(connection.number)
         if served is None:

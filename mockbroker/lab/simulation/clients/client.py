@@ -283,6 +283,7 @@ class Client:
             call: the request.
             response: the response body.
         """
+        self.link.refused = 0
         if self.queue.now < self.paused_until or self._queued_responses:
             self._queued_responses.append((connection, call, response))
             self.later(0.0, self._read)

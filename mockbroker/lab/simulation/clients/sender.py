@@ -149,7 +149,6 @@ class Sender:
 
     def send_due(self) -> None:
         """Send all batches that may be sent now, with at most one batch of a partition in a request."""
-        self._due = False
         leaders = self._leaders
         if self._blocked != leaders.changes:
             by_node: dict[int, list[Batch]] = {}
@@ -172,7 +171,11 @@ class Sender:
     def _send_later(self) -> None:
         if not self._due:
             self._due = True
-            self._client.later(BACKOFF * (0.5 + self._client.dice.random()), self.send_due)
+            self._client.later(BACKOFF * (0.5 + self._client.dice.random()), self._send_again)
+
+    def _send_again(self) -> None:
+        self._due = False
+        self.send_due()
 
     def _next(self, batches: deque[Batch], wire: Wire | None) -> Batch | None:
         """Return the next batch to send: the first batch of the partition that is not in flight.

@@ -87,7 +87,7 @@ class ByteNetwork(Network):
                 room = dice.pick(ROOMS)
                 if not data or not self._acceptor.is_listening(wire.node):
                     end.refuse()
-                    self.break_off(wire)
+                    self.refuse(wire)
                     return
                 sock = SimulatedSocket(dice, room, lambda: None)
                 sock.down = Channel(self._queue, wire, dice, end.arrive, "answer", self.break_off)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 import pytest
 from golden import ROOT
@@ -25,6 +27,8 @@ from mockbroker.broker.handlers import HANDLERS
 from mockbroker.lab.simulation.clients import plans
 from mockbroker.lab.simulation.clients.classic import AWAY, JOINING, STABLE, ClassicClient
 from mockbroker.lab.simulation.clients.describer import REQUESTS
+from mockbroker.lab.simulation.clients.leaders import Leaders
+from mockbroker.lab.simulation.clients.sender import Sender
 from mockbroker.lab.simulation.dice import Dice
 from mockbroker.lab.simulation.network import Network, Wire
 from mockbroker.lab.simulation.queue import Queue
@@ -35,7 +39,7 @@ from mockbroker.lab.simulation.shell import Shell
 from mockbroker.lab.simulation.trace import Trace
 
 SIMULATION = ROOT / "mockbroker/lab/simulation"
-OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 8, 9, 10, 11, 12, 14
+PRODUCE, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, SYNC_GROUP = 0, 8, 9, 10, 11, 12, 14
 
 
 class Scene:
@@ -282,6 +286,50 @@ def test_without_a_coordinator_a_member_is_away():
     scene = Scene()
     scene.member.join()
     assert scene.member.state == AWAY
+
+
+def test_reconnect_backoff_doubles_until_a_response() -> None:
+    class Refusing(Scene):
+        listens = False
+
+        def receive(self, connection: Wire, call: Any) -> None:
+            attempts.append(self.queue.now)
+            if self.listens:
+                super().receive(connection, call)
+            else:
+                self.network.refuse(connection)
+
+    attempts: list[float] = []
+    scene = Refusing()
+    scene.wait(60.0)
+    waits = [later - at for at, later in pairwise(attempts)]
+    assert waits[0] < 0.2
+    assert all(1.28 < wait < 1.5 for wait in waits[7:])
+    assert len(waits) > 30
+    scene.listens = True
+    scene.find()
+    scene.listens = False
+    assert scene.member.coordinator is not None
+    scene.network.break_off(scene.member.coordinator)
+    attempts.clear()
+    scene.wait(0.5)
+    assert len(attempts) > 2
+
+
+def test_a_sender_has_one_timer_for_its_retries() -> None:
+    scene = Scene()
+    leaders = Leaders(scene.member)
+    sender = Sender(scene.member, leaders, -1, 9, lambda _: None)
+    leaders.nodes["t", 0], leaders.ids["t"] = 0, UUID(int=1)
+    sender.add(("t", 0), [b"v"])
+    for _ in range(5):
+        sender.send_due()
+    polls = []
+    real = sender.send_due
+    sender.send_due = lambda: (polls.append(scene.queue.now), real())  # type: ignore[method-assign, assignment]
+    scene.wait(3.0)
+    assert 20 <= len(polls) <= 60  # each after 0.05 to 0.15 s
+    assert len(scene.asked_for(PRODUCE)) == 1
 
 
 # --- the client that reads the state of the cluster ---

@@ -135,7 +135,7 @@ def test_clients_of_the_scheme_data_read_and_write():
 
 def test_members_of_migrating_groups_change_their_protocol():
     events: set[str] = set()
-    for seed in range(4):
+    for seed in range(8):
         world = World(SCHEMES["migration"](seed, EVENTS))
         world.shell.router.journal.listeners.append(lambda event: events.add(event.event))
         world.run()
