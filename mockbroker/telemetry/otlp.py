@@ -11,8 +11,7 @@ from math import isfinite
 from typing import Any
 
 MAX_DECODED = 1 << 20  # bytes; larger metrics are not decoded, so that no request takes long
-MAX_RESOURCES = 10
-MAX_METRICS = 10_000  # metrics, and scopes, of one push that are read; a client can send a million empty ones
+MAX_METRICS = 10_000  # metrics, scopes and resources of one push that are read; a client can send a million empty ones
 MAX_POINTS = 200  # data points of one push that are kept, because the journal keeps many pushes
 MAX_LABELS = 20  # labels of a data point or a resource that are kept
 MAX_CHARACTERS = 1 << 16  # of all names and labels of one push that are kept
@@ -60,14 +59,14 @@ def decode(data: bytes) -> Mapping[str, Any]:
 
 
 def _metrics(decoded: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the data points of each metric in the first MAX_RESOURCES resources.
+    """Yield the name and the data points of each metric. The Java client sends a resource for each metric.
 
-    At most MAX_METRICS scopes are read. A name is cut after LONGEST characters. A metric without data has no data
-    points.
+    At most MAX_METRICS resources and scopes are read. A name is cut after LONGEST characters. A metric without data has
+    no data points.
 
     ``decoded``: the decoded MetricsData message.
     """
-    scopes = (scope for resource in decoded.resource_metrics[:MAX_RESOURCES] for scope in resource.scope_metrics)
+    scopes = (scope for resource in decoded.resource_metrics[:MAX_METRICS] for scope in resource.scope_metrics)
     for scope in islice(scopes, MAX_METRICS):
         for metric in scope.metrics:
             kind = metric.WhichOneof("data")

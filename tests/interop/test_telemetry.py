@@ -51,7 +51,6 @@ def test_librdkafka_pushes_its_metrics(cluster: Cluster) -> None:
     assert "org.apache.kafka.producer.connection.creation.total" in last["metrics"]
 
 
-@pytest.mark.long
 def test_java_consumer_pushes_its_metrics(cluster: Cluster) -> None:
     cluster.produce("orders", ["a"])
     assert consumed(cluster.bootstrap_servers, "orders", "--from-beginning", "--max-messages", "1") == ["a"]

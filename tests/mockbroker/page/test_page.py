@@ -118,7 +118,7 @@ def check_bars(page: LivePage, journal: Callable[[], set[tuple[str, int, int | N
     while (drawn := bars(page, "owns")) != (expected := journal()) and time.monotonic() < deadline:
         page.tab.wait_for_timeout(100)
     assert drawn == expected
-    assert len(expected) >= 5
+    assert len(expected) >= 4
 
 
 def test_lanes_of_real_clients_equal_the_journal(browser: Any, broker: Ctl) -> None:
@@ -440,7 +440,8 @@ def test_events_do_not_grow_the_tab(browser: Any, tmp_path: Path, minutes: int) 
             page.wait_text(f"generation {get(broker, '/v1/groups/busy')['generation']}", ".heading")
             page.wait_text("the group is empty", "[aria-label=Events] tbody tr >> nth=0")
             sizes.append(page.heap())
-        assert sizes[1] - sizes[0] < 1_500_000, sizes
+        most = 1_500_000 + 4_000 * minutes  # after 480 minutes the same as after 240; an event has some hundred bytes
+        assert sizes[1] - sizes[0] < most, sizes
 
 
 # --- how it looks ---

@@ -46,6 +46,17 @@ def test_only_the_first_data_points_are_kept() -> None:
     assert sum(map(len, decoded["metrics"].values())) == otlp.MAX_POINTS
 
 
+def test_each_metric_may_have_a_resource_of_its_own() -> None:
+    """As in the pushes of the Java client."""
+    data = metrics_pb2.MetricsData()
+    for number in range(100):
+        metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name=f"a.{number}")
+        metric.gauge.data_points.add(as_int=number)
+    decoded = otlp.decode(data.SerializeToString())
+    assert decoded["points"] == 100
+    assert decoded["metrics"] == {f"a.{number}": [{"value": number}] for number in range(100)}
+
+
 def test_other_bytes_are_an_error() -> None:
     with pytest.raises(ValueError, match="the metrics are not OTLP"):
         otlp.decode(b"\xff\xff")
