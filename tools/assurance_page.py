@@ -149,6 +149,7 @@ def simulate(seeds: int) -> dict[str, dict[str, int]]:
     from mockbroker.lab.simulation.coverage import Coverage
     from mockbroker.lab.simulation.run import run
 
+    logging.disable(logging.WARNING)
     reached = {}
     for scheme in SCHEMES:
         coverage = Coverage()
