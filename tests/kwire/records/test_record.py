@@ -262,6 +262,7 @@ BODIES: list[tuple[str, int, str, type[DecodeError], str]] = [  # what, count, b
     ("shorter than its fields", 1, "0a" + FIELDS, DecodeError, "byte 0, records[0]: the length of the record is 5, but its fields take 6 bytes"),
     ("varint of 11 bytes", 1, "ff" * 11, LimitError, "byte 0, records[0]: a varint is longer than the limit of 5 bytes"),
     ("timestamp of 11 bytes", 1, "2000" + "ff" * 11 + "00" * 4, LimitError, "byte 2, records[0].timestamp: a varint is longer than the limit of 10 bytes"),
+    ("negative count", -1, "", DecodeError, "byte 0, count: the record count -1 is negative"),
     ("one more than counted", 0, "0c" + FIELDS, DecodeError, "byte 0: 7 trailing bytes after the last record"),
     ("one less than counted", 2, "0c" + FIELDS, Truncated, "byte 7, records[1]: the data ends inside a varint"),
     ("the second is broken", 2, "0c" + FIELDS + "0c" + "000002" + "01", Truncated, "byte 7, records[1]: a record has 6 bytes, but only 4 remain"),

@@ -18,6 +18,7 @@ from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.layout import META_PROPERTIES, START_OFFSETS
 from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk, none
+from mockbroker.topics.log_dirs import Replica
 from mockbroker.topics.model import TRANSACTIONS_TOPIC, ClusterState
 from mockbroker.topics.reassignment import Reassignment
 
@@ -252,6 +253,18 @@ def test_acls_credentials_and_tokens_survive_a_restart() -> None:
     data_dir.flush()
     again = opened(disk, 1_000, brokers=3).cluster
     assert (list(again.acls), again.scram, list(again.tokens)) == (acls, scram, [token])
+
+
+def test_directories_of_replicas_survive_a_restart() -> None:
+    disk = SimulatedDisk()
+    cluster = (data_dir := opened(disk, brokers=3)).cluster
+    here, there = Replica(0, UUID(int=1), 0), Replica(1, UUID(int=1), 0)
+    cluster.log_dirs |= {here: "/a", there: "/b"}
+    cluster.future_log_dirs |= {there: "/a"}
+    cluster.changed()
+    data_dir.flush()
+    again = opened(disk, 1_000, brokers=3).cluster
+    assert (again.log_dirs, again.future_log_dirs) == ({here: "/a", there: "/b"}, {there: "/a"})
 
 
 def test_stopped_broker_stays_in_the_catalogue() -> None:
