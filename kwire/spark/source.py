@@ -14,7 +14,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -257,7 +257,7 @@ def convert_in_one_task(spark: SparkSession, reader: CaptureReader, convert: Ste
     return converted
 
 
-def _convert(reader: CaptureReader, convert: Step, rows: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+def _convert(reader: CaptureReader, convert: Step, rows: Iterable[Any]) -> Iterator[pa.RecordBatch]:
     list(rows)  # Spark ends a worker with input
     return convert(one for part in reader.partitions() for one in reader.read(part))
 
