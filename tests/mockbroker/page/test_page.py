@@ -289,6 +289,7 @@ def test_members_are_evicted_and_topics_created(browser: Any, broker: Ctl) -> No
             page.field("Name").fill("created")
             page.click("Create")
             page.click(re.compile("^created"), "link")
+            page.wait_text("created", ".heading")  # until then there is the form of another topic
             page.field("Value").fill("<b>tea</b>")
             page.click("Append")
             page.wait_text("<b>tea</b>", "td .data")
