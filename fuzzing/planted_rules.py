@@ -318,8 +318,8 @@ RULE_BUGS = (
         "a marker of a former transaction coordinator is written",
         "KIP-98, ProducerAppendInfo.checkCoordinatorEpoch",
         "mockbroker/topics/producers.py",
-        "        if producer is not None and coordinator_epoch < producer.coordinator_epoch:",
-        "        if producer is not None and coordinator_epoch > producer.coordinator_epoch + 10**6:",
+        "        if coordinator_epoch < producer.coordinator_epoch:",
+        "        if coordinator_epoch > producer.coordinator_epoch + 10**6:",
         f"{TESTS}/topics/test_producers.py",
     ),
     # --- ACLs ---

@@ -36,7 +36,7 @@ def session(master: str | None = None, app: str = "kwire", class_archive: str | 
             this machine are used.
         app: name of the application.
         class_archive: path of an archive with the classes that a local session loads, with which a session starts
-            faster. If the file does not exist, the JVM writes it when it ends. None for no archive.
+            faster. If the file does not exist, the JVM writes it when it exits. None for no archive.
 
     Raises: RuntimeError if Spark does not start.
     """
@@ -59,9 +59,10 @@ def session(master: str | None = None, app: str = "kwire", class_archive: str | 
 
 
 def archive_options(path: str) -> str:
-    """Return the options of a JVM that uses an archive of classes, or writes it when it ends if there is none.
+    """Return the options with which a JVM uses an archive of classes. Without a complete archive, the JVM writes one
+    when it exits.
 
-    A file that begins with zeros is incomplete, because the JVM ended while it wrote the file: it is written again.
+    A file that begins with zeros is incomplete, because the JVM was killed while it wrote the file.
 
     ``path``: path of the archive.
     """

@@ -40,7 +40,7 @@ from mockbroker.security.identity import UNKNOWN, Identity
 from mockbroker.security.standard_authorizer import StandardAuthorizer
 from mockbroker.security.users import Users
 from mockbroker.telemetry.client_metrics import ClientMetrics
-from mockbroker.topics.log_dirs import LogDirs
+from mockbroker.topics.log_dirs import LogDirs, paths_of
 from mockbroker.topics.model import (
     OFFSETS_TOPIC,
     SHARE_STATE_TOPIC,
@@ -174,8 +174,8 @@ class Broker:
         self.client_metrics = ClientMetrics(
             lambda: (self.cluster.client_metrics, self.cluster.client_metrics_version), new_uuid
         )
-        self.log_dirs = LogDirs.of_setting(
-            settings.others.get("log.dirs") or settings.others.get("log.dir") or "",
+        self.log_dirs = LogDirs(
+            paths_of(settings.others.get("log.dirs") or settings.others.get("log.dir") or ""),
             self.cluster.log_dirs,
             self.cluster.future_log_dirs,
             self.cluster.changed,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 IN_MEMORY = "/memory"  # directory of a cluster without log.dirs
@@ -27,6 +27,11 @@ class Replica(NamedTuple):
     node: int
     topic_id: UUID
     partition: int
+
+
+def paths_of(setting: str) -> list[str]:
+    """Return the paths in a value of the setting ``log.dirs`` or ``log.dir``. ``setting``: the value."""
+    return [path.strip() for path in setting.split(",") if path.strip()]
 
 
 class LogDirs:
@@ -58,16 +63,6 @@ class LogDirs:
             for replica in [each for each, path in replicas.items() if path not in self.paths]:
                 del replicas[replica]
         self._preferred: dict[tuple[int, str, int], str] = {}  # of future replicas: node, topic, index
-
-    @classmethod
-    def of_setting(cls, log_dirs: str, *args: Any) -> LogDirs:
-        """Return the directories of the setting ``log.dirs`` or ``log.dir``.
-
-        Args:
-            log_dirs: Value of the setting.
-            args: Further arguments of LogDirs.
-        """
-        return cls([path.strip() for path in log_dirs.split(",") if path.strip()], *args)
 
     def of(self, replica: Replica, topic: str) -> str:
         """Return the directory of a replica. At the first call for a replica, choose its directory.

@@ -189,16 +189,12 @@ class Producers:
             transaction_version: transaction version of the marker.
         """
         producer = self._producers.get(producer_id)
-        if producer is not None and epoch < producer.epoch:
+        if producer is None:
+            return ErrorCode.NONE
+        needs_later = transaction_version >= 2 and producer.opened is not None
+        if epoch < producer.epoch or (needs_later and epoch == producer.epoch):
             return ErrorCode.INVALID_PRODUCER_EPOCH
-        if (
-            producer is not None
-            and epoch == producer.epoch
-            and transaction_version >= 2
-            and producer.opened is not None
-        ):
-            return ErrorCode.INVALID_PRODUCER_EPOCH
-        if producer is not None and coordinator_epoch < producer.coordinator_epoch:
+        if coordinator_epoch < producer.coordinator_epoch:
             return ErrorCode.TRANSACTION_COORDINATOR_FENCED
         return ErrorCode.NONE
 

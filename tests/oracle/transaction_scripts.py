@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import trio
@@ -593,6 +594,21 @@ async def txn_listed(p: Prober) -> None:
     await p.ask("L", ListTransactionsRequest(**ours), 0)
 
 
+def marker_of(a: Producer, topic: str, indexes: Sequence[int], epoch: int, **fields: Any) -> WriteTxnMarkersRequest:
+    """Return a request with one marker for partitions of a topic.
+
+    Args:
+        a: the producer whose transaction ends.
+        topic: the topic.
+        indexes: the partitions.
+        epoch: producer epoch of the marker.
+        fields: further fields of the marker.
+    """
+    where = WriteTxnMarkersRequest.Marker.Topic(name=topic, partition_indexes=list(indexes))
+    marker = WriteTxnMarkersRequest.Marker(producer_id=a.producer_id, producer_epoch=epoch, topics=[where], **fields)
+    return WriteTxnMarkersRequest(markers=[marker])
+
+
 @script()
 async def txn_markers_by_hand(p: Prober) -> None:
     """WriteTxnMarkers, with which an admin ends a transaction that hangs."""
@@ -601,15 +617,8 @@ async def txn_markers_by_hand(p: Prober) -> None:
     await a.produce(topic)
 
     async def write(epoch: int, *, committed: bool, coordinator_epoch: int, which: tuple[int, ...] = (0,)) -> None:
-        where = WriteTxnMarkersRequest.Marker.Topic(name=topic, partition_indexes=list(which))
-        marker = WriteTxnMarkersRequest.Marker(
-            producer_id=a.producer_id,
-            producer_epoch=epoch,
-            transaction_result=committed,
-            topics=[where],
-            coordinator_epoch=coordinator_epoch,
-        )
-        await p.ask("B", WriteTxnMarkersRequest(markers=[marker]), 1)
+        fields = {"transaction_result": committed, "coordinator_epoch": coordinator_epoch}
+        await p.ask("B", marker_of(a, topic, which, epoch, **fields), 1)
 
     await write(a.epoch - 1, committed=False, coordinator_epoch=0)
     await write(a.epoch, committed=False, coordinator_epoch=0, which=(9,))
@@ -631,16 +640,8 @@ async def txn_markers_of_versions(p: Prober) -> None:
     await a.add((topic, [0, 1, 2]))
 
     async def write(index: int, epoch: int, *, committed: bool = False, coordinator_epoch: int = 3) -> None:
-        where = WriteTxnMarkersRequest.Marker.Topic(name=topic, partition_indexes=[index])
-        marker = WriteTxnMarkersRequest.Marker(
-            producer_id=a.producer_id,
-            producer_epoch=epoch,
-            transaction_result=committed,
-            topics=[where],
-            coordinator_epoch=coordinator_epoch,
-            transaction_version=index,
-        )
-        await p.ask("B", WriteTxnMarkersRequest(markers=[marker]), 2)
+        fields = {"transaction_result": committed, "coordinator_epoch": coordinator_epoch, "transaction_version": index}
+        await p.ask("B", marker_of(a, topic, [index], epoch, **fields), 2)
 
     for index in range(3):
         await a.produce(topic, index, b"open")

@@ -13,7 +13,7 @@ from kwire import ErrorCode as E
 from kwire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest
 from kwire.messages.describe_log_dirs import DescribeLogDirsRequest
 from mockbroker.base.settings import Settings
-from mockbroker.topics.log_dirs import IN_MEMORY, MAX_PREFERRED, VOLUME, LogDirs, Replica
+from mockbroker.topics.log_dirs import IN_MEMORY, MAX_PREFERRED, VOLUME, LogDirs, Replica, paths_of
 
 TOPIC = UUID(int=1)
 
@@ -75,7 +75,7 @@ def test_directories_have_the_size_of_their_volume():
 
 
 def test_replicas_are_placed_in_the_directory_with_the_fewest():
-    dirs = LogDirs.of_setting("/a, /b,/a,")
+    dirs = LogDirs(paths_of("/a, /b,/a,"))
     assert dirs.paths == ["/a", "/b"]
     assert [dirs.of(replica(index), "t") for index in range(4)] == ["/a", "/b", "/a", "/b"]
     assert dirs.of(replica(0, node=1), "t") == "/a"
@@ -133,8 +133,8 @@ def test_preferred_directory_is_used_once() -> None:
 
 
 def test_directories_are_those_of_the_setting() -> None:
-    assert LogDirs.of_setting(" /a, ,/b ").paths == ["/a", "/b"]
-    assert LogDirs.of_setting("").paths == [IN_MEMORY]
+    assert LogDirs(paths_of(" /a, ,/b ")).paths == ["/a", "/b"]
+    assert LogDirs(paths_of("")).paths == [IN_MEMORY]
 
 
 def test_move_to_the_own_directory_ends_a_move() -> None:

@@ -17,7 +17,7 @@ SLACK_MS = 5  # rounding of times to milliseconds
 
 
 def find_wrong_login(log: FinalLog) -> str:
-    """Return a description of a login that was accepted or refused wrongly, or "" if there is none.
+    """Return a description of a login whose result is wrong; "" if there is none.
 
     ``log``: the records at the end of the run.
     """

@@ -268,15 +268,14 @@ class Prober(Client):
 
     def _probe(self) -> None:
         self.later(self.script.commit * (0.2 + self.dice.random()), self._probe)
-        node = self.leaders.nodes.get((GUARDED, 0))
-        if node is None:
-            self.leaders.refresh_later()
+        leader = self.leaders.leader((GUARDED, 0))
+        if leader is None:
             return
         operation = RegisterOperation("access", NOTHING, False, self.queue.now, inf)
         kind = ProduceRequest.Topic
         partition = kind.Partition(index=0, records=build_batch([Record(value=b"probe", timestamp=1)]))
         request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[kind(name=GUARDED, partition_data=[partition])])
-        self.send(self.leaders.wire(node), ApiKey.PRODUCE, 9, request, lambda answer: self._probed(operation, answer))
+        self.send(leader, ApiKey.PRODUCE, 9, request, lambda answer: self._probed(operation, answer))
 
     def _probed(self, operation: RegisterOperation, answer: ProduceResponse) -> None:
         error = answer.responses[0].partition_responses[0].error_code

@@ -137,7 +137,7 @@ class HangingTransactions:
         self._request(self._operator.leaders.wire(self._coordinator), request, 3, added)
 
     def _produce(self) -> None:
-        if (wire := self._leader()) is None:
+        if (wire := self._operator.leaders.leader(self._place)) is None:
             return
         self._numbers += 1
         name, life = self._operator.identifier
@@ -163,14 +163,6 @@ class HangingTransactions:
 
         self._request(wire, request, 11, produced)
 
-    def _leader(self) -> Wire | None:
-        leaders = self._operator.leaders
-        node = leaders.nodes.get(self._place)
-        if node is None:
-            leaders.refresh_later()
-            return None
-        return leaders.wire(node)
-
     # --- the administrator ---
 
     def _some_step(self) -> Callable[[], None]:
@@ -180,7 +172,7 @@ class HangingTransactions:
 
     def _describe(self) -> None:
         """Find the hanging transaction and the epoch of its coordinator, as ``kafka-transactions.sh abort`` does."""
-        if (wire := self._leader()) is None:
+        if (wire := self._operator.leaders.leader(self._place)) is None:
             return
         topic = DescribeProducersRequest.Topic(name=self._place[0], partition_indexes=[self._place[1]])
 
@@ -199,7 +191,7 @@ class HangingTransactions:
         self._request(wire, DescribeProducersRequest(topics=[topic]), 0, described)
 
     def _end(self) -> None:
-        if (wire := self._leader()) is None:
+        if (wire := self._operator.leaders.leader(self._place)) is None:
             return
         dice = self._operator.dice
         version = dice.below(NEWEST + 1) if self._is_new else 0
@@ -238,7 +230,7 @@ class HangingTransactions:
         self._read(READ_UNCOMMITTED)
 
     def _read(self, isolation: int) -> None:
-        if (wire := self._leader()) is None:
+        if (wire := self._operator.leaders.leader(self._place)) is None:
             return
         kind = FetchRequest.Topic
         partition = kind.Partition(

@@ -101,6 +101,18 @@ class Leaders:
             self.changes += 1
         return self.connections[node]
 
+    def leader(self, place: Place) -> Wire | None:
+        """Return the connection to the leader of a partition. If the leader is unknown, request metadata, and return
+        None.
+
+        ``place``: the partition.
+        """
+        node = self.nodes.get(place)
+        if node is None:
+            self.refresh_later()
+            return None
+        return self.wire(node)
+
     def disconnected(self, connection: Wire) -> bool:
         """Handle a closed connection: remove it, and request metadata. Return True.
 

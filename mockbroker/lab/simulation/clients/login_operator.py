@@ -6,38 +6,36 @@ from typing import Any
 
 from kwire import ErrorCode as E
 from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
-from mockbroker.lab.simulation.clients.logins import Logins
-from mockbroker.lab.simulation.clients.operator import Operator
+from mockbroker.lab.simulation.clients.logins import OperatorWithLogins
 from mockbroker.lab.simulation.history import CredentialChange, Result
 from mockbroker.lab.simulation.network import Wire
-from mockbroker.lab.simulation.tcp.scram_login import HASHES, ScramSecret, salted_password
+from mockbroker.lab.simulation.tcp.scram_login import ScramSecret, salted_password
+from mockbroker.security.users import SCRAM_NUMBERS
 
 USERS = ("carol", "dave")  # no other client alters their credentials
 PASSWORDS = ("first", "second", "third")
 NO_PASSWORD = ""  # of a credential that is deleted
 SALTS = (b"sixteen bytes, a", b"sixteen bytes, b")
 ITERATIONS = 4_096
-NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}  # of the mechanisms in AlterUserScramCredentials
 
 
-class LoginOperator(Operator):
+class LoginOperator(OperatorWithLogins):
     """A client that alters the credentials of some users, and meanwhile logs in as one of them on other connections."""
 
     def begin(self) -> None:
         super().begin()
-        self.logins = Logins(self, self._some_secret)
         self.logins.start()
 
     def operate(self, wire: Wire) -> None:
-        user, mechanism = self.dice.pick(USERS), self.dice.pick(list(HASHES))
+        user, mechanism = self.dice.pick(USERS), self.dice.pick(list(SCRAM_NUMBERS))
         if self.dice.chance(0.3):
-            deletion = AlterUserScramCredentialsRequest.Deletion(name=user, mechanism=NUMBERS[mechanism])
+            deletion = AlterUserScramCredentialsRequest.Deletion(name=user, mechanism=SCRAM_NUMBERS[mechanism])
             request, password = AlterUserScramCredentialsRequest(deletions=[deletion]), NO_PASSWORD
         else:
             password, salt = self.dice.pick(PASSWORDS), self.dice.pick(SALTS)
             upsertion = AlterUserScramCredentialsRequest.Upsertion(
                 name=user,
-                mechanism=NUMBERS[mechanism],
+                mechanism=SCRAM_NUMBERS[mechanism],
                 iterations=ITERATIONS,
                 salt=salt,
                 salted_password=salted_password(mechanism, password, salt, ITERATIONS),
@@ -54,20 +52,12 @@ class LoginOperator(Operator):
 
         self.request(wire, request, 0, altered)
 
-    def _some_secret(self) -> ScramSecret:
-        user, mechanism = self.dice.pick(USERS), self.dice.pick(list(HASHES))
+    def some_secret(self) -> ScramSecret:
+        user, mechanism = self.dice.pick(USERS), self.dice.pick(list(SCRAM_NUMBERS))
         name = _name(user, mechanism)
         altered = [each.password for each in self.history.credentials[-20:] if each.name == name and each.password]
         password = self.dice.pick(altered[-2:]) if altered else self.dice.pick(PASSWORDS)
         return ScramSecret(name, mechanism, user, password)
-
-    def lost(self, wire: Wire) -> None:
-        self.logins.disconnected(wire)
-
-    def stop(self) -> None:
-        if self.up:
-            self.logins.close()
-        super().stop()
 
 
 def _name(user: str, mechanism: str) -> str:

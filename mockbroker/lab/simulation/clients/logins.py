@@ -1,4 +1,4 @@
-"""The logins of a client in the simulation with credentials that are altered meanwhile."""
+"""The logins of operators in the simulation with credentials that are altered meanwhile."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 from kwire.apikeys import ApiKey
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.metadata import MetadataRequest
-from mockbroker.lab.simulation.clients.direct import DirectClient
 from mockbroker.lab.simulation.clients.leaders import METADATA_VERSION
+from mockbroker.lab.simulation.clients.operator import Operator
 from mockbroker.lab.simulation.history import Login
 from mockbroker.lab.simulation.network import OtherLogin, Wire
 from mockbroker.lab.simulation.tcp.scram_login import ScramSecret, scram_login
@@ -48,7 +48,7 @@ class Logins:
         choose: function that returns the user and the password of the next login; None for no login.
     """
 
-    def __init__(self, client: DirectClient, choose: Callable[[], ScramSecret | None]) -> None:
+    def __init__(self, client: Operator, choose: Callable[[], ScramSecret | None]) -> None:
         self._client = client
         self._choose = choose
         self._attempt: _Attempt | None = None
@@ -93,3 +93,27 @@ class Logins:
         if self._attempt is not None:
             self._client.network.close(self._attempt.wire)
             self._attempt = None
+
+
+class OperatorWithLogins(Operator):
+    """An operator that logs in on other connections meanwhile.
+
+    Attributes:
+        logins: the logins; a subclass starts them.
+    """
+
+    def begin(self) -> None:
+        super().begin()
+        self.logins = Logins(self, self.some_secret)
+
+    def some_secret(self) -> ScramSecret | None:
+        """Return the user and the password of the next login; None for no login."""
+        raise NotImplementedError
+
+    def lost(self, wire: Wire) -> None:
+        self.logins.disconnected(wire)
+
+    def stop(self) -> None:
+        if self.up:
+            self.logins.close()
+        super().stop()

@@ -45,20 +45,20 @@ class MarkerWriter(Operator):
             request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1_000)
             self.request(wire, request, 3, self._initialized)
             return
-        node = self.leaders.nodes.get((self.own_topic, 0))
-        if node is None:
-            self.leaders.refresh_later()
-        elif self.dice.chance(0.15):
-            self._write_unknown(self.leaders.wire(node))
+        leader = self.leaders.leader((self.own_topic, 0))
+        if leader is None:
+            return
+        if self.dice.chance(0.15):
+            self._write_unknown(leader)
         elif self.stored[0] > 0 and self.dice.chance(0.2):
             epoch = self.stored[0] - 1, self._sent[1]
-            self._write(self.leaders.wire(node), epoch, "an old producer epoch", E.INVALID_PRODUCER_EPOCH)
+            self._write(leader, epoch, "an old producer epoch", E.INVALID_PRODUCER_EPOCH)
         elif self.stored[1] > 0 and self.dice.chance(0.3):
             epoch = self._sent[0], self.stored[1] - 1
-            self._write(self.leaders.wire(node), epoch, "an old coordinator", E.TRANSACTION_COORDINATOR_FENCED)
+            self._write(leader, epoch, "an old coordinator", E.TRANSACTION_COORDINATOR_FENCED)
         else:
             self._sent = self._sent[0] + self.dice.below(2), self._sent[1] + self.dice.below(2)
-            self._write(self.leaders.wire(node), self._sent, "WriteTxnMarkers", E.NONE)
+            self._write(leader, self._sent, "WriteTxnMarkers", E.NONE)
 
     def lost(self, wire: Wire) -> None:
         self._hanging.lost()

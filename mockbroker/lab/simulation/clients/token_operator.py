@@ -11,11 +11,11 @@ from kwire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kwire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kwire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kwire.messages.renew_delegation_token import RenewDelegationTokenRequest
-from mockbroker.lab.simulation.clients.logins import Logins
-from mockbroker.lab.simulation.clients.operator import Operator
+from mockbroker.lab.simulation.clients.logins import OperatorWithLogins
 from mockbroker.lab.simulation.history import CredentialChange, Result
 from mockbroker.lab.simulation.network import Wire
-from mockbroker.lab.simulation.tcp.scram_login import HASHES, ScramSecret
+from mockbroker.lab.simulation.tcp.scram_login import ScramSecret
+from mockbroker.security.users import SCRAM_HASHES
 
 AUTHENTICATED = "authenticated"  # instance of a script whose clients log in with SASL
 SWEEP_MS = 1_000  # delegation.token.expiry.check.interval.ms
@@ -50,7 +50,7 @@ class Token:
         return b64encode(self.hmac).decode()
 
 
-class TokenOperator(Operator):
+class TokenOperator(OperatorWithLogins):
     """A client that uses delegation tokens until some time after they have expired.
 
     A token whose last request had no response is not used again, because its expiry time is unknown. Meanwhile the
@@ -62,9 +62,8 @@ class TokenOperator(Operator):
         self._tokens: list[Token] = []
         self._removed: list[Token] = []
         self._created: list[Token] = []
-        self._logins = Logins(self, self._some_secret)
         if self.script.instance == AUTHENTICATED:
-            self._logins.start()
+            self.logins.start()
 
     def operate(self, wire: Wire) -> None:
         if self.script.instance != AUTHENTICATED:
@@ -151,19 +150,13 @@ class TokenOperator(Operator):
         change.result, change.done_at = Result.REFUSED if error else Result.DONE, self.queue.now
         change.earliest_ms = change.latest_ms = expires_ms
 
-    def _some_secret(self) -> ScramSecret | None:
+    def some_secret(self) -> ScramSecret | None:
         if not self._created:
             return None
         token = self.dice.pick(self._created[-MOST_TOKENS:])
-        return ScramSecret(token.name, self.dice.pick(list(HASHES)), token.token_id, token.password, by_token=True)
-
-    def lost(self, wire: Wire) -> None:
-        self._logins.disconnected(wire)
-
-    def stop(self) -> None:
-        if self.up:
-            self._logins.close()
-        super().stop()
+        return ScramSecret(
+            token.name, self.dice.pick(list(SCRAM_HASHES)), token.token_id, token.password, by_token=True
+        )
 
     def _next(self) -> Token:
         """Remove a random token, and return it. It is added again when a response shows its state."""

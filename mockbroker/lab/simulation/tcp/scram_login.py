@@ -16,8 +16,8 @@ from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 from mockbroker.lab.simulation.watching import Broken
 from mockbroker.proxy.login import AUTHENTICATE_VERSION, HANDSHAKE_VERSION, LoginError, Steps
+from mockbroker.security.users import SCRAM_HASHES
 
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 NAME = "I48"  # of the invariant that only current credentials are accepted
 
 
@@ -50,7 +50,7 @@ def salted_password(mechanism: str, password: str, salt: bytes, iterations: int)
         salt: the salt.
         iterations: number of iterations.
     """
-    return hashlib.pbkdf2_hmac(HASHES[mechanism], password.encode(), salt, iterations)
+    return hashlib.pbkdf2_hmac(SCRAM_HASHES[mechanism], password.encode(), salt, iterations)
 
 
 def scram_login(secret: ScramSecret, nonce: str) -> Steps:
@@ -73,7 +73,7 @@ def scram_login(secret: ScramSecret, nonce: str) -> Steps:
     challenge = yield from _exchange(f"n,,{first}")
     fields = dict(field.split("=", 1) for field in challenge.split(","))
     salted = salted_password(secret.mechanism, secret.password, b64decode(fields["s"]), int(fields["i"]))
-    digest = HASHES[secret.mechanism]
+    digest = SCRAM_HASHES[secret.mechanism]
     key = hmac.digest(salted, b"Client Key", digest)
     final = f"c=biws,r={fields['r']}"
     signed = f"{first},{challenge},{final}".encode()

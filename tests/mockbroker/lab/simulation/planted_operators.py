@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 
 from kwire import ErrorCode
 from kwire.messages.api_versions import ApiVersionsResponse
-from kwire.messages.write_txn_markers import WriteTxnMarkersRequest
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers import alter_configs, alter_user_scram_credentials, api_versions, write_txn_markers
@@ -152,7 +152,9 @@ def an_old_password_stays_valid(patch: Patch) -> None:
 
     def credential(self: Scram256Or512, user: str) -> Any:
         found = real(self, user)
-        return found if found is None else first.setdefault((self._users, self._mechanism, user), found)
+        if found is None:
+            return None
+        return first.setdefault((self._users, self._mechanism, user), found)
 
     patch.setattr(Scram256Or512, "_credential", credential)
 
@@ -208,22 +210,13 @@ def a_marker_with_the_epoch_of_the_transaction_is_written(patch: Patch) -> None:
     )
 
 
-def _aborting(marker: Any) -> Any:
-    return WriteTxnMarkersRequest.Marker(
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        transaction_result=False,
-        topics=marker.topics,
-        coordinator_epoch=marker.coordinator_epoch,
-        transaction_version=marker.transaction_version,
-    )
-
-
 @bug("I47")
 def a_hanging_transaction_is_always_aborted(patch: Patch) -> None:
     real = write_txn_markers._write
 
     def write(broker: Broker, node: int, marker: Any, *args: Any) -> ErrorCode:
-        return real(broker, node, _aborting(marker), *args)
+        aborting = copy(marker)
+        aborting.transaction_result = False
+        return real(broker, node, aborting, *args)
 
     patch.setattr(write_txn_markers, "_write", write)
