@@ -21,8 +21,8 @@ from mockbroker.lab.simulation.run import repeated, run
 from mockbroker.lab.simulation.schemes import in_bytes, mix
 from mockbroker.lab.simulation.script import MemberScript, Script
 from mockbroker.lab.simulation.shell import Shell
-from mockbroker.lab.simulation.tcp.scram_login import HASHES
 from mockbroker.lab.simulation.world import World
+from mockbroker.security.users import SCRAM_HASHES
 
 BASE = mix(0, 600)
 SENT = {
@@ -121,7 +121,7 @@ def test_logins_with_old_and_new_credentials(kind: str) -> None:
     assert refused
     credentials = {each.name for each in world.history.credentials}
     assert {each.credential for each in logins} <= credentials | {
-        f"the {mechanism} credential of {user}" for mechanism in HASHES for user in USERS
+        f"the {mechanism} credential of {user}" for mechanism in SCRAM_HASHES for user in USERS
     }
 
 
