@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from math import inf
@@ -78,22 +78,33 @@ class Gathering(Stage):
         self.produce(batch)
         self._written |= values
 
+        done: set[Owned] = set()  # partitions with all their records committed
+
         def is_read() -> bool:
             all_read = values <= {value for member in self.members for value in member.values}
-            return (
-                all_read and self.is_fair() and all(member.held <= positions(member, values) for member in self.there)
-            )
+            if not (all_read and self.is_fair()):
+                return False
+            last = self._last_offsets(values)
+            return all(member.held <= done | positions(member, last) for member in self.there)
 
-        while True:
+        while done < set(self.all_partitions()):
             self.wait("the owners to read every record", is_read, 2 * LIMIT)
             assert self.read_twice() == [], self.report("read twice")
-            before = [len(member.assigned) for member in self.there]
             for committed in [member.start_commit() for member in self.there]:
                 committed()
+            offsets = self.ground.committed(self.group)
             with self.changed:
-                if before == [len(member.assigned) for member in self.there]:
-                    self._committed |= dict.fromkeys(values, next(EVENTS))
-                    return
+                done = {owned for owned, last in self._last_offsets(values).items() if offsets.get(owned, 0) > last}
+        self._committed |= dict.fromkeys(values, next(EVENTS))
+
+    def _last_offsets(self, values: Collection[str]) -> dict[Owned, int]:
+        """Return the offset of the last record with one of these values in each partition, of all that members read."""
+        offsets: dict[Owned, int] = {}
+        for member in self.members:
+            for topic, partition, offset, value in member.records:
+                if value in values:
+                    offsets[topic, partition] = max(offset, offsets.get((topic, partition), 0))
+        return offsets
 
     def read_twice(self) -> list[str]:
         """Return the values that were read again without a reason: their partition was not assigned again since, or they
@@ -118,12 +129,12 @@ class Gathering(Stage):
         return "\n".join([super().report(problem), *lines])
 
 
-def positions(member: Member, values: Collection[str]) -> set[Owned]:
-    """Return the partitions of which a member has read a record with one of these values since their last assignment."""
+def positions(member: Member, last: Mapping[Owned, int]) -> set[Owned]:
+    """Return the partitions that a member has read to the last offset since their last assignment."""
     return {
         (topic, partition)
-        for (topic, partition, _, value), (_, assigned) in zip(member.records, member.times, strict=True)
-        if value in values and assigned == member.assigned_at.get((topic, partition), 0)
+        for (topic, partition, offset, _), (_, assigned) in zip(member.records, member.times, strict=True)
+        if offset == last.get((topic, partition)) and assigned == member.assigned_at.get((topic, partition), 0)
     }
 
 

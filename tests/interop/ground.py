@@ -13,7 +13,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Self
 
-from confluent_kafka import Producer
+from confluent_kafka import ConsumerGroupTopicPartitions, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 from interop.stage import LIMIT
 from kafka_definitions import broker_jars
@@ -90,6 +90,11 @@ class Ground:
             )
         assert self._producer.flush(LIMIT) == 0
         assert not failed
+
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """Return the committed offsets of a group."""
+        futures = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])
+        return {(one.topic, one.partition): one.offset for one in futures[group].result(LIMIT).topic_partitions}
 
     def restart(self) -> None:
         """Kill the broker and start it again with its data; return when it serves groups."""

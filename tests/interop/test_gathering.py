@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
 import pytest
-from interop.gathering import Gathering, gathering_on
+from interop.gathering import Gathering, gathering_on, positions
 from interop.ground import SETTINGS, MockGround
 from interop.stage import MARKS, Member, start_process
 
@@ -102,16 +103,44 @@ def test_lost_commit_is_noticed(unsettled: Gathering) -> None:
     ids=["one assignment", "assigned again", "another owner", "two owners"],
 )
 def test_record_may_be_read_again_after_an_assignment(lines: list[str], twice: bool) -> None:
+    with quiet_members("ab") as (gathering, members):
+        for line in lines:
+            name, event = line.split()
+            hears(members[name], event)
+        assert gathering.read_twice() == (["tea"] if twice else [])
+
+
+def test_partition_is_read_again_to_its_end_after_an_assignment() -> None:
+    with quiet_members("a") as (_, members):
+        read = []
+        for event, offset in [
+            ("assigned", 0),
+            ("record", 0),
+            ("record", 1),
+            ("assigned", 0),
+            ("record", 0),
+            ("record", 1),
+        ]:
+            hears(members["a"], event, offset)
+            read.append(bool(positions(members["a"], {("orders", 0): 1})))
+        assert read == [False, False, True, False, False, True]
+
+
+@contextmanager
+def quiet_members(names: str) -> Iterator[tuple[Gathering, dict[str, Member]]]:
+    """Yield a gathering and its members, which report nothing themselves."""
     with (
         run_cluster(config=SETTINGS) as cluster,
         MockGround(cluster) as ground,
         gathering_on(ground) as gathering,
     ):
         idle = [sys.executable, "-c", "input()"]
-        members = {name: Member(gathering, name, start_process(idle)) for name in "ab"}
+        members = {name: Member(gathering, name, start_process(idle)) for name in names}
         gathering.members += members.values()
-        for line in lines:
-            name, event = line.split()
-            told = {"event": event, "topic": "orders", "partition": 0, "offset": 0, "value": "tea"}
-            members[name].heard(json.dumps({**told, "partitions": [["orders", 0]]}))
-        assert gathering.read_twice() == (["tea"] if twice else [])
+        yield gathering, members
+
+
+def hears(member: Member, event: str, offset: int = 0) -> None:
+    """As if the member reported that it was assigned partition 0, or read its record at this offset."""
+    told = {"event": event, "topic": "orders", "partition": 0, "offset": offset, "value": "tea"}
+    member.heard(json.dumps({**told, "partitions": [["orders", 0]]}))
