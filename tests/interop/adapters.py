@@ -9,6 +9,7 @@ import asyncio
 import json
 import subprocess
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 from interop.programs import asked
@@ -89,7 +90,7 @@ class KafkaPython:
             at = self._partition(topic, partition)
             consumer.assign([at])
             consumer.seek(at, start)
-            records = [next(consumer) for _ in range(wanted)]
+            records = list(islice(consumer, wanted))  # fewer after its timeout
         return [(record.offset, record.value.decode()) for record in records]
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
