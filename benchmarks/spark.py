@@ -117,7 +117,7 @@ def in_a_plain_session() -> None:
 def in_a_new_session(words: list[str]) -> None:
     """Run ``kwire pipeline`` with the paths and options in ``words``; without words, only start a session."""
     from kwire.spark.command import command
-    from kwire.spark.session import session
+    from kwire.spark.session import session, start
 
     with tempfile.TemporaryDirectory() as out:
         if words:
@@ -125,7 +125,7 @@ def in_a_new_session(words: list[str]) -> None:
         else:
             session("local[2]").range(1000).count()
         cpu = total_cpu()
-        session().stop()
+        start().stop()
     print(json.dumps({"cpu": cpu}))
 
 

@@ -33,6 +33,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 MB = 1_000_000
+SPLIT = 4 * 1024 * 1024  # bytes of a file per task
 COMMITTED = 30  # partitions in a commit of the large group
 HEADERS = 98  # bytes of a record and of the headers of a packet
 ROTATED, GROUPS, FILES = 20, 1_000, 10_000
@@ -164,7 +165,7 @@ def convert(folder: str) -> dict[str, Any]:
     from kwire.spark.job import Job
     from kwire.spark.output import Output
     from kwire.spark.session import QUIET, session
-    from kwire.spark.source import LEAST_SPLIT, files
+    from kwire.spark.source import files
 
     with TemporaryDirectory() as work:
         QUIET.update(
@@ -179,7 +180,7 @@ def convert(folder: str) -> dict[str, Any]:
         spark = session("local[2]")
         paths = files([folder])
         began = time.perf_counter()
-        Job(paths, Output(f"{work}/out"), "c", LEAST_SPLIT).run(spark)  # without a size, one task does all
+        Job(paths, Output(f"{work}/out"), "c", SPLIT).run(spark)  # without a size, one task does all
         wall = time.perf_counter() - began
         jvm: Any = spark.sparkContext._jvm
         runtime = jvm.java.lang.Runtime.getRuntime()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any
 
 import click
+from pyspark import SparkContext
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
@@ -18,7 +18,7 @@ from kwire.command import read_errors, report_problems
 from kwire.spark import source
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
-from kwire.spark.session import session
+from kwire.spark.session import session_on, start
 from kwire.spark.stream import Stream
 from kwire.spark.topic import connector_options
 from kwire.topic_address import is_topic
@@ -118,7 +118,7 @@ def command(
     place, name = Output(output, form, extra_tables), capture_id or name_of(paths_or_patterns)
     if stream:
         followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings)
-        spark = _session(master, class_archive)
+        spark = session_on(_start(master, class_archive))
         try:
             run_stream(followed, spark, once=once)
         finally:  # also at Ctrl-C
@@ -129,7 +129,7 @@ def command(
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     job = Job(paths, place, name, split_size, assignor=assignor, settings=settings)
-    report = job.run(_session(master, class_archive))
+    report = job.run(_start(master, class_archive))
     report_problems(report.damaged, report.notes)
 
 
@@ -163,8 +163,8 @@ def run_stream(followed: Stream, spark: SparkSession, *, once: bool) -> None:
             query.stop()
 
 
-def _session(master: str | None, class_archive: str | None) -> Any:
+def _start(master: str | None, class_archive: str | None) -> SparkSession | SparkContext:
     try:
-        return session(master, class_archive=class_archive)
+        return start(master, class_archive=class_archive)
     except RuntimeError as error:
         raise click.ClickException(f"Spark did not start: {error}; Spark needs Java 17 (JAVA_HOME)") from error

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from kwire.capture.files.file_systems import is_address, size_of
@@ -15,11 +16,12 @@ from kwire.spark.bundles import SLICE
 from kwire.spark.folding import SLICE_CALLS
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
+from kwire.spark.session import session_on
 from kwire.spark.tasks import task_count, task_size
 from kwire.spark.topic import PartitionNames
 from kwire.topic_address import is_topic
 
-A_TASK = 2 * 1024 * 1024  # bytes of captures per task, for small inputs
+A_TASK = 8 * 1024 * 1024  # bytes of captures per task, for small inputs
 SMALL = 20 * 1024 * 1024  # bytes of captures that one task converts, in the time in which Spark starts two stages
 EXPANSION = 10  # estimated bytes of content for each byte of a gzip file
 
@@ -33,7 +35,7 @@ class Job:
             ``kwire.spark.topic``.
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
-        split_size: bytes of a file per task. None for one task for up to SMALL bytes of captures, and for 4 to 64 MiB
+        split_size: bytes of a file per task. None for one task for up to SMALL bytes of captures, and for 8 to 64 MiB
             of larger captures, see ``tasks.task_size``. If the one task finds that the captures are too large for it,
             the job runs again as for larger captures.
         guess: files that several tasks may read, each of which guesses the position of the first packet record in its
@@ -57,22 +59,26 @@ class Job:
     slice_size: int = SLICE
     slice_calls: int = SLICE_CALLS
 
-    def run(self, spark: SparkSession) -> stages.CaptureSummary:
+    def run(self, spark: SparkSession | SparkContext) -> stages.CaptureSummary:
         """Write the tables to the output folder, and return the summary, which lists the damaged files.
 
         The files of the same capture from an earlier run are replaced.
+
+        ``spark``: session or context that runs the job. On a context, a job starts a session only for captures that
+        are too large for one task, and for other formats than Parquet.
         """
         if self.split_size is None and not is_topic(self.paths[0]) and is_small(self.paths):
             report = self._in_one_task(spark)
             if report is not None:
                 return report
+        session = session_on(spark)
         guess = set(self.paths if self.guess is None else self.guess)
         while True:
             with self.output.staging() as staging:
-                report, written = self._staged(spark, staging, guess)
+                report, written = self._staged(session, staging, guess)
                 wrong = {self.paths[number] for number in source.wrongly_guessed(stages.wrong_in(staging))}
                 if not wrong:
-                    self.output.put(spark, staging, self.capture_id, written)
+                    self.output.put(session, staging, self.capture_id, written)
                     return report
             guess -= wrong
 
@@ -119,7 +125,7 @@ class Job:
             for one in persisted:
                 one.unpersist()
 
-    def _in_one_task(self, spark: SparkSession) -> stages.CaptureSummary | None:
+    def _in_one_task(self, spark: SparkSession | SparkContext) -> stages.CaptureSummary | None:
         """Write the tables with one task, and return the summary.
 
         The result is None, and the output is unchanged, if the captures are too large for one task: only the task knows
@@ -168,7 +174,7 @@ def ordered_references(
         spark: session that runs the query.
         paths: paths of the files, in the order of their file numbers; or only the address of a topic with frames. The
             arguments after ``paths`` are ignored for a topic.
-        split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
+        split_size: bytes of a file per task; None for 8 to 64 MiB, see ``tasks.task_size``.
         unpacked: folder to which gzip files are decompressed; None to put their payload into the rows.
         wrong: folder in which tasks report wrong guesses, see ``CaptureReader``; None to report none.
         guess: files that several tasks read, each from a guessed position of a packet record. One task reads each
@@ -177,7 +183,7 @@ def ordered_references(
     if is_topic(paths[0]):
         return stages.by_connection(topic.references(spark, paths[0]), None)
     size = sum(map(size_of, paths))
-    part = split_size or min(max(task_size(size, A_TASK), source.LEAST_SPLIT), source.SPLIT)
+    part = split_size or min(task_size(size, A_TASK), source.SPLIT)
     guessed = None if guess is None else sorted(guess)
     captured = source.scan(spark, source.CaptureReader(list(paths), part, unpacked, guessed, wrong, packed=True))
     return stages.by_connection(captured, task_count(size, A_TASK))
@@ -192,7 +198,7 @@ def read_frames(
         spark: session that runs the query.
         inputs: capture files, folders and glob patterns.
         capture_id: value of the column ``capture_id``; None for the name of the input.
-        split_size: bytes of a file per task; None for 4 to 64 MiB, see ``tasks.task_size``.
+        split_size: bytes of a file per task; None for 8 to 64 MiB, see ``tasks.task_size``.
 
     Raises: OSError for a path that does not exist.
     """

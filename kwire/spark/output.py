@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from uuid import uuid4
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
@@ -17,6 +18,7 @@ from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.files.file_systems import below, file_system
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import delta, parts
+from kwire.spark.session import session_on
 
 PARQUET = "parquet"
 OPTIONS = {"csv": parts.EXACT | {"header": "true", "escape": '"'}, "json": parts.EXACT, "orc": {"compression": "zstd"}}
@@ -59,7 +61,7 @@ class Output:
 
     def put(
         self,
-        spark: SparkSession,
+        spark: SparkSession | SparkContext,
         staging: str,
         capture_id: str,
         written: Iterable[str],
@@ -72,7 +74,7 @@ class Output:
         Without ``stale``, also delete the capture's files of additional tables that are not in ``more``.
 
         Args:
-            spark: session that converts the files if ``form`` is not Parquet.
+            spark: session or context that converts the files if ``form`` is not Parquet.
             staging: folder with the written files.
             capture_id: name of the capture.
             written: paths of the files, relative to ``staging``.
@@ -84,12 +86,12 @@ class Output:
             number: number of the micro-batch of a stream; None for a job.
         """
         if self.form == delta.FORMAT:
-            self._change_delta_tables(spark, staging, capture_id, written, stale, number)
+            self._change_delta_tables(session_on(spark), staging, capture_id, written, stale, number)
         else:
             place = self.folder if self.form == PARQUET else kept or below(staging, "ready")
             parts.put(staging, place, capture_id, written, stale, self.names)
             if self.form != PARQUET:
-                self._convert(spark, place, capture_id)
+                self._convert(session_on(spark), place, capture_id)
         if stale is None:
             self._delete_additional_tables(capture_id, ON_REQUEST.keys() - self.more)
 

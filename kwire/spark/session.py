@@ -1,16 +1,20 @@
-"""Start of Spark sessions with the configuration that the pipeline needs."""
+"""Start of Spark with the configuration that the pipeline needs: of sessions, and of contexts for jobs without SQL."""
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
+import socket
 import sys
+import tempfile
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
 JVM = "spark.driver.extraJavaOptions"
-QUIET = {  # settings of a local session
+QUIET = {  # settings of a local context and its sessions
     "spark.driver.bindAddress": "127.0.0.1",
     JVM: "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m -XX:+UseSerialGC",
     "spark.driver.host": "127.0.0.1",
@@ -21,21 +25,35 @@ QUIET = {  # settings of a local session
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
 }
+UNIX = "spark.python.unix.domain.socket"
+SHORT = 45  # longest path of a folder for temporary folders with sockets: the path of a socket has up to 103 bytes
 MAGIC = 4  # bytes at the beginning of a class archive that a JVM writes last
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 
 def session(master: str | None = None, app: str = "kwire", class_archive: str | None = None) -> SparkSession:
-    """Return the active Spark session, or start one.
+    """Return the active Spark session, or start one. For the arguments and errors, see ``start``."""
+    return session_on(start(master, app, class_archive))
 
-    An active session is returned unchanged, whatever the arguments are. A new local session listens only on the
-    loopback interface and has no web UI.
+
+def session_on(spark: SparkSession | SparkContext) -> SparkSession:
+    """Return the session itself; for a context, return a session that uses the context."""
+    return SparkSession.builder.getOrCreate() if isinstance(spark, SparkContext) else spark
+
+
+def start(
+    master: str | None = None, app: str = "kwire", class_archive: str | None = None
+) -> SparkSession | SparkContext:
+    """Return the active Spark session; without one, start a Spark context.
+
+    A context starts faster than a session, which loads the classes of SQL. An active session is returned unchanged,
+    whatever the arguments are. A new local context listens only on the loopback interface and has no web UI.
 
     Args:
         master: Spark's master URL. None for the master that spark-submit has set; without spark-submit, all cores of
             this machine are used.
         app: name of the application.
-        class_archive: path of an archive with the classes that a local session loads, with which a session starts
+        class_archive: path of an archive with the classes that a local context loads, with which Spark starts
             faster. If the file does not exist, the JVM writes it when it exits. None for no archive.
 
     Raises: RuntimeError if Spark does not start.
@@ -51,11 +69,29 @@ def session(master: str | None = None, app: str = "kwire", class_archive: str | 
         if master.startswith("local"):
             os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-            conf.setAll([*QUIET.items(), ("spark.sql.shuffle.partitions", str(2 * (os.cpu_count() or 1)))])
+            partitions = {"spark.sql.shuffle.partitions": str(2 * (os.cpu_count() or 1))}
+            conf.setAll(list((QUIET | unix_sockets() | partitions).items()))
             if class_archive is not None:
                 conf.set(JVM, f"{QUIET[JVM]} {archive_options(class_archive)}")
-    SparkContext.getOrCreate(conf)  # options of the builder would load the classes of SQL, which not every job needs
-    return SparkSession.builder.getOrCreate()
+    return SparkContext.getOrCreate(conf)
+
+
+def unix_sockets() -> dict[str, str]:
+    """Return the settings with which the JVM and its Python workers talk over Unix sockets instead of TCP.
+
+    Over TCP, each task waits 40 ms at its end: the last bytes that the worker sends are held back until the JVM has
+    acknowledged the bytes before them (Nagle's algorithm and delayed acknowledgements).
+
+    The sockets are in a temporary folder that only this user can open, which is deleted when this process exits: in
+    ``/tmp`` if the path of the default folder is too long for sockets. The result is empty on a system without Unix
+    sockets.
+    """
+    places = [place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) <= SHORT]  # noqa: S108
+    if not hasattr(socket, "AF_UNIX") or not os.path.isdir(places[0]):
+        return {}
+    folder = tempfile.mkdtemp(prefix="kwire-", dir=places[0])
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return {f"{UNIX}.enabled": "true", f"{UNIX}.dir": folder}
 
 
 def archive_options(path: str) -> str:

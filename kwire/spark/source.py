@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 from pyarrow import fs
+from pyspark import SparkContext
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
@@ -41,7 +42,6 @@ from kwire.spark.worker import collect_garbage_rarely
 
 FORMAT = "kafka_pcap"
 SPLIT = 64 * 1024 * 1024  # default bytes of a part
-LEAST_SPLIT = 4 * 1024 * 1024  # smallest part that a job chooses
 OPENING = 64 * 1024  # bytes that a task could read in the time in which it opens a file
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
@@ -238,21 +238,24 @@ def _scan(
     return (one for number in numbers for one in reader.read(PICKLER.loads(inputs[number])))
 
 
-def convert_in_one_task(spark: SparkSession, reader: CaptureReader, convert: Step, schema: str) -> list[pa.RecordBatch]:
+def convert_in_one_task(
+    spark: SparkSession | SparkContext, reader: CaptureReader, convert: Step, schema: str
+) -> list[pa.RecordBatch]:
     """Convert the rows of captures with one task, and return the converted rows.
 
     The task is a task of an RDD. A query takes 1.4 CPU seconds more in a new session, for the classes with which Spark
     plans it. Sessions of Spark Connect have no RDDs: the task is a query.
 
     Args:
-        spark: session that runs the task.
+        spark: session or context that runs the task.
         reader: reader of the captures.
         convert: function that converts the rows of all inputs together.
         schema: Spark schema of the converted rows.
     """
     step = partial(_convert, reader, convert)
-    if hasattr(spark, "sparkContext"):
-        return spark.sparkContext.parallelize([0], 1).mapPartitions(step).collect()
+    if isinstance(spark, SparkContext) or hasattr(spark, "sparkContext"):
+        context = spark if isinstance(spark, SparkContext) else spark.sparkContext
+        return context.parallelize([0], 1).mapPartitions(step).collect()
     converted: list[pa.RecordBatch] = spark.range(0, 1, 1, 1).mapInArrow(step, schema).toArrow().to_batches()
     return converted
 

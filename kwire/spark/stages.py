@@ -14,6 +14,7 @@ from operator import attrgetter, itemgetter
 from typing import Any
 
 import pyarrow as pa
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
@@ -592,7 +593,7 @@ def write_tables(
 
 
 def write_small(
-    spark: SparkSession,
+    spark: SparkSession | SparkContext,
     reader: CaptureReader,
     capture_id: str,
     staging: str,
@@ -608,7 +609,7 @@ def write_small(
     have more than ``reader.size`` bytes of content, or more than ``most_rows`` rows. Then this function returns None.
 
     Args:
-        spark: session that runs the task.
+        spark: session or context that runs the task.
         reader: reader of the captures, which guesses no position. Its ``size`` is the maximum size of all captures.
         capture_id: name of the capture.
         staging: folder for the written files.

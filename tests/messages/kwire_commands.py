@@ -148,7 +148,7 @@ def fuzz_of_a_closing_server() -> str:
 
 
 def pipeline_without_java() -> str:
-    with patch("kwire.spark.command.session", side_effect=RuntimeError("Java gateway process exited")):
+    with patch("kwire.spark.command.start", side_effect=RuntimeError("Java gateway process exited")):
         return run("kwire pipeline --output y --input", CAPTURE).stderr()
 
 

@@ -33,6 +33,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         lacking("pyspark is not installed: pip install kwire[spark]")
     from pyspark.sql import SparkSession
 
+    from kwire.spark.session import unix_sockets
+
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
@@ -52,7 +54,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         "spark.ui.showConsoleProgress": "false",
     }
     builder = SparkSession.builder.master("local[2,2]").appName("kwire")
-    for name, value in (settings | DELTA).items():
+    for name, value in (settings | unix_sockets() | DELTA).items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     yield session

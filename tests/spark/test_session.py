@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import socket
+import stat
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,7 @@ from spark import traces
 
 pytest.importorskip("pyspark")
 
-from kwire.spark.session import JVM, QUIET, archive_options
+from kwire.spark.session import JVM, QUIET, UNIX, archive_options, unix_sockets
 
 LIMIT = 600  # seconds
 SHOW = """
@@ -25,6 +28,21 @@ from kwire.spark.session import session
 spark = session("local[1]")
 names = json.loads(sys.argv[1])
 print(json.dumps([spark.range(3).count(), spark.sparkContext.master, [spark.conf.get(name) for name in names]]))
+print("sockets:", spark.conf.get("spark.python.unix.domain.socket.dir"))
+"""
+
+
+ONE_TASK = """
+import sys
+from pyspark.sql import SparkSession
+from kwire.spark.job import Job
+from kwire.spark.output import Output
+from kwire.spark.session import start
+trace, folder = sys.argv[1:]
+context = start("local[1]")
+for form in ("parquet", "json"):
+    Job([trace], Output(f"{folder}/{form}", form), "c").run(context)
+    print("session:", SparkSession.getActiveSession() is not None)
 """
 
 
@@ -41,6 +59,33 @@ def test_queries_of_a_new_session_have_its_settings():
     settings = {name: value for name, value in QUIET.items() if name != JVM}  # Spark adds options of its own
     shown = python("-c", SHOW, json.dumps(list(settings))).splitlines()
     assert json.loads(next(line for line in shown if line.startswith("["))) == [3, "local[1]", list(settings.values())]
+    sockets = next(line.split()[1] for line in shown if line.startswith("sockets:"))
+    assert not Path(sockets).exists()
+
+
+@pytest.mark.parametrize("length", [45, 46])
+def test_sockets_are_in_a_private_folder_with_a_short_path(monkeypatch, length):
+    with tempfile.TemporaryDirectory(dir="/tmp") as above:
+        place = Path(f"{above}/".ljust(length, "x"))
+        place.mkdir()
+        monkeypatch.setattr(tempfile, "tempdir", str(place))
+        settings = unix_sockets()
+        folder = Path(settings[f"{UNIX}.dir"])
+        assert settings[f"{UNIX}.enabled"] == "true"
+        assert folder.parent == (place if length == 45 else Path("/tmp"))
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_system_without_unix_sockets(monkeypatch):
+    monkeypatch.delattr(socket, "AF_UNIX")
+    assert unix_sockets() == {}
+
+
+def test_small_captures_become_parquet_without_a_session(tmp_path):
+    shown = python("-c", ONE_TASK, str(traces.COMMITTED[0]), str(tmp_path)).splitlines()
+    assert [line for line in shown if line.startswith("session:")] == ["session: False", "session: True"]
+    for form in ("parquet", "json"):
+        assert list(tmp_path.glob(f"{form}/frames/**/*.{form}"))
 
 
 def archive(path: Path, content: bytes | None) -> list[str]:
