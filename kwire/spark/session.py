@@ -87,7 +87,7 @@ def unix_sockets() -> dict[str, str]:
     sockets.
     """
     places = [place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) <= SHORT]  # noqa: S108
-    if not hasattr(socket, "AF_UNIX") or not os.path.isdir(places[0]):
+    if not hasattr(socket, "AF_UNIX") or not os.access(places[0], os.W_OK):
         return {}
     folder = tempfile.mkdtemp(prefix="kwire-", dir=places[0])
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -76,7 +76,10 @@ def test_sockets_are_in_a_private_folder_with_a_short_path(monkeypatch, length):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_system_without_unix_sockets(monkeypatch):
+def test_without_unix_sockets_or_a_place_for_them_spark_uses_tcp(monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "access", lambda *_: False)
+        assert unix_sockets() == {}
     monkeypatch.delattr(socket, "AF_UNIX")
     assert unix_sockets() == {}
 
