@@ -176,6 +176,15 @@ def test_a_move_continues_after_a_restart(target: str) -> None:
     assert described(harness)[other] == [(index, False) for index, _ in moving]
 
 
+def test_each_begin_and_end_of_a_move_is_kept_over_a_restart() -> None:
+    harness = DurableBrokerHarness(topics={"t": 1}, config={"log.dirs": "/a,/b"})
+    home, other = away(harness)
+    for path in (other, home, other):
+        move(harness, path, 0)
+        harness.lose_power()
+        assert described(harness) == {home: [(0, False)], other: [] if path == home else [(0, True)]}
+
+
 def test_a_replica_in_a_directory_that_is_gone_is_placed_again() -> None:
     harness = DurableBrokerHarness(topics={"t": 1}, config={"log.dirs": "/a,/b"})
     home, other = away(harness)
