@@ -191,6 +191,8 @@ def test_zombie(works: Stage, family: str) -> None:
     second = transformer(stage, family, "second")
     second.ready()
     assert re.search(FENCED, lost_when_it_commits(stage, first))
+    if family == "aiokafka":  # it joins before it takes: a rebalance then lets it read its first share twice
+        stage.wait_stable({"second"})
     second.take(len(one))
     second.end("commit")
     second.leave()
