@@ -26,7 +26,7 @@ QUIET = {  # settings of a local context and its sessions
     "spark.ui.showConsoleProgress": "false",
 }
 UNIX = "spark.python.unix.domain.socket"
-SHORT = 45  # longest path of a folder for temporary folders with sockets: the path of a socket has up to 103 bytes
+SHORT = 45  # bytes of the longest path in which the folder of the sockets is made: the path of a socket has up to 103
 MAGIC = 4  # bytes at the beginning of a class archive that a JVM writes last
 ROCKS = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
@@ -39,6 +39,11 @@ def session(master: str | None = None, app: str = "kwire", class_archive: str | 
 def session_on(spark: SparkSession | SparkContext) -> SparkSession:
     """Return the session itself; for a context, return a session that uses the context."""
     return SparkSession.builder.getOrCreate() if isinstance(spark, SparkContext) else spark
+
+
+def context_of(spark: SparkSession | SparkContext) -> SparkContext | None:
+    """Return the context itself; for a session, return its context. A session of Spark Connect has none: None."""
+    return spark if isinstance(spark, SparkContext) else getattr(spark, "sparkContext", None)
 
 
 def start(
@@ -84,7 +89,7 @@ def unix_sockets() -> dict[str, str]:
 
     The sockets are in a temporary folder that only this user can open, which is deleted when this process exits: in
     ``/tmp`` if the path of the default folder is too long for sockets. The result is empty on a system without Unix
-    sockets.
+    sockets, and if the folder cannot be made there.
     """
     places = [place for place in (tempfile.gettempdir(), "/tmp") if len(os.fsencode(place)) <= SHORT]  # noqa: S108
     if not hasattr(socket, "AF_UNIX") or not os.access(places[0], os.W_OK):

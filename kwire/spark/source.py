@@ -38,6 +38,7 @@ from kwire.capture.tcp.segments import Segments, pack_key
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import packing
 from kwire.spark.following import Spool, log_key
+from kwire.spark.session import context_of, session_on
 from kwire.spark.worker import collect_garbage_rarely
 
 FORMAT = "kafka_pcap"
@@ -253,10 +254,11 @@ def convert_in_one_task(
         schema: Spark schema of the converted rows.
     """
     step = partial(_convert, reader, convert)
-    if isinstance(spark, SparkContext) or hasattr(spark, "sparkContext"):
-        context = spark if isinstance(spark, SparkContext) else spark.sparkContext
+    context = context_of(spark)
+    if context is not None:
         return context.parallelize([0], 1).mapPartitions(step).collect()
-    converted: list[pa.RecordBatch] = spark.range(0, 1, 1, 1).mapInArrow(step, schema).toArrow().to_batches()
+    query = session_on(spark).range(0, 1, 1, 1).mapInArrow(step, schema)
+    converted: list[pa.RecordBatch] = query.toArrow().to_batches()
     return converted
 
 

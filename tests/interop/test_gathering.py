@@ -141,6 +141,6 @@ def quiet_members(names: str) -> Iterator[tuple[Gathering, dict[str, Member]]]:
 
 
 def hears(member: Member, event: str, offset: int = 0) -> None:
-    """As if the member reported that it was assigned partition 0, or read its record at this offset."""
-    told = {"event": event, "topic": "orders", "partition": 0, "offset": offset, "value": "tea"}
-    member.heard(json.dumps({**told, "partitions": [["orders", 0]]}))
+    """Give the member a report of its client: partition 0 was assigned, or its record at this offset was read."""
+    report = {"event": event, "topic": "orders", "partition": 0, "offset": offset, "value": "tea"}
+    member.heard(json.dumps(report | {"partitions": [["orders", 0]]}))

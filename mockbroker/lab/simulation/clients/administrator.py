@@ -23,6 +23,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import Record, build_batch
 from mockbroker.lab.simulation.clients.client import Client
+from mockbroker.lab.simulation.clients.direct import DirectClient
 from mockbroker.lab.simulation.clients.fetcher import Fetcher
 from mockbroker.lab.simulation.clients.leaders import METADATA_VERSION, Leaders
 from mockbroker.lab.simulation.clients.plans import Place
@@ -248,23 +249,16 @@ class Administrator(Client):
         super().stop()
 
 
-class Prober(Client):
+class Prober(DirectClient):
     """A producer that writes to a topic for which an administrator adds and removes a denying access rule (ACL).
 
     Each response shows whether the rule exists: the producer adds it to the history as a read of a register.
-
-    Attributes:
-        leaders: connections to the brokers, and the leader of the topic.
     """
 
     def begin(self) -> None:
         self.topics = (GUARDED,)
-        self.leaders = Leaders(self)
-        self.leaders.start()
+        super().begin()
         self.later(self.script.commit, self._probe)
-
-    def find(self) -> None:
-        """Do nothing: a producer is in no group and needs no coordinator."""
 
     def _probe(self) -> None:
         self.later(self.script.commit * (0.2 + self.dice.random()), self._probe)
@@ -285,11 +279,3 @@ class Prober(Client):
             self.history.registers.append(operation)
         else:
             self.leaders.refresh_later()
-
-    def disconnected(self, connection: Wire) -> None:
-        self.leaders.disconnected(connection)
-
-    def stop(self) -> None:
-        if self.up:
-            self.leaders.close()
-        super().stop()
