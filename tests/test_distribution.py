@@ -98,7 +98,6 @@ NEEDING = (  # modules that import what an extra has
     *(f"kwire.cli.{verb}" for verb in EXTRAS),
     "kwire.cli.analysed",
     "kwire.cli.interface",
-    "kwire.cli.keylog",
     "mockbroker.control",
     "mockbroker.lab.demo",
     *(f"mockbroker.lab.torture.{name}" for name in ("process", "report", "runner", "testing")),

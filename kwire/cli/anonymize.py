@@ -17,9 +17,9 @@ from kwire.anonymize.pseudonyms import Pseudonyms
 from kwire.capture import read
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
+from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
-from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
 from kwire.command import CapturePath, read_errors, report_problems
 from kwire.recording import WRITERS, writer_of

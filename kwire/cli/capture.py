@@ -18,9 +18,9 @@ from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
 from kwire.capture.rows import COLUMNS, DIRECTIONS, MORE, NUMBERS, WAITING, Row, json_lines, rows
 from kwire.capture.tls.keylog import KeyLogFile
+from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli import lines
 from kwire.cli.interface import interface_option, opened_ring
-from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
 from kwire.command import CapturePath, one_line, read_errors, report_problems
 from kwire.filter import Column, FilterError, parse

@@ -15,8 +15,8 @@ from kwire.analysis.columns import Tables
 from kwire.analysis.differences import BETTER, NEEDED, SAME, WORSE, Difference, differences, hours
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLog, KeyLogFile
+from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli.analysed import analysed, is_table_folder
-from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
 from kwire.command import CapturePath, one_line, report_problems
 

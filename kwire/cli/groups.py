@@ -21,9 +21,9 @@ from kwire.analysis.what_if.replay import NAMES
 from kwire.capture import Reading
 from kwire.capture.files.capture_file import STDIN, no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
+from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli.analysed import Part, analysed_parts
 from kwire.cli.interface import interface_option
-from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
 from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems

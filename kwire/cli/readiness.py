@@ -16,9 +16,9 @@ from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, Summary, statemen
 from kwire.analysis.report.readiness_page import page
 from kwire.capture.files.capture_file import STDIN, no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
+from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli.analysed import analysed_parts, is_table_folder
 from kwire.cli.interface import interface_option
-from kwire.cli.keylog import keylog_option
 from kwire.cli.lines import writable
 from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems

@@ -20,8 +20,8 @@ from kwire.analysis.report.by_group import moment
 from kwire.capture import Call, Connection, read
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
+from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli.interface import interface_option, opened_ring
-from kwire.cli.keylog import keylog_option
 from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems
 

@@ -14,6 +14,8 @@ from kwire.analysis.findings.fold import settings_of
 from kwire.analysis.tables import ON_REQUEST
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
+from kwire.capture.tls.keylog import KeyLogFile
+from kwire.capture.tls.keylog_option import keylog_option
 from kwire.command import read_errors, report_problems
 from kwire.spark import source
 from kwire.spark.job import Job, name_of
@@ -61,6 +63,7 @@ LOG = logging.getLogger(__name__)
     metavar="DETECTOR.NAME=VALUE",
     help="Change a threshold of a detector of findings. May be repeated.",
 )
+@keylog_option
 @click.option("--split-size", type=click.IntRange(min=1), help="Bytes of a file per task.")
 @click.option(
     "--class-archive",
@@ -80,6 +83,7 @@ def command(
     form: str,
     assignor: str | None,
     thresholds: tuple[str, ...],
+    keylog: KeyLogFile | None,
     split_size: int | None,
     class_archive: str | None,
 ) -> None:
@@ -103,6 +107,8 @@ def command(
         raise click.UsageError("--once requires --stream")
     if stream and assignor is not None:
         raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
+    if stream and keylog is not None:
+        raise click.UsageError("--keylog cannot be used with --stream: the state of a stream contains no secrets")
     if any(map(is_topic, (*inputs, *more))) and len((*inputs, *more)) > 1:
         raise click.UsageError("a topic cannot be combined with other inputs: run the command once for each")
     try:
@@ -128,7 +134,7 @@ def command(
         paths = list(paths_or_patterns) if is_of_topic else source.files(paths_or_patterns)
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
-    job = Job(paths, place, name, split_size, assignor=assignor, settings=settings)
+    job = Job(paths, place, name, split_size, assignor=assignor, settings=settings, keylog=keylog)
     report = job.run(_start(master, class_archive))
     report_problems(report.damaged, report.notes)
 

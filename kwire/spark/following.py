@@ -23,6 +23,7 @@ from kwire.capture.calls.model import Call
 from kwire.capture.files.file_systems import below, file_system, open_at
 from kwire.capture.files.gzipped import GZIP
 from kwire.capture.tcp.segments import SYN, unpack_key
+from kwire.capture.tls.keylog import KeyLog
 from kwire.spark.bundles import Rows
 from kwire.spark.folding import CallFold, Slicer
 
@@ -194,6 +195,7 @@ class ConnectionFollower:
         capture_id: name of the capture.
         slice_calls: number of calls that are decoded at the beginning of a connection. All later calls become rows of
             the kind ``calls``, in slices of this size, and another task decodes each slice. 0 to decode all calls.
+        keylog: secrets with which TLS is decrypted; None to decrypt nothing. With secrets, the state cannot be encoded.
         conversation: current connection; None before its first segment or frame.
         fold: results of the current connection that are incomplete before its last call.
         calls: number of decoded calls of the current connection.
@@ -203,6 +205,7 @@ class ConnectionFollower:
     key: bytes
     capture_id: str
     slice_calls: int = 0
+    keylog: KeyLog | None = None
     conversation: Conversation | None = None
     fold: CallFold = field(init=False)
     calls: int = 0  # decoded calls of the connection
@@ -229,7 +232,7 @@ class ConnectionFollower:
             row, conversation = Row._make(segments[at]), self.conversation
             if conversation is None or ((row.flags & SYN or conversation.done) and conversation.is_another(row)):
                 self.finish(rows)
-                conversation = self.conversation = Conversation(unpack_key(self.key), row)
+                conversation = self.conversation = Conversation(unpack_key(self.key), row, keylog=self.keylog)
             at = conversation.segments(segments, source, base, path, at)
 
     def frame(self, logged: FrameOfLog) -> None:

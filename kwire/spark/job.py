@@ -10,6 +10,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from kwire.capture.files.file_systems import is_address, size_of
+from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import source, stages, topic
 from kwire.spark.bundles import SLICE
@@ -47,6 +48,8 @@ class Job:
         slice_size: bytes of events that one task processes if a consumer group is so large that several tasks share it.
         slice_calls: number of calls that one task decodes if a connection has more calls than this number. If groups
             are replayed, one task decodes all calls of a connection.
+        keylog: TLS secrets, such as a ``KeyLogFile``, besides those of pcapng files; None for none. Spark sends the
+            secrets that are known when the job begins to all tasks.
     """
 
     paths: Sequence[str]
@@ -58,6 +61,7 @@ class Job:
     settings: Mapping[str, float] | None = None
     slice_size: int = SLICE
     slice_calls: int = SLICE_CALLS
+    keylog: KeyLog | None = None
 
     def run(self, spark: SparkSession | SparkContext) -> stages.CaptureSummary:
         """Write the tables to the output folder, and return the summary, which lists the damaged files.
@@ -95,12 +99,12 @@ class Job:
             staging: temporary folder for incomplete tables.
             guess: files that several tasks may read, each from a guessed position. One task reads each remaining file.
         """
-        folders = stages.unpacked_in(staging), stages.wrong_in(staging)
+        folders = stages.unpacked_in(staging), stages.wrong_in(staging), stages.secrets_in(staging)
         ordered = ordered_references(spark, self.paths, self.split_size, *folders, guess)
         paths = PartitionNames(self.paths[0]) if is_topic(self.paths[0]) else list(self.paths)
         slice_calls = self.slice_calls if self.assignor is None else 0
         connections = stages.connection_bundles(
-            ordered, paths, self.capture_id, staging, self._follow, self.slice_size, slice_calls
+            ordered, paths, self.capture_id, staging, self._follow, self.slice_size, slice_calls, self.keylog
         ).persist()
         bundles, persisted = connections, [connections]
         try:
@@ -132,8 +136,9 @@ class Job:
         the size of the content of a gzip file, and the number of rows.
         """
         with self.output.staging() as staging:
-            reader = source.CaptureReader(list(self.paths), SMALL, stages.unpacked_in(staging), (), packed=True)
-            about = self.capture_id, staging, self._follow, self.assignor, self.settings
+            folders = {"unpacked": stages.unpacked_in(staging), "secrets": stages.secrets_in(staging)}
+            reader = source.CaptureReader(list(self.paths), SMALL, guess=(), packed=True, **folders)
+            about = self.capture_id, staging, self._follow, self.assignor, self.settings, self.keylog
             report = stages.write_small(spark, reader, *about)
             if report is not None:
                 written = report.written + stages.write_problems(report, self.capture_id, staging)
@@ -166,6 +171,7 @@ def ordered_references(
     split_size: int | None = None,
     unpacked: str | None = None,
     wrong: str | None = None,
+    secrets: str | None = None,
     guess: Collection[str] | None = None,
 ) -> DataFrame:
     """Return references to the TCP segments of capture files, ordered by connection.
@@ -177,6 +183,7 @@ def ordered_references(
         split_size: bytes of a file per task; None for 8 to 64 MiB, see ``tasks.task_size``.
         unpacked: folder to which gzip files are decompressed; None to put their payload into the rows.
         wrong: folder in which tasks report wrong guesses, see ``CaptureReader``; None to report none.
+        secrets: folder in which tasks store the TLS secrets of pcapng files; None to store none.
         guess: files that several tasks read, each from a guessed position of a packet record. One task reads each
             remaining file. None to divide all files at exact positions, for which the driver reads all record headers.
     """
@@ -185,12 +192,18 @@ def ordered_references(
     size = sum(map(size_of, paths))
     part = split_size or min(task_size(size, A_TASK), source.SPLIT)
     guessed = None if guess is None else sorted(guess)
-    captured = source.scan(spark, source.CaptureReader(list(paths), part, unpacked, guessed, wrong, packed=True))
+    reader = source.CaptureReader(list(paths), part, unpacked, guessed, wrong, secrets, packed=True)
+    captured = source.scan(spark, reader)
     return stages.by_connection(captured, task_count(size, A_TASK))
 
 
 def read_frames(
-    spark: SparkSession, inputs: str | Sequence[str], *, capture_id: str | None = None, split_size: int | None = None
+    spark: SparkSession,
+    inputs: str | Sequence[str],
+    *,
+    capture_id: str | None = None,
+    split_size: int | None = None,
+    keylog: KeyLog | None = None,
 ) -> DataFrame:
     """Return the requests and responses of captures as a DataFrame with the columns of the table ``frames``.
 
@@ -199,12 +212,16 @@ def read_frames(
         inputs: capture files, folders and glob patterns.
         capture_id: value of the column ``capture_id``; None for the name of the input.
         split_size: bytes of a file per task; None for 8 to 64 MiB, see ``tasks.task_size``.
+        keylog: TLS secrets, such as a ``KeyLogFile``; None to decrypt nothing. The secrets in pcapng files are not
+            used.
 
     Raises: OSError for a path that does not exist.
     """
     paths_or_patterns = [inputs] if isinstance(inputs, str) else inputs
     paths = source.files(paths_or_patterns)
-    return stages.frames(ordered_references(spark, paths, split_size), paths, capture_id or name_of(paths_or_patterns))
+    ordered = ordered_references(spark, paths, split_size)
+    known = None if keylog is None else keylog.copy()
+    return stages.frames(ordered, paths, capture_id or name_of(paths_or_patterns), known)
 
 
 def name_of(inputs: Sequence[str]) -> str:

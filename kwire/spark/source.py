@@ -35,9 +35,11 @@ from kwire.capture.files.framelog import LoggedFrame
 from kwire.capture.files.splits import NOT_PROVEN, Guesses
 from kwire.capture.tcp.packets import read_segments, splits
 from kwire.capture.tcp.segments import Segments, pack_key
+from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import packing
 from kwire.spark.following import Spool, log_key
+from kwire.spark.secrets import store
 from kwire.spark.session import context_of, session_on
 from kwire.spark.worker import collect_garbage_rarely
 
@@ -283,6 +285,7 @@ class CaptureReader(DataSourceReader):
             positions, for which the driver reads the record headers of large files.
         wrong: folder in which tasks report wrong guesses: a task writes an empty file whose name is the file number.
             None to report none.
+        secrets: folder in which tasks store the TLS secrets of pcapng files, see ``secrets``. None to store none.
         packed: True for a column ``packed``, and for rows that have several segments in it, see ``packing``.
     """
 
@@ -293,6 +296,7 @@ class CaptureReader(DataSourceReader):
         unpacked: str | None = None,
         guess: Sequence[str] | None = None,
         wrong: str | None = None,
+        secrets: str | None = None,
         *,
         packed: bool = False,
     ) -> None:
@@ -301,6 +305,7 @@ class CaptureReader(DataSourceReader):
         self.unpacked = unpacked
         self.guess = None if guess is None else frozenset(guess)
         self.wrong = wrong
+        self.secrets = secrets
         self.packed = packed
 
     @property
@@ -344,7 +349,7 @@ class CaptureReader(DataSourceReader):
         for part in found:
             if part is not None:
                 assert isinstance(part, Part)
-                yield from references(part, self.wrong, packed=self.packed)
+                yield from references(part, self.wrong, self.secrets, packed=self.packed)
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -477,7 +482,9 @@ def _whole_file(path: str) -> Split:
     return Split(path, 0, None, "", (), pcapng=False)
 
 
-def references(part: Part, wrong: str | None = None, *, packed: bool = False) -> Iterator[pa.RecordBatch]:
+def references(
+    part: Part, wrong: str | None = None, secrets: str | None = None, *, packed: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Yield Arrow batches with the columns REFERENCES: references to the TCP segments in a part of a file.
 
     Damage and skipped packets are batches of one row. For a frame log, the batches contain the frames themselves.
@@ -486,27 +493,29 @@ def references(part: Part, wrong: str | None = None, *, packed: bool = False) ->
         part: part of a capture file, or a whole frame log.
         wrong: folder in which a wrong guess of the start of a part is reported: by an empty file whose name is the file
             number. None for no report.
+        secrets: folder in which the TLS secrets of a pcapng file are stored. None to store none.
         packed: True for the columns PACKED. Rows with payload are not packed.
     """
     if packed:
-        for batch in _references(part, wrong, packed=True):
+        for batch in _references(part, wrong, secrets, packed=True):
             yield batch if len(batch.schema) == len(PACKED) else _widened(batch)
     else:
-        yield from _references(part, wrong, packed=False)
+        yield from _references(part, wrong, secrets, packed=False)
 
 
 def _widened(batch: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*batch.columns, pa.nulls(len(batch), packing.FIELD.type)], schema=PACKED)
 
 
-def _references(part: Part, wrong: str | None, *, packed: bool) -> Iterator[pa.RecordBatch]:
+def _references(part: Part, wrong: str | None, secrets: str | None, *, packed: bool) -> Iterator[pa.RecordBatch]:
     if not part.split.order:
         yield from _frames_of_log(part)
         return
     number = 0
     is_spooled = part.split.packed and part.unpacked and not part.carried
     spool = Spool(part.unpacked, part.split.path) if is_spooled and part.unpacked else None
-    for segments in read_segments(part.split, guess=part.guess, then=part.then):
+    keylog = KeyLog()
+    for segments in read_segments(part.split, guess=part.guess, then=part.then, keylog=keylog):
         if spool and isinstance(segments, Segments):
             spool.add(segments.data, segments.base)
         if wrong and isinstance(segments, Problem) and segments.reason == NOT_PROVEN:
@@ -521,6 +530,8 @@ def _references(part: Part, wrong: str | None, *, packed: bool) -> Iterator[pa.R
             number += len(segments)
     if spool:
         spool.close()
+    if secrets and len(keylog):
+        store(keylog, secrets)
 
 
 def _write_empty(folder: str, name: str) -> None:

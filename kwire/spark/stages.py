@@ -36,12 +36,14 @@ from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.calls.model import Connection
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.capture.files.file_systems import below
+from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles, packing
 from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundler, Counts, Rows, bundle, unbundle
 from kwire.spark.folding import CallFold, call_of
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
+from kwire.spark.secrets import stored
 from kwire.spark.source import ORDER, PACKED, CaptureReader, convert_in_one_task, wrongly_guessed
 from kwire.spark.tasks import task_count
 from kwire.spark.worker import collect_garbage_rarely
@@ -79,6 +81,7 @@ def connection_bundles(
     follow: type[ConnectionFollower] = ConnectionFollower,
     slice_size: int = bundles.SLICE,
     slice_calls: int = 0,
+    keylog: KeyLog | None = None,
 ) -> DataFrame:
     """Return the rows of all connections as bundles, except the rows of the table ``frames``.
 
@@ -88,26 +91,28 @@ def connection_bundles(
         ordered: references to TCP segments, ordered by connection.
         paths: paths of the files. The index of a path is its file number.
         capture_id: name of the capture.
-        staging: folder for the written files. It also contains the decompressed gzip files, and the reports of wrong
-            guesses. After such a report, the result has no rows.
+        staging: folder for the written files. It also contains the decompressed gzip files, the TLS secrets of pcapng
+            files, and the reports of wrong guesses. After such a report, the result has no rows.
         follow: class that converts the segments of a connection; ReplayFollower if groups are replayed.
         slice_size: bytes of events that one task processes if a consumer group is so large that several tasks share it.
         slice_calls: number of calls that are decoded at the beginning of a connection. The bundles contain all later
             calls undecoded, and ``with_slices`` decodes them. 0 to decode all calls.
+        keylog: TLS secrets, besides those of pcapng files; None for none.
     """
-    convert = partial(_connection_bundles, paths, capture_id, staging, follow, slice_size, slice_calls)
+    convert = partial(_connection_bundles, paths, capture_id, staging, follow, slice_size, slice_calls, keylog)
     return ordered.mapInArrow(convert, bundles.SPARK)
 
 
-def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str) -> DataFrame:
+def frames(ordered: DataFrame, paths: Sequence[str], capture_id: str, keylog: KeyLog | None = None) -> DataFrame:
     """Return the table ``frames`` as a DataFrame.
 
     Args:
         ordered: references to TCP segments, ordered by connection.
         paths: paths of the files. The index of a path is its file number.
         capture_id: name of the capture.
+        keylog: TLS secrets; None to decrypt nothing.
     """
-    return ordered.mapInArrow(partial(_frames, list(paths), capture_id), spark_schema(FRAMES))
+    return ordered.mapInArrow(partial(_frames, list(paths), capture_id, keylog), spark_schema(FRAMES))
 
 
 def _connection_bundles(
@@ -117,12 +122,14 @@ def _connection_bundles(
     follow: type[ConnectionFollower],
     slice_size: int,
     slice_calls: int,
+    keylog: KeyLog | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     collect_garbage_rarely()
     if wrongly_guessed(wrong_in(staging)):
         return  # all files were read before: the references are useless
-    for complete in _follow(Bundler(slice_size), paths, capture_id, staging, follow, slice_calls, batches):
+    about = paths, capture_id, staging, follow, slice_calls, keylog
+    for complete in _follow(Bundler(slice_size), *about, batches):
         yield bundles.batch(complete)
 
 
@@ -133,6 +140,7 @@ def _follow(
     staging: str,
     follow: type[ConnectionFollower],
     slice_calls: int,
+    keylog: KeyLog | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[list[Bundle]]:
     """Yield the rows of connections as bundles, and write the rows of ``frames``.
@@ -140,15 +148,18 @@ def _follow(
     ``bundler``: converter of the rows to bundles. For the other arguments, see ``connection_bundles``.
     """
     parts = Parts(staging)
-    for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow, slice_calls):
+    secrets = stored(secrets_in(staging), keylog)
+    for rows in followed(paths, capture_id, batches, unpacked_in(staging), follow, slice_calls, secrets):
         parts.add("frames", rows.pop("frames", []))
         if complete := list(bundler.add(rows)):
             yield complete
     yield [*bundler.finish(), bundle("written", "", parts.close())]
 
 
-def _frames(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for rows in followed(paths, capture_id, batches):
+def _frames(
+    paths: list[str], capture_id: str, keylog: KeyLog | None, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for rows in followed(paths, capture_id, batches, keylog=keylog):
         yield from arrow_table(FRAMES, rows.pop("frames", [])).to_batches()
         rows.clear()
 
@@ -156,6 +167,11 @@ def _frames(paths: list[str], capture_id: str, batches: Iterator[pa.RecordBatch]
 def unpacked_in(staging: str) -> str:
     """Return the folder in ``staging`` into which gzip files are decompressed."""
     return below(staging, "unpacked")
+
+
+def secrets_in(staging: str) -> str:
+    """Return the folder in ``staging`` in which tasks store the TLS secrets of pcapng files."""
+    return below(staging, "secrets")
 
 
 def wrong_in(staging: str) -> str:
@@ -170,6 +186,7 @@ def followed(
     unpacked: str | None = None,
     follow: type[ConnectionFollower] = ConnectionFollower,
     slice_calls: int = 0,
+    keylog: KeyLog | None = None,
 ) -> Iterator[Rows]:
     """Yield the rows of calls and connections in portions, from references to TCP segments.
 
@@ -184,6 +201,7 @@ def followed(
         follow: class that converts the segments of a connection.
         slice_calls: number of calls that are decoded at the beginning of a connection. All later calls are rows of the
             kind ``calls``, undecoded. 0 to decode all calls.
+        keylog: TLS secrets; None to decrypt nothing.
     """
     payloads = Payloads(paths, unpacked)
     follower: ConnectionFollower | None = None
@@ -194,7 +212,7 @@ def followed(
                 if follower is None or follower.key != key:
                     if follower is not None:
                         follower.finish(collected)
-                    follower = follow(key, capture_id, slice_calls)
+                    follower = follow(key, capture_id, slice_calls, keylog)
                 follow_segments(follower, rows, payloads, collected)
                 if collected.get("calls") or sum(map(len, collected.values())) >= ENOUGH:
                     yield collected
@@ -600,6 +618,7 @@ def write_small(
     follow: type[ConnectionFollower] = ConnectionFollower,
     assignor: str | None = None,
     settings: Mapping[str, float] | None = None,
+    keylog: KeyLog | None = None,
     most_rows: int = MOST_HELD,
 ) -> CaptureSummary | None:
     """Convert small captures to tables in ``staging`` with one task; return the summary with the written files.
@@ -616,9 +635,10 @@ def write_small(
         follow: class that converts the segments of a connection; ReplayFollower if groups are replayed.
         assignor: name of the assignor with which groups are replayed; None for no replay.
         settings: changed thresholds of detectors, by ``detector.threshold``; None for all defaults.
+        keylog: TLS secrets, besides those of pcapng files; None for none.
         most_rows: maximum number of rows between the stages, which the rows of ``frames`` are not.
     """
-    about = capture_id, staging, follow, assignor, settings or {}
+    about = capture_id, staging, follow, assignor, settings or {}, keylog
     convert = partial(_small, reader.paths, reader.size, most_rows, *about)
     found = convert_in_one_task(spark, reader, convert, bundles.SPARK)
     return CaptureSummary.of(one for batch in found for one in bundles.bundles_of(batch)) if found else None
@@ -633,13 +653,15 @@ def _small(
     follow: type[ConnectionFollower],
     assignor: str | None,
     settings: Mapping[str, float],
+    keylog: KeyLog | None,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     collect_garbage_rarely()
     references = gathered(batches, most)
     if references is None:
         return
-    connections = _follow(Bundler(encodes=False), paths, capture_id, staging, follow, 0, _by_position(references))
+    about = paths, capture_id, staging, follow, 0, keylog
+    connections = _follow(Bundler(encodes=False), *about, _by_position(references))
     met: list[Bundle] = []
     others: list[Bundle] = []
     of_summary: list[Bundle] = []

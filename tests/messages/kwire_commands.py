@@ -320,6 +320,7 @@ ROWS = [
     Row("threshold that is not a number", run("kwire groups", CAPTURE, "--threshold", "rebalance-storm.count=many"), "Error: rebalance-storm.count=many: many is not a number"),
     Row("end of no stream", run("kwire pipeline --input x --output y --once"), "Error: --once requires --stream"),
     Row("topic beside a file", run("kwire pipeline --input kafka://localhost:9092/frames --input x --output y"), "Error: a topic cannot be combined with other inputs: run the command once for each"),
+    Row("key log in a stream", run("kwire pipeline --input x --output y --stream --keylog keys", files={"keys": ""}), "Error: --keylog cannot be used with --stream: the state of a stream contains no secrets"),
     Row("what if in a stream", run("kwire pipeline --input x --output y --stream --what-if range"), "Error: --what-if cannot be used with --stream: it needs the complete history of a group"),
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),

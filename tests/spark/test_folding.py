@@ -154,7 +154,7 @@ def extracted(paths: Sequence[Path], folder: Path, slice_calls: int) -> tuple[li
     batches = (source.pa.RecordBatch.from_pylist(some, schema=source.REFERENCES) for some in sizes)
     convert = stages._connection_bundles
     made = convert(
-        [str(path) for path in paths], "c", str(folder), stages.ConnectionFollower, 1 << 20, slice_calls, batches
+        [str(path) for path in paths], "c", str(folder), stages.ConnectionFollower, 1 << 20, slice_calls, None, batches
     )
     some = [one for batch in made for one in bundles.bundles_of(batch)]
     sliced = stages.CaptureSummary.of(some).sliced

@@ -15,6 +15,7 @@ from kwire.analysis import run
 from kwire.analysis.columns import Row, rows_of
 from kwire.analysis.tables import TABLES
 from kwire.capture import Call, Connection, Problem, Skipped, read
+from kwire.capture.tls.keylog import KeyLog
 
 ROOT = Path(__file__).parent.parent.parent
 COMMITTED = sorted((ROOT / "fixtures" / "captures").glob("*.pcap*"))  # some are gzip'd
@@ -99,9 +100,11 @@ def cut(path: Path, folder: Path, files: int) -> list[Path]:
     return made
 
 
-def single(paths: Iterable[Path], capture_id: str, assignor: str | None = None) -> dict[str, Sequence[Row]]:
+def single(
+    paths: Iterable[Path], capture_id: str, assignor: str | None = None, keylog: KeyLog | None = None
+) -> dict[str, Sequence[Row]]:
     """The tables, made in one process; with ``assignor`` groups are replayed through it."""
-    items = list(read(paths))
+    items = list(read(paths, keylog=keylog))
     calls = [item for item in items if isinstance(item, Call)]
     connections = [item for item in items if isinstance(item, Connection)]
     noticed = [item for item in items if isinstance(item, (Problem, Skipped))]

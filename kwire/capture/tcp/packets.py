@@ -21,6 +21,7 @@ from kwire.capture.limits import BLOCK
 from kwire.capture.tcp.fragments import Fragments
 from kwire.capture.tcp.headers import PacketHeaders, Rows
 from kwire.capture.tcp.segments import Key, Segments
+from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 
 
@@ -118,7 +119,12 @@ def _numbered(columns: list[Any]) -> tuple[list[Key], Ints]:
 
 
 def read_segments(
-    split: Split, ports: Collection[int] = (), *, guess: bool = False, then: Split | None = None
+    split: Split,
+    ports: Collection[int] = (),
+    *,
+    guess: bool = False,
+    then: Split | None = None,
+    keylog: KeyLog | None = None,
 ) -> Iterator[Segments | Skipped | Problem]:
     """Yield the TCP segments of the records in a part of a file, one object for each block; then skipped packets and
     problems.
@@ -130,8 +136,9 @@ def read_segments(
             reason NOT_PROVEN is yielded instead of all damage in the file. This is also the case if the part is
             damaged, unless the only damage is a truncated last record of the file.
         then: with ``guess``, the next part; None for the last part.
+        keylog: key log to which the TLS secrets in a pcapng file are added; None to ignore them.
     """
-    file = CaptureFile(split.path)
+    file = CaptureFile(split.path, keylog=KeyLog() if keylog is None else keylog)
     reader = SegmentReader(ports)
     records, timed, skipped = 0, True, Counter[str]()
     for block in file.blocks(split):

@@ -42,6 +42,20 @@ class KeyLog:
                 self._count += match[1].decode() not in of_connection
                 of_connection[match[1].decode()] = bytes.fromhex(match[3].decode())
 
+    def copy(self) -> KeyLog:
+        """Return a key log with the secrets that are known now."""
+        copied = KeyLog()
+        copied.add(self.lines())
+        return copied
+
+    def lines(self) -> bytes:
+        """Return the secrets as the lines of a key log."""
+        return b"".join(
+            f"{label} {client_random.hex()} {secret.hex()}\n".encode()
+            for client_random, of_connection in self._secrets.items()
+            for label, secret in of_connection.items()
+        )
+
     def secrets_of(self, client_random: bytes) -> Mapping[str, bytes]:
         """Return the secrets of a connection by their labels; empty if the key log has none.
 

@@ -1,0 +1,78 @@
+"""TLS in the pipeline: with a key log, and with the secrets that pcapng files contain."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from spark import traces
+from tools.pcap import block, enhanced, interface, section
+
+pytest.importorskip("pyspark")
+
+from kwire.analysis import parquet
+from kwire.capture.tls.keylog import KeyLogFile
+from kwire.spark import command
+from kwire.spark.job import Job, read_frames
+from kwire.spark.output import Output
+from kwire.spark.source import files
+
+TRACES = [traces.ROOT / "fixtures" / "tls" / f"kafka_python_1_{minor}.pcap" for minor in (2, 3)]
+KEYS = [path.with_suffix(".keys") for path in TRACES]
+SIZES = [None, 8_000]  # bytes per task: one task for all, and several stages
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> Path:
+    """A key log with the secrets of both captures."""
+    path = tmp_path / "keys"
+    path.write_bytes(b"".join(one.read_bytes() for one in KEYS))
+    return path
+
+
+def as_pcapng(path: Path, secrets: bytes, folder: Path) -> Path:
+    """A capture as a pcapng file, with a block of secrets between the packets at its middle and those after it."""
+    records = traces.records(path)
+    packets = [enhanced(traces.time_us(one), one[16:], len(one) - 16) for one in records]
+    packets.insert(len(packets) // 2, block(10, struct.pack("<II", 0x544C534B, len(secrets)) + secrets))
+    made = folder / f"{path.name}ng"
+    made.write_bytes(section() + interface() + b"".join(packets))
+    return made
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_rows_are_those_of_one_process(spark, tmp_path, keys, size):
+    """Also if the calls of a connection are decoded in slices, by tasks that have no secrets."""
+    keylog = KeyLogFile(keys)
+    expected = traces.single(TRACES, "c", keylog=keylog)
+    Job(files([*map(str, TRACES)]), Output(str(tmp_path / "out")), "c", size, slice_calls=5, keylog=keylog).run(spark)
+    assert parquet.read(tmp_path / "out") == expected
+    assert {row["group_id"] for row in expected["members"]} == {"billing"}
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_secrets_in_pcapng_files_are_used(spark, tmp_path, size):
+    """For all connections, whichever task finds the secrets; they are not kept."""
+    others = [as_pcapng(path, KEYS[1 - n].read_bytes(), tmp_path) for n, path in enumerate(TRACES)]
+    Job(files([*map(str, others)]), Output(str(tmp_path / "out")), "c", size).run(spark)
+    found = parquet.read(tmp_path / "out")
+    assert {row["status"] for row in found["connections"]} == {"kafka"}
+    assert {row["group_id"] for row in found["members"]} == {"billing"}
+    assert not list(tmp_path.glob("out/_staging*"))
+
+
+def test_frames_are_read_with_a_key_log(spark, tmp_path, keys):
+    keylog = KeyLogFile(keys)
+    found = read_frames(spark, [*map(str, TRACES)], capture_id="c", split_size=8_000, keylog=keylog)
+    keys.unlink()  # no task needs the file
+    assert traces.rows("frames", found) == traces.single(TRACES, "c", keylog=keylog)["frames"]
+
+
+def test_command(spark, tmp_path, keys, monkeypatch):
+    monkeypatch.setattr(command, "start", lambda *_, **__: spark)
+    arguments = "--keylog", str(keys), "--output", str(tmp_path / "out"), "--input", *map(str, TRACES)
+    done = CliRunner().invoke(command.command, arguments)
+    assert done.exit_code == 0, done.output
+    assert {row["group_id"] for row in parquet.read(tmp_path / "out")["members"]} == {"billing"}
