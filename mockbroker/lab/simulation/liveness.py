@@ -22,8 +22,9 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
     """Return a reason why the groups have not recovered, or "" if all groups are stable.
 
     A group is stable if its state is Stable, all its clients are members, and the members own all subscribed
-    partitions. A consumer group must also have read the newest topic metadata, unless all its members use the classic
-    protocol: their heartbeats do not make the group read the metadata.
+    partitions. A consumer group must also know the topics as they are now, unless all its members use the classic
+    protocol: their heartbeats do not make the group read the metadata. Which version of the metadata it has read does
+    not matter: an operator may change the metadata more often than members send heartbeats.
 
     Args:
         broker: the cluster.
@@ -55,7 +56,9 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
             return f"{min(wanted - owned.keys())} of {group_id} has no owner"
         consumers = broker.groups.get_as(group_id, ConsumerGroup)
         refreshes = consumers is not None and consumers.classic_member_count < len(consumers.members)
-        if consumers is not None and refreshes and consumers.metadata_version != broker.cluster.epoch:
+        if consumers is None or not refreshes:
+            continue
+        if consumers.topic_metadata != consumers.subscribed_metadata(broker.cluster):
             return f"{group_id} has not processed the newest topic metadata"
     return ""
 
