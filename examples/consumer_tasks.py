@@ -1,10 +1,10 @@
 """Concurrent processing: a consumer for each task, or one consumer with workers that read from channels.
 
-one by one      a consumer each: simple, in order; more connections, and more of them than partitions are of no use
-one channel     one consumer, workers that share a channel: as many workers as you like, and nothing keeps the order
-by partition    one consumer, a channel for each worker, chosen by the hash of the partition: in order again
+one by one      a consumer for each task: simple, in order; more connections, and at most as many tasks as partitions
+one channel     one consumer, workers that share a channel: any number of workers, and the order is lost
+by partition    one consumer, a channel for each worker, chosen by the hash of the partition: in order
 
-With workers, only what has everything before it done may be committed: ``Done`` knows how far that is.
+With workers, an offset may be committed only if all records before it are processed: ``Done`` counts these.
 """
 
 import trio
@@ -38,7 +38,7 @@ class Done:
         self.connections += 1
         return await trio.open_tcp_stream(host, port)
 
-    def tell(self, name: str, seconds: float) -> None:
+    def report(self, name: str, seconds: float) -> None:
         mixed = sum(order != sorted(order) for order in self.order.values())
         print(f"{name}: {self.count} records, order {f'lost in {mixed} partitions' if mixed else 'kept'}")
         polled = self.count / self.polls
@@ -99,7 +99,7 @@ async def show(bootstrap: str, name: str) -> None:
         await consumers(bootstrap, group, topic, done)
     else:
         await workers(bootstrap, group, topic, done, 1 if name == "one channel" else WORKERS)
-    done.tell(name, trio.current_time() - begun)
+    done.report(name, trio.current_time() - begun)
     async with open_consumer(bootstrap, group=group) as consumer:
         committed = await consumer.committed(*((topic, number) for number in range(PARTITIONS)))
         print("    committed:", *(at and at.offset for at in committed.values()))
