@@ -453,7 +453,10 @@ class Stage:
     # --- waiting ---
 
     def wait(self, what: str, holds: Callable[[], T], seconds: float = LIMIT) -> T:
-        """Wait until something holds, and give it."""
+        """Wait until a condition holds, and return its result.
+
+        The condition must not call the cluster: it runs with a lock that the journal of the cluster needs.
+        """
         deadline = time.monotonic() + seconds
         with self.changed:
             while not (result := holds()) and time.monotonic() < deadline:
