@@ -6,8 +6,8 @@
 
 replaces the text between each two marks, and writes planted_bugs.md and mutants_by_file.md, which are in the same
 folder; with --simulate it first runs seeds of each scheme of the simulator, and keeps what they reached; with --rates
-it measures and keeps the events per CPU second of each scheme with each engine, which needs the native engine (make
-native).
+it measures and keeps the events per CPU second of each scheme with each engine, and the calls of the event queue; this
+needs the native engine (make native).
 """
 
 from __future__ import annotations
@@ -39,6 +39,10 @@ EVENTS = 1_000  # of each seed
 WIDTH = 120  # characters of a line
 ROUNDS = 3  # times that each seed runs to measure the rate; the least CPU time counts
 ENGINES = ("compiled", "native")
+RATES = {  # column of a measured rate -> its name in the results
+    **{f"events per CPU second, {engine}": engine for engine in ENGINES},
+    "calls of the queue, compiled": "calls",
+}
 SCHEMES = ("swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes", "upkeep")
 
 
@@ -69,13 +73,13 @@ def files_page() -> str:
 
 
 def simulator_table() -> str:
-    """Return what the seeds of each scheme have reached, and the events per CPU second with each engine."""
+    """Return what the seeds of each scheme have reached, and the rates per CPU second."""
     lines = ["| scheme | seeds | requests in a state | states | state and request | with the last fault |"]
-    lines[0] += "".join(f" events per CPU second, {engine} |" for engine in ENGINES)
-    lines.append(f"|---|{'--:|' * (5 + len(ENGINES))}")
+    lines[0] += "".join(f" {column} |" for column in RATES)
+    lines.append(f"|---|{'--:|' * (5 + len(RATES))}")
     for scheme, row in result("simulator").items():
         figures = [f"{row[name]:,}" for name in ("seeds", "count", "states", "pairs", "cells")]
-        figures += [f"{row['rates'][engine]:,}" if "rates" in row else "" for engine in ENGINES]
+        figures += [f"{row['rates'][name]:,}" if "rates" in row else "" for name in RATES.values()]
         lines.append(f"| `{scheme}` | {' | '.join(figures)} |")
     return "\n".join(lines) + "\n"
 
@@ -169,8 +173,8 @@ def simulate(seeds: int) -> dict[str, dict[str, int]]:
 
 
 def serve_runs() -> None:
-    """Run the seeds that the standard input names, one ``SCHEME SEED`` in a line. Print the CPU seconds and the events
-    of each. The CPU seconds include the collection of the garbage of the run.
+    """Run the seeds that the standard input names, one ``SCHEME SEED`` in a line. Print the CPU seconds, the events
+    and the calls of the event queue of each. The CPU seconds include the collection of the garbage of the run.
     """
     from mockbroker.cli.simulate import COLLECT_AFTER
     from mockbroker.lab.simulation import schemes
@@ -184,11 +188,11 @@ def serve_runs() -> None:
         begin = time.process_time()
         outcome = run(schemes.SCHEMES[scheme](int(seed), EVENTS))
         gc.collect(1)
-        print(time.process_time() - begin, outcome.events, flush=True)
+        print(time.process_time() - begin, outcome.events, outcome.calls, flush=True)
 
 
 def rates(seeds: int) -> dict[str, dict[str, int]]:
-    """Return the events per CPU second: scheme -> engine -> rate.
+    """Return the events per CPU second, and ``calls``, those of the event queue: scheme -> engine or ``calls`` -> rate.
 
     The engines run each seed in turn, each in its own process. The least CPU time of several rounds counts, so that the
     generation of readers and writers is not included. ``seeds``: number of seeds of each scheme.
@@ -205,27 +209,26 @@ def rates(seeds: int) -> dict[str, dict[str, int]]:
         for engine in ENGINES
     }
 
-    def run_in(engine: str, scheme: str, seed: int) -> tuple[float, int]:
+    def run_in(engine: str, scheme: str, seed: int) -> tuple[float, int, int]:
         process = processes[engine]
         assert process.stdin is not None
         assert process.stdout is not None
         process.stdin.write(f"{scheme} {seed}\n")
         process.stdin.flush()
-        seconds, events = process.stdout.readline().split()
-        return float(seconds), int(events)
+        seconds, events, calls = process.stdout.readline().split()
+        return float(seconds), int(events), int(calls)
 
     measured: dict[str, dict[str, int]] = {}
     for scheme in SCHEMES:
-        least: dict[tuple[str, int], tuple[float, int]] = {}
+        least: dict[tuple[str, int], tuple[float, int, int]] = {}
         for _ in range(ROUNDS):
             for each in ((engine, seed) for seed in range(seeds) for engine in ENGINES):
                 taken = run_in(each[0], scheme, each[1])
                 least[each] = min(least.get(each, taken), taken)
-        of_engine = {engine: [run for each, run in least.items() if each[0] == engine] for engine in ENGINES}
-        measured[scheme] = {
-            engine: round(sum(events for _, events in runs) / sum(seconds for seconds, _ in runs))
-            for engine, runs in of_engine.items()
-        }
+        sums = {engine: [*map(sum, zip(*(least[engine, n] for n in range(seeds)), strict=True))] for engine in ENGINES}
+        measured[scheme] = {engine: round(events / seconds) for engine, (seconds, events, _) in sums.items()}
+        seconds, _, calls = sums["compiled"]
+        measured[scheme]["calls"] = round(calls / seconds)
     for process in processes.values():
         process.communicate()
     return measured

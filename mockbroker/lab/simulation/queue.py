@@ -58,6 +58,11 @@ class Queue:
                 return
 
     @property
+    def calls(self) -> int:
+        """The number of calls that have run."""
+        return self._order - len(self._heap)
+
+    @property
     def next(self) -> float:
         return self._heap[0][0] if self._heap else inf
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kwire.lazy_dataclass import dataclass
 from mockbroker.lab.simulation.coverage import Coverage
 from mockbroker.lab.simulation.script import Script
@@ -18,7 +20,8 @@ class Outcome:
     Attributes:
         script: script of the run.
         hash: hash of the trace, in hex.
-        events: number of events.
+        events: number of lines of the trace.
+        calls: number of calls of the event queue.
         seconds: duration in virtual time, seconds.
         broken: name of the violated invariant; RAISED if the run ended with an exception; "" without a failure.
         text: description of the failure; "" without a failure.
@@ -28,6 +31,7 @@ class Outcome:
     script: Script
     hash: str
     events: int
+    calls: int
     seconds: float
     broken: str = ""
     text: str = ""
@@ -56,8 +60,8 @@ def run(script: Script, coverage: Coverage | None = None) -> Outcome:
         broken, text = RAISED, f"{type(error).__name__}: {error}"
     if coverage is not None:
         coverage.end_run()
-    trace = world.trace
-    return Outcome(script, trace.hash, trace.events, world.queue.now, broken, text, tuple(trace.last))
+    trace, queue = world.trace, world.queue
+    return Outcome(script, trace.hash, trace.events, queue.calls, queue.now, broken, text, tuple(trace.last))
 
 
 def repeated(script: Script, coverage: Coverage | None = None) -> Outcome:
@@ -73,4 +77,4 @@ def repeated(script: Script, coverage: Coverage | None = None) -> Outcome:
     if first.hash == second.hash or first.broken:
         return first
     text = f"two runs of the same script differ: hashes {first.hash} and {second.hash}"
-    return Outcome(script, first.hash, first.events, first.seconds, "I16", text, first.last)
+    return replace(first, broken="I16", text=text)

@@ -193,9 +193,9 @@ def test_smaller_scripts_raise_the_same_exception():
 
     def attempt(smaller: Script) -> Outcome:
         text = "KeyError: 6" if smaller.members == script.members else "AssertionError: no member"
-        return Outcome(smaller, "", 10, 0.0, "raised", text)
+        return Outcome(smaller, "", 10, 20, 0.0, "raised", text)
 
-    best = Shrinker(Outcome(script, "", 300, 0.0, "raised", "KeyError: 5"), attempt).shrink()
+    best = Shrinker(Outcome(script, "", 300, 600, 0.0, "raised", "KeyError: 5"), attempt).shrink()
     assert (best.text, best.script.members, best.script.faults) == ("KeyError: 6", script.members, ())
 
 
