@@ -70,7 +70,7 @@ TARGETS = {
             "mockbroker/broker/paused_replicas.py",
             "mockbroker/broker/reassignments.py",
         ),
-        ("tests/mockbroker/broker",),
+        ("tests/mockbroker/broker", "tests/mockbroker/topics/test_log_dirs.py"),
         {"swarm": 6, "data": 3},
     ),
     "wire": Target(

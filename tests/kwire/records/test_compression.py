@@ -346,6 +346,7 @@ WINDOWS = [  # frame, limit, descriptor of the window afterwards: 8 times the ex
     (WIDE, 128 * 1024 * 1024, 0x88),
     (WIDE[:5] + b"\x90" + WIDE[6:], 4000, 0x90),  # 256 MiB, which zstd refuses
     (WIDE[:5] + b"\x01" + WIDE[6:], 4000, 0x01),  # small enough
+    (WIDE[:5] + b"\x51" + WIDE[6:], 1024 * 1024, 10 << 3),  # 1 MiB and an eighth
 ]
 
 
@@ -369,6 +370,15 @@ def test_a_wide_window_is_read_all_the_same() -> None:
         decompress(ZSTD, WIDE * 2, limit=7999)
     with pytest.raises(DecodeError, match=r"invalid zstd data: .*too much memory"):
         decompress(ZSTD, WIDE[:5] + b"\x90" + WIDE[6:])
+
+
+@pytest.mark.parametrize("size", range(4, 8))
+def test_truncated_header_after_a_frame_is_invalid(size: int) -> None:
+    """zstd reports it: the search for windows needs at least 8 bytes."""
+    one = compress(ZSTD, b"data")
+    assert compression._zstd_frames(one + one[:size], 100) == (one + one[:size], 4)
+    with pytest.raises(DecodeError, match="invalid zstd data"):
+        decompress(ZSTD, one + one[:size])
 
 
 def test_frames_that_are_skipped() -> None:

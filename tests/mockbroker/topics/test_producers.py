@@ -131,6 +131,7 @@ def test_verification_in_a_new_epoch_starts_again() -> None:
     producers.begin_verification(in_transaction(7, epoch=1))
     assert producers.check(in_transaction(7, epoch=1)) is E.NONE
     assert producers.check(in_transaction(8, epoch=1)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
+    producers.begin_verification(in_transaction(9, epoch=1))
     producers.begin_verification(in_transaction(9, epoch=0))  # of an old epoch: the lowest sequence remains
     assert producers.check(in_transaction(8, epoch=1)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
 
