@@ -147,6 +147,7 @@ class MutantServer:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        create_folder(session.config)
         self._alive = Alive.of(self._target)
         self._items = {item.nodeid: item for item in session.items}
         gc.collect()
@@ -560,6 +561,17 @@ def forget_imports() -> None:
 
 def _is_of_processes(item: pytest.Item) -> bool:
     return any(part in mutant_targets.PROCESSES for part in item.nodeid.split("::")[0].split("/"))
+
+
+def create_folder(config: Any) -> None:
+    """Create the folder of ``tmp_path``, before the first fork.
+
+    Otherwise, each child that needs the folder first deletes it, and the files of other children with it.
+
+    Args:
+        config: pytest's configuration.
+    """
+    config._tmp_path_factory.getbasetemp()
 
 
 def in_child(work: Callable[[], Any], cpu: float, wait: float) -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import mutant_server
 import mutant_targets
@@ -239,6 +240,16 @@ def test_mutants_side_by_side() -> None:
     assert sorted(numbers) == [0, 1, 2, 3, 4]
     with pytest.raises(RuntimeError, match="has ended without a result"):
         list(mutant_server.side_by_side([partial(os._exit, 0)], 2))
+
+
+def test_children_do_not_delete_the_files_of_others(tmp_path: Path) -> None:
+    folder = tmp_path / "results.tmp"
+    options = {"given_basetemp": folder, "retention_count": 3, "retention_policy": "all", "trace": print}
+    factory = pytest.TempPathFactory(**options, _ispytest=True)  # type: ignore[arg-type]
+    mutant_server.create_folder(SimpleNamespace(_tmp_path_factory=factory))
+    (folder / "file").touch()
+    assert mutant_server.in_child(lambda: str(factory.getbasetemp()), 5, 60) == str(folder)
+    assert (folder / "file").exists()
 
 
 def mutant_of_expiry() -> Mutant:
