@@ -41,7 +41,7 @@ ROUNDS = 3  # times that each seed runs to measure the rate; the least CPU time 
 ENGINES = ("compiled", "native")
 RATES = {  # column of a measured rate -> its name in the results
     **{f"events per CPU second, {engine}": engine for engine in ENGINES},
-    "calls of the queue, compiled": "calls",
+    "calls of the event queue per CPU second, compiled": "calls",
 }
 SCHEMES = ("swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes", "upkeep")
 

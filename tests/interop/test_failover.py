@@ -249,13 +249,13 @@ class Failing:
     def twice(self) -> None:
         """What had been committed when the coordinator died is not read again."""
         for member in self.stage.members:
-            if self.families[member.name] == "aiokafka" and self.has_no_offsets(member):
+            if self.families[member.name] == "aiokafka" and self.got_an_error_for_offsets(member):
                 continue
             for topic, partition, offset, _ in member.records[self.printed.get(member.name, 0) :]:
                 committed = self.acknowledged.get((topic, partition), 0)
                 assert offset >= committed, self.stage.report(f"{topic} {partition}: {offset} read again")
 
-    def has_no_offsets(self, member: Member) -> bool:
+    def got_an_error_for_offsets(self, member: Member) -> bool:
         """Return True if the coordinator has answered OffsetFetch with an error.
 
         aiokafka 0.14.0 ignores this error, and begins at the offset of auto.offset.reset.

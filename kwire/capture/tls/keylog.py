@@ -45,7 +45,8 @@ class KeyLog:
     def copy(self) -> KeyLog:
         """Return a key log with the secrets that are known now."""
         copied = KeyLog()
-        copied.add(self.lines())
+        copied._secrets = {key: dict(of_connection) for key, of_connection in self._secrets.items()}
+        copied._count = self._count
         return copied
 
     def lines(self) -> bytes:

@@ -55,8 +55,7 @@ def why_not(broker: Broker, clients: Iterable[Client]) -> str:
         if wanted - owned.keys():
             return f"{min(wanted - owned.keys())} of {group_id} has no owner"
         consumers = broker.groups.get_as(group_id, ConsumerGroup)
-        refreshes = consumers is not None and consumers.classic_member_count < len(consumers.members)
-        if consumers is None or not refreshes:
+        if consumers is None or consumers.classic_member_count == len(consumers.members):
             continue
         if consumers.topic_metadata != consumers.subscribed_metadata(broker.cluster):
             return f"{group_id} has not processed the newest topic metadata"
