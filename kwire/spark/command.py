@@ -107,8 +107,6 @@ def command(
         raise click.UsageError("--once requires --stream")
     if stream and assignor is not None:
         raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
-    if stream and keylog is not None:
-        raise click.UsageError("--keylog cannot be used with --stream: the state of a stream contains no secrets")
     if any(map(is_topic, (*inputs, *more))) and len((*inputs, *more)) > 1:
         raise click.UsageError("a topic cannot be combined with other inputs: run the command once for each")
     try:
@@ -123,7 +121,9 @@ def command(
     extra_tables = () if assignor is None else tuple(ON_REQUEST)
     place, name = Output(output, form, extra_tables), capture_id or name_of(paths_or_patterns)
     if stream:
-        followed = Stream(paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings)
+        followed = Stream(
+            paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings, keylog=keylog
+        )
         spark = session_on(_start(master, class_archive))
         try:
             run_stream(followed, spark, once=once)

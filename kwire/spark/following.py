@@ -188,14 +188,14 @@ class Payloads:
 class ConnectionFollower:
     """A converter of the TCP segments between two endpoints to table rows, one connection after the other.
 
-    The state of a follower can be encoded by ``plain`` between two segments.
+    The state of a follower can be encoded by ``plain`` between two segments, after ``forget_secrets``.
 
     Attributes:
         key: bytes that identify both endpoints, or one connection of a frame log.
         capture_id: name of the capture.
         slice_calls: number of calls that are decoded at the beginning of a connection. All later calls become rows of
             the kind ``calls``, in slices of this size, and another task decodes each slice. 0 to decode all calls.
-        keylog: secrets with which TLS is decrypted; None to decrypt nothing. With secrets, the state cannot be encoded.
+        keylog: secrets with which TLS is decrypted; None to decrypt nothing.
         conversation: current connection; None before its first segment or frame.
         fold: results of the current connection that are incomplete before its last call.
         calls: number of decoded calls of the current connection.
@@ -213,6 +213,18 @@ class ConnectionFollower:
 
     def __post_init__(self) -> None:
         self.fold = CallFold(self.capture_id)
+
+    def forget_secrets(self) -> None:
+        """Remove the TLS secrets and keys from the state. Before the next segment, ``use_secrets`` must be called."""
+        self.keylog = None
+        if self.conversation is not None:
+            self.conversation.forget_secrets()
+
+    def use_secrets(self, keylog: KeyLog | None) -> None:
+        """Continue with the secrets of a key log. ``keylog``: None to decrypt nothing in new connections."""
+        self.keylog = keylog
+        if self.conversation is not None:
+            self.conversation.use_secrets(keylog)
 
     def segments(self, segments: Sequence[Parts], source: Sliced, base: int, path: str, rows: Rows) -> None:
         """Process the next TCP segments between the two endpoints.

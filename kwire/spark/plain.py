@@ -45,6 +45,8 @@ MODULES = frozenset(  # modules whose classes may be encoded, besides message cl
         "kwire.capture.calls.sasl_tokens",
         "kwire.capture.files.blocks",
         "kwire.capture.tcp.stream",
+        "kwire.capture.tls.hellos",
+        "kwire.capture.tls.session",
         "kwire.errorcodes",
         "kwire.spark.folding",
         "kwire.spark.following",
@@ -121,6 +123,11 @@ class _Made:
                     "have: use the release that wrote the state"
                 )
             object.__setattr__(instance, field, value)
+        if fields is not None and (missing := fields - state.keys()):
+            raise PlainError(
+                f"the stored state lacks field {min(missing)} of class {name}: it is from an earlier release of kwire. "
+                "To restart a stream from scratch, delete its folder _stream/capture_id=..."
+            )
         return instance
 
 
@@ -154,7 +161,7 @@ class _Writer(pickle.Pickler):
         fields = _fields(kind)
         if fields is None:
             return MADE, (name, dict(vars(value)))
-        return MADE, (name, {field: getattr(value, field) for field in fields if hasattr(value, field)})
+        return MADE, (name, {field: getattr(value, field) for field in fields})
 
 
 class _Reader(pickle.Unpickler):

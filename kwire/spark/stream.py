@@ -30,6 +30,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.events import split_partition
 from kwire.capture.files.file_systems import file_system
+from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles, plain, source, stages, topic
 from kwire.spark.bundles import (
@@ -81,12 +82,16 @@ class Follower(StatefulProcessor):
         capture_id: name of the capture.
         idle: milliseconds without segments after which a connection is finished and its state is removed.
         unpacked: folder with the decompressed content of gzip files; None if no file is compressed.
+        keylog: secrets with which TLS is decrypted; None to decrypt nothing. The state store contains no secrets.
     """
 
-    def __init__(self, capture_id: str, idle: int = IDLE, unpacked: str | None = None) -> None:
+    def __init__(
+        self, capture_id: str, idle: int = IDLE, unpacked: str | None = None, keylog: KeyLog | None = None
+    ) -> None:
         self.capture_id = capture_id
         self.idle = idle
         self.unpacked = unpacked
+        self.keylog = keylog
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self.handle = handle
@@ -99,9 +104,10 @@ class Follower(StatefulProcessor):
         timerValues: Any,  # noqa: N803
     ) -> Iterator[Row]:
         connection = bytes(key[0])
-        following = self._following() or ConnectionFollower(connection, self.capture_id)
+        following = self._stored() or ConnectionFollower(connection, self.capture_id, keylog=self.keylog)
         collected: Rows = defaultdict(list)
         self._process_rows(following, list(rows), collected)
+        following.forget_secrets()
         kept = plain.dumps(following)
         self.state.update((kept,))
         for timer in list(self.handle.listTimers()):
@@ -109,20 +115,25 @@ class Follower(StatefulProcessor):
         self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + self.idle)
         yield from connection_rows(collected, connection, provisional=False)
         as_if: Rows = defaultdict(list)
-        plain.loads(kept).finish(as_if)
+        self._decoded(kept).finish(as_if)
         yield from connection_rows(as_if, connection, provisional=True)
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: ARG002, N803
-        following = self._following()
+        following = self._stored()
         self.state.clear()
         collected: Rows = defaultdict(list)
         if following is not None:
             following.finish(collected)
         yield from connection_rows(collected, bytes(key[0]), provisional=False)
 
-    def _following(self) -> ConnectionFollower | None:
+    def _stored(self) -> ConnectionFollower | None:
         kept = self.state.get() if self.state.exists() else None  # Spark logs a warning for each get() without a value
-        return plain.loads(bytes(kept[0])) if kept is not None else None
+        return self._decoded(bytes(kept[0])) if kept is not None else None
+
+    def _decoded(self, kept: bytes) -> ConnectionFollower:
+        following: ConnectionFollower = plain.loads(kept)
+        following.use_secrets(self.keylog)
+        return following
 
     def _process_rows(self, following: ConnectionFollower, rows: list[Row], collected: Rows) -> None:
         rows.sort(key=lambda row: [row[name] for name in source.ORDER])
@@ -239,6 +250,7 @@ class Stream:
         idle: milliseconds without segments after which a connection is finished and its state is removed.
         settings: changed thresholds of detectors, by ``detector.threshold``; empty for all defaults.
         settled_us: age of events, in microseconds, after which rows about them may become final.
+        keylog: TLS secrets, such as a ``KeyLogFile``; None for none. The secrets in pcapng files are not used.
 
     Attributes:
         damaged: paths of the damaged files read since the start.
@@ -253,6 +265,7 @@ class Stream:
     idle: int = IDLE
     settings: Mapping[str, float] = field(default_factory=dict)
     settled_us: int = SETTLED_US
+    keylog: KeyLog | None = None
     damaged: set[str] = field(default_factory=set, compare=False)
 
     @property
@@ -306,7 +319,7 @@ class Stream:
         Args:
             references: references to TCP segments, or frames of a topic.
         """
-        follower = Follower(self.capture_id, self.idle, self._unpacked)
+        follower = Follower(self.capture_id, self.idle, self._unpacked, self.keylog)
         return references.groupBy("connection").transformWithState(follower, SAID, "Append", "ProcessingTime")
 
     def _write(self, batch: DataFrame, number: int) -> None:

@@ -117,3 +117,11 @@ def test_the_end_of_a_transaction_is_kept() -> None:
     """What ConnectionFollower hands on of a capture with transactions."""
     result = Ending(*range(len(Ending.__slots__)))
     assert plain.loads(plain.dumps([result])) == [result]
+
+
+def test_state_of_an_earlier_release_is_an_error() -> None:
+    """Its class had fewer fields."""
+    state = dict.fromkeys(("key", "capture_id", "slice_calls", "conversation", "fold", "calls", "slicer"))
+    data = _written("kwire.spark.following:ConnectionFollower", state)
+    with pytest.raises(plain.PlainError, match="lacks field keylog of class kwire.spark.following:ConnectionFollower"):
+        plain.loads(data)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import ssl
 import struct
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from spark import traces
-from tools.pcap import block, enhanced, interface, section
+from tools.pcap import Talk, block, enhanced, interface, section
+from tools.tls_talk import TlsTalk
 
 pytest.importorskip("pyspark")
 
 from kwire.analysis import parquet
 from kwire.capture.tls.keylog import KeyLogFile
-from kwire.spark import command
+from kwire.capture.tls.session import TlsSession
+from kwire.spark import command, plain
 from kwire.spark.job import Job, read_frames
 from kwire.spark.output import Output
 from kwire.spark.source import files
+from kwire.spark.stream import Stream
 
 TRACES = [traces.ROOT / "fixtures" / "tls" / f"kafka_python_1_{minor}.pcap" for minor in (2, 3)]
 KEYS = [path.with_suffix(".keys") for path in TRACES]
@@ -76,3 +80,43 @@ def test_command(spark, tmp_path, keys, monkeypatch):
     done = CliRunner().invoke(command.command, arguments)
     assert done.exit_code == 0, done.output
     assert {row["group_id"] for row in parquet.read(tmp_path / "out")["members"]} == {"billing"}
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_stored_state_has_no_secrets(tmp_path, version):
+    """Each state of the stream, with a packet between two states."""
+    talk = TlsTalk(tmp_path / "keys", version, talk=Talk(mss=100))
+    segments = talk.handshake() + talk.say(True, b"x" * 1_000) + talk.say(False, b"y" * 1_000)
+    keylog = KeyLogFile(tmp_path / "keys")
+    known = [bytes.fromhex(line.split()[2].decode()) for line in keylog.lines().splitlines()]
+    session, found = TlsSession(keylog), b""
+    for segment in segments:
+        if segment.payload:
+            found += b"".join(data for _, data in session.feed(segment.source == talk.talk.client, segment.payload))
+        session.forget_secrets()
+        state = plain.dumps(session)
+        assert not [secret for secret in known if secret in state]
+        session = plain.loads(state)
+        session.use_secrets(keylog)
+    assert found == b"x" * 1_000 + b"y" * 1_000
+
+
+def test_stream(spark, tmp_path, keys):
+    """A connection that continues in later files, whose secrets are added to the key log after the start."""
+    first, second = (traces.cut(path, tmp_path / path.stem, 3) for path in TRACES)
+    keylog = KeyLogFile(keys)
+    expected = traces.single([*first, *second], "c", keylog=keylog)
+    keys.write_bytes(KEYS[1].read_bytes())
+    folder = tmp_path / "rotating"
+    folder.mkdir()
+    stream = Stream([str(folder)], Output(str(tmp_path / "out")), "c", settle=0.0, files=1, keylog=KeyLogFile(keys))
+    for paths in (second, first):
+        for path in paths:
+            path.rename(folder / f"{path.parent.name}-{path.name}")
+        stream.start(spark, once=True).awaitTermination()
+        keys.write_bytes(KEYS[1].read_bytes() + KEYS[0].read_bytes())
+    stream.finish(spark)
+    found = parquet.read(tmp_path / "out")
+    assert found["members"] == expected["members"]
+    assert len(found["frames"]) == len(expected["frames"])
+    assert {row["status"] for row in found["connections"]} == {"kafka"}

@@ -73,8 +73,7 @@ class Conversation:
         bodies: API keys whose bodies are decoded; None for all.
         raw: True to store the bytes of all frames in the calls, in addition to the decoded bodies.
         redacted: True to redact secrets.
-        keylog: secrets with which TLS is decrypted; None to decrypt nothing. With secrets, a Conversation cannot be
-            pickled.
+        keylog: secrets with which TLS is decrypted; None to decrypt nothing.
         as_json: True if the calls are only printed as JSON. A body then stays encoded where the native engine can write
             its JSON from the encoded bytes (``kwire.json.native``).
 
@@ -190,6 +189,16 @@ class Conversation:
         ``BodyReader.decode``.
         """
         self._exchange.defer_bodies()
+
+    def forget_secrets(self) -> None:
+        """Remove the TLS secrets and keys from the state. Before the next segment, ``use_secrets`` must be called."""
+        if self._tls is not None:
+            self._tls.forget_secrets()
+
+    def use_secrets(self, keylog: KeyLog | None) -> None:
+        """Continue with the secrets of a key log, if TLS is decrypted. ``keylog``: None if there are no secrets."""
+        if self._tls is not None:
+            self._tls.use_secrets(KeyLog() if keylog is None else keylog)
 
     @property
     def held(self) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 MAX_SECRETS = 1_000_000  # lines that are kept
@@ -67,7 +68,7 @@ class KeyLog:
 
 class KeyLogFile(KeyLog):
     """A key log in a file. The file may grow while a capture is read; an incomplete last line is read when it is
-    complete.
+    complete. If the file is deleted later, the secrets that were read remain.
 
     Args:
         path: path of the file, which must exist.
@@ -86,7 +87,8 @@ class KeyLogFile(KeyLog):
 
     def secrets_of(self, client_random: bytes) -> Mapping[str, bytes]:
         if client_random not in self._secrets:
-            self._read()
+            with suppress(OSError):
+                self._read()
         return super().secrets_of(client_random)
 
     def _read(self) -> None:

@@ -30,6 +30,7 @@ class _Direction:
         keys: the current keys, then the keys that replace them later in the handshake; empty while the keys are
             unknown.
         is_encrypted: True if all further records are encrypted, whatever their content type (TLS 1.2).
+        replaced: number of keys that later keys have replaced.
         number: sequence number of the next record.
         missing: number of records that may be missing before the next one.
         is_lost: True if the position of the next record is unknown.
@@ -47,6 +48,7 @@ class _Direction:
         "keys",
         "missing",
         "number",
+        "replaced",
         "tries",
         "unread",
     )
@@ -56,7 +58,14 @@ class _Direction:
         self.hello = b""
         self.keys: list[Keys12 | Keys13] = []
         self.is_encrypted = self.is_lost = self.has_read = False
-        self.number = self.missing = self.tries = self.unread = 0
+        self.number = self.replaced = self.missing = self.tries = self.unread = 0
+
+    def use(self, keys: list[Keys12 | Keys13]) -> None:
+        """Set the keys, except those that later keys have replaced. ``keys``: first keys, in the order of use."""
+        for _ in range(self.replaced):
+            current = keys[0]
+            keys = keys[1:] or ([current.updated()] if isinstance(current, Keys13) else keys)
+        self.keys = keys
 
     def decrypt(self, header: bytes, body: bytes) -> tuple[int, bytes] | None:
         """Return the content type and the plaintext of a record; None if no keys and no sequence number fit.
@@ -77,6 +86,7 @@ class _Direction:
                 content = keys.decrypt(header, body, number)
                 if content is not None:
                     self.keys = [keys, *following[index:]] if index else self.keys
+                    self.replaced += index
                     self.number = number + 1
                     self.missing = self.tries = self.unread = 0
                     self.has_read = True
@@ -89,6 +99,8 @@ class _Direction:
 class TlsSession:
     """The decryption of one connection.
 
+    ``plain`` can encode the state of a session after ``forget_secrets``.
+
     Args:
         keylog: secrets of connections.
 
@@ -97,15 +109,27 @@ class TlsSession:
         refused: why the connection cannot be decrypted; None as long as no reason is known.
     """
 
-    __slots__ = ("_chosen", "_directions", "_keylog", "_random", "begin", "refused")
+    __slots__ = ("_choice", "_directions", "_keylog", "_random", "begin", "refused")
 
     def __init__(self, keylog: KeyLog) -> None:
-        self._keylog = keylog
+        self._keylog: KeyLog | None = keylog
         self._directions = {True: _Direction(), False: _Direction()}
         self._random: bytes | None = None
-        self._chosen = False  # whether the keys are known
+        self._choice: Choice | None = None  # None until the keys are known
         self.begin = b""
         self.refused: str | None = None
+
+    def forget_secrets(self) -> None:
+        """Remove the key log and all keys. Before the next bytes, ``use_secrets`` must be called."""
+        self._keylog = None
+        for direction in self._directions.values():
+            direction.keys = []
+
+    def use_secrets(self, keylog: KeyLog) -> None:
+        """Continue with the secrets of a key log. If it has none for this connection, ``refused`` is set."""
+        self._keylog = keylog
+        if self._random is not None and self._choice is not None:
+            self._derive_keys(self._random, self._choice)
 
     @property
     def held(self) -> int:
@@ -124,12 +148,12 @@ class TlsSession:
             earlier bytes of the client readable. An empty plaintext means that records of the direction are missing.
         """
         out: Plain = []
-        if from_client and len(self.begin) < MAX_HELLO and not self._chosen:
+        if from_client and len(self.begin) < MAX_HELLO and self._choice is None:
             self.begin += data
         self._directions[from_client].buffer += data
-        state = self._chosen, self._random
+        state = self._choice, self._random
         self._process(from_client, out)
-        if (self._chosen, self._random) != state:
+        if (self._choice, self._random) != state:
             self._process(not from_client, out)
         return out
 
@@ -145,7 +169,7 @@ class TlsSession:
         direction = self._directions[from_client]
         self._lose(direction, size + len(direction.buffer))
         direction.buffer.clear()
-        if not self._chosen:
+        if self._choice is None:
             self._refuse("bytes of the handshake are missing")
 
     @staticmethod
@@ -164,19 +188,19 @@ class TlsSession:
         while not self.refused and len(buffer) - at >= HEADER:
             kind, size = buffer[at], int.from_bytes(buffer[at + 3 : at + HEADER], "big")
             if not (CHANGE_CIPHER_SPEC <= kind <= DATA and buffer[at + 1] == 3 and size <= MAX_RECORD):
-                if not self._chosen:
+                if self._choice is None:
                     self._refuse(f"invalid record header {bytes(buffer[at : at + HEADER]).hex(' ')}")
                 elif not direction.is_lost:
                     self._lose(direction, len(buffer) - at)
                 at += 1
                 continue
             end = at + HEADER + size
-            if end > len(buffer) or not (self._chosen or self._is_hello_due(from_client, kind)):
+            if end > len(buffer) or not (self._choice is not None or self._is_hello_due(from_client, kind)):
                 break
             header, body = bytes(buffer[at : at + HEADER]), bytes(buffer[at + HEADER : end])
             at = end if self._record(from_client, header, body, out) else at + 1
         del buffer[:at]
-        if not self._chosen and len(buffer) > MAX_WAITING:
+        if self._choice is None and len(buffer) > MAX_WAITING:
             self._refuse("no ServerHello was captured")
 
     def _is_hello_due(self, from_client: bool, kind: int) -> bool:
@@ -206,7 +230,7 @@ class TlsSession:
         if not (direction.is_encrypted or (kind == DATA and direction.keys)):
             if kind == CHANGE_CIPHER_SPEC:
                 direction.is_encrypted = bool(direction.keys) and isinstance(direction.keys[0], Keys12)
-            elif kind == HANDSHAKE and not self._chosen:
+            elif kind == HANDSHAKE and self._choice is None:
                 self._hello(from_client, direction.hello + body)
             return not direction.is_lost
         content = direction.decrypt(header, body)
@@ -247,26 +271,35 @@ class TlsSession:
             self._choose(hello)
 
     def _choose(self, choice: Choice) -> None:
-        """Derive the keys of both directions from the secrets of the connection, and store them.
+        """Derive the keys of both directions; set ``refused`` to the reason if this is impossible.
 
-        If this is impossible, ``refused`` is set to the reason. ``choice``: protocol version and cipher suite of the
+        ``choice``: protocol version and cipher suite of the
         connection.
         """
-        suite = SUITES.get(choice.suite)
         if self._random is None:
             self._refuse("no ClientHello was captured")
         elif choice.version not in (TLS_1_2, TLS_1_3):
             self._refuse(f"version {choice.version:#06x} is not supported (only TLS 1.2 and 1.3)")
-        elif suite is None:
+        elif choice.suite not in SUITES:
             self._refuse(f"cipher suite {choice.suite:#06x} is not supported (only AES-GCM and ChaCha20-Poly1305)")
         else:
-            known = self._keylog.secrets_of(self._random)
-            keys = _keys(choice, suite, known, choice.server_random + self._random)
-            if keys is None:
-                self._refuse(f"the key log has no secret for the client random {self._random.hex()}")
-            else:
-                self._directions[True].keys, self._directions[False].keys = keys
-                self._chosen = True
+            self._derive_keys(self._random, choice)
+
+    def _derive_keys(self, hello_random: bytes, choice: Choice) -> None:
+        """Store the current keys of both directions and ``choice``; set ``refused`` if secrets are missing.
+
+        Args:
+            hello_random: random value of the ClientHello.
+            choice: protocol version and cipher suite of the connection.
+        """
+        known = {} if self._keylog is None else self._keylog.secrets_of(hello_random)
+        keys = _keys(choice, SUITES[choice.suite], known, choice.server_random + hello_random)
+        if keys is None:
+            self._refuse(f"the key log has no secret for the client random {hello_random.hex()}")
+        else:
+            self._choice = choice
+            for from_client, first_keys in zip((True, False), keys, strict=True):
+                self._directions[from_client].use(first_keys)
 
 
 def _keys(

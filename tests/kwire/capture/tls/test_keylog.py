@@ -46,3 +46,12 @@ def test_file_may_grow_while_a_capture_is_read(tmp_path: Path) -> None:
         assert keylog.secrets_of(FIRST) == {}  # the line is incomplete
         file.write(added[-20:])
     assert keylog.secrets_of(FIRST) == {"CLIENT_RANDOM": b"\xab" * 48}
+
+
+def test_secrets_of_a_deleted_file_remain(tmp_path: Path) -> None:
+    path = tmp_path / "keys"
+    path.write_bytes(line(FIRST, b"\xab" * 48))
+    keylog = KeyLogFile(path)
+    path.unlink()
+    assert keylog.secrets_of(SECOND) == {}
+    assert keylog.secrets_of(FIRST) == {"CLIENT_RANDOM": b"\xab" * 48}

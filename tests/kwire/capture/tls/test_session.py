@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from golden import ROOT
 from tools.pcap import Segment, Talk, block, packets, pcap, pcapng, prefixed, shaken
 from tools.tls_talk import TlsTalk
 
 import kwire
 from kwire.capture import Call, Connection, read
+from kwire.capture.tls.ciphers import expand_label
 from kwire.capture.tls.keylog import KeyLog, KeyLogFile
 from kwire.capture.tls.session import MAX_TRIES, TlsSession
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -237,3 +239,75 @@ def test_records_before_the_server_hello_are_held_up_to_a_limit(tmp_path: Path) 
         assert session.held == number * len(record)
     session.feed(True, record)
     assert session.refused == "no ServerHello was captured"
+
+
+def fed(session: TlsSession, segments: Sequence[Segment], client: object) -> list[tuple[bool, bytes]]:
+    """Return the decrypted bytes of segments."""
+    found: list[tuple[bool, bytes]] = []
+    for segment in segments:
+        if segment.payload:
+            found += session.feed(segment.source == client, segment.payload)
+    return found
+
+
+@pytest.mark.parametrize(("version", "ciphers"), FORMS)
+def test_state_without_secrets_is_enough_to_continue(tmp_path: Path, version: ssl.TLSVersion, ciphers: str) -> None:
+    """After each packet: in the handshake, within records and between them."""
+    talk = TlsTalk(tmp_path / "keys", version, ciphers, Talk(mss=100))
+    segments = talk.handshake() + heartbeats(talk, 5)
+    keylog = KeyLogFile(tmp_path / "keys")
+    expected = fed(TlsSession(keylog), segments, talk.talk.client)
+    session, found = TlsSession(keylog), []
+    for segment in segments:
+        found += fed(session, [segment], talk.talk.client)
+        session.forget_secrets()
+        session.use_secrets(keylog)
+    assert found == expected
+    assert b"orders" in b"".join(data for _, data in found)
+
+
+def test_state_cannot_continue_with_another_key_log(tmp_path: Path) -> None:
+    talk = TlsTalk(tmp_path / "keys", V13)
+    session = TlsSession(KeyLogFile(tmp_path / "keys"))
+    fed(session, talk.handshake(), talk.talk.client)
+    assert session.refused is None
+    session.forget_secrets()
+    session.use_secrets(KeyLog())
+    assert session.refused is not None
+    assert session.refused.startswith("the key log has no secret for the client random ")
+
+
+class Sealed:
+    """The client's next records of a TLS 1.3 connection with AES-256, as it sends them after KeyUpdate messages."""
+
+    def __init__(self, secret: bytes) -> None:
+        self.secret, self.number = secret, 0
+
+    def record(self, content: bytes, kind: int = 23) -> bytes:
+        key, iv = (expand_label("sha384", self.secret, *form) for form in ((b"key", 32), (b"iv", 12)))
+        nonce = (int.from_bytes(iv, "big") ^ self.number).to_bytes(12, "big")
+        header = b"\x17\x03\x03" + (len(content) + 17).to_bytes(2, "big")
+        self.number += 1
+        return header + AESGCM(key).encrypt(nonce, content + bytes([kind]), header)
+
+    def update(self) -> bytes:
+        message = self.record(b"\x18\0\0\x01\0", 22)
+        self.secret, self.number = expand_label("sha384", self.secret, b"traffic upd", 48), 0
+        return message
+
+
+def test_keys_are_updated(tmp_path: Path) -> None:
+    """Also after the session was stored without secrets."""
+    talk = TlsTalk(tmp_path / "keys", V13)
+    segments = talk.handshake()
+    keylog = KeyLogFile(tmp_path / "keys")
+    session = TlsSession(keylog)
+    fed(session, segments, talk.talk.client)
+    (secret,) = (line.split()[2] for line in keylog.lines().splitlines() if line.startswith(b"CLIENT_TRAFFIC"))
+    assert len(secret) == 96, "AES-256"
+    sealed = Sealed(bytes.fromhex(secret.decode()))
+    for number in range(3):
+        assert session.feed(True, sealed.record(b"data %d" % number)) == [(True, b"data %d" % number)]
+        session.forget_secrets()
+        session.use_secrets(keylog)
+        assert session.feed(True, sealed.update()) == []
