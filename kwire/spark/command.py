@@ -136,7 +136,7 @@ def command(
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     job = Job(paths, place, name, split_size, assignor=assignor, settings=settings, keylog=keylog)
     report = job.run(_start(master, class_archive))
-    report_problems(report.damaged, report.notes)
+    report_problems(report.damaged, report.notes, no_traffic(paths_or_patterns, paths) if report.is_empty else None)
 
 
 def run_stream(followed: Stream, spark: SparkSession, *, once: bool) -> None:

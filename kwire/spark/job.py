@@ -230,8 +230,12 @@ def name_of(inputs: Sequence[str]) -> str:
     ``inputs``: paths, glob patterns or addresses. A part of a path with a wildcard is never the name. Without a name,
     the result is ``capture``.
     """
-    plain = [path.partition("://")[2].partition("?")[0] if is_address(path) else path for path in inputs]
-    common = os.path.commonpath([os.path.abspath(path) for path in plain])
+    common = os.path.commonpath(
+        [
+            f"/{path.partition('://')[2].partition('?')[0]}" if is_address(path) else os.path.abspath(path)
+            for path in inputs
+        ]
+    )
     while re.search(r"[*?\[]", common):
         common = os.path.dirname(common)
     return os.path.basename(common) or "capture"

@@ -88,6 +88,8 @@ def loads(data: bytes) -> Any:
     """
     try:
         return _Reader(io.BytesIO(data)).load()
+    except PlainError:
+        raise
     except DAMAGE as error:
         raise PlainError(
             f"the stored state cannot be decoded by this release of kwire ({error}): to restart a stream from scratch, "

@@ -48,6 +48,9 @@ SPLIT = 64 * 1024 * 1024  # default bytes of a part
 OPENING = 64 * 1024  # bytes that a task could read in the time in which it opens a file
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
+MOST_UNREAD = 100  # files that a stream does not read, reported in one micro-batch
+EMPTY = "the file is empty"
+LATE = "the file is not read: files with later packets were read before"
 PICKLER: Any = CPickleSerializer()
 Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
@@ -106,6 +109,21 @@ class Part(InputPartition):
     guess: bool = False
     then: Split | None = None
     carried: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Unread(InputPartition):
+    """A file of a stream that is not read.
+
+    Attributes:
+        file: number of the file, in reading order.
+        path: path of the file.
+        reason: why the file is not read.
+    """
+
+    file: int
+    path: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,10 +373,14 @@ class CaptureReader(DataSourceReader):
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader for a streaming query: it reads the complete files of a rotating capture, ordered by first timestamp.
 
-    An offset of the stream has three fields: the first timestamp of the last file that was read, the path of this file
-    without ``.gz``, and ``calls``. The counter ``calls`` is increased when no file has arrived for ``idle`` seconds,
-    because Spark runs a micro-batch only for a new offset. A file that is compressed later (``tcpdump -z gzip``) is not
-    read again.
+    An offset of the stream has four fields: the first timestamp of the last file that was read, the path of this file
+    without ``.gz``, ``calls`` and ``unread``. The counter ``calls`` is increased when no file has arrived for ``idle``
+    seconds, because Spark runs a micro-batch only for a new offset. A file that is compressed later (``tcpdump -z
+    gzip``) is not read again.
+
+    Two kinds of files are not read: empty files, and files that arrive late, after a file with later packets was read.
+    ``unread`` has the paths of such files and the reasons; the micro-batch that ends with the offset reports them.
+    Files that arrived late while no query was running are not noticed.
 
     Args:
         inputs: files, folders and glob patterns.
@@ -387,20 +409,44 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.times: dict[str, tuple[float, int]] = {}  # modification time and first timestamp of each file
         self.quiet: tuple[Place, float] | None = None  # last position, and the time at which the stream becomes idle
         self.last: Place | None = None  # last position to read, with availableNow
+        self.known: set[str] = set()  # paths without .gz of the files that were read or reported
+        self.has_listed = False  # whether ``known`` has the files that an earlier run read
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"time_us": -1, "path": "", "calls": 0}
+        return {"time_us": -1, "path": "", "calls": 0, "unread": []}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        unread = self._unread(_place(start))
+        start = {**start, "unread": unread} if unread else start
         fresh = [place for place in self._complete() if place > _place(start) and not (self.last and place > self.last)]
         if isinstance(limit, ReadMaxFiles):
             fresh = fresh[: limit.max_files]
         calls = start.get("calls", 0)
         if fresh:
-            return {"time_us": fresh[-1][0], "path": fresh[-1][1], "calls": calls}
+            self.known |= {path for _, path in fresh}
+            return {**start, "time_us": fresh[-1][0], "path": fresh[-1][1], "calls": calls}
         if self.last is None and self._timers_are_due(start):
             return {**start, "calls": calls + 1}
         return start
+
+    def _unread(self, start: Place) -> list[tuple[str, str]]:
+        """Return the paths of newly noticed files that are not read, each with the reason.
+
+        ``start``: position of the last file that was read.
+        """
+        matches = self._matches()
+        earlier = [path for place, path in self._paths_by_position().items() if place <= start]
+        empty = [path for path in matches if not size_of(path)]
+        if not self.has_listed:
+            self.known |= {path.removesuffix(".gz") for path in [*earlier, *(empty if start[1] else ())]}
+            self.has_listed = True
+        newest = max(map(changed_at, matches), default=0.0)
+        settled = time.time() - self.settle
+        ended = [path for path in empty if changed_at(path) < newest or (self.last and changed_at(path) <= settled)]
+        found = [(path, LATE) for path in earlier] + [(path, EMPTY) for path in ended]
+        new = [one for one in found if one[0].removesuffix(".gz") not in self.known][:MOST_UNREAD]
+        self.known |= {path.removesuffix(".gz") for path, _ in new}
+        return new
 
     def _timers_are_due(self, start: dict[str, Any]) -> bool:
         """Return whether an empty micro-batch must be run so that Spark's timers advance.
@@ -427,13 +473,18 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
         places = self._paths_by_position()
         due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
-        return [
+        unread = end.get("unread", []) if end.get("unread") != start.get("unread") else []
+        partitions: list[Part | Unread] = [
             Part(number, split, self.unpacked) for number, path in enumerate(due) for split in parts(path, self.size)
         ]
+        partitions += [Unread(len(due) + number, path, reason) for number, (path, reason) in enumerate(unread)]
+        return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Part)
         collect_garbage_rarely()
+        if isinstance(partition, Unread):
+            return iter([_remark(partition, Problem(partition.path, 0, partition.reason))])
+        assert isinstance(partition, Part)
         return references(partition)
 
     def _complete(self) -> list[Place]:
@@ -449,9 +500,12 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
         is returned. Empty files are left out.
         """
-        matches = [path for one in self.inputs for path in _globbed(one)]
-        paths = [path for path in dict.fromkeys(each(matches)) if size_of(path)]
+        paths = [path for path in self._matches() if size_of(path)]
         return {(self._first(path), path.removesuffix(".gz")): path for path in sorted(paths, reverse=True)}
+
+    def _matches(self) -> list[str]:
+        matches = [path for one in self.inputs for path in _globbed(one)]
+        return list(dict.fromkeys(each(matches)))
 
     def _first(self, path: str) -> int:
         changed = changed_at(path)
@@ -631,7 +685,7 @@ def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
         yield _remark(part, problem)
 
 
-def _remark(part: Part, remark: Problem | Skipped) -> pa.RecordBatch:
+def _remark(part: Part | Unread, remark: Problem | Skipped) -> pa.RecordBatch:
     """Return a batch with one row, which reports a damaged position of a file or the number of skipped packets."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
     row |= {"connection": b"", "path": remark.file, "file": part.file, "position": 0, "number": 0}

@@ -419,6 +419,12 @@ class CaptureSummary:
         return damage(self.problems, self.skipped)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether the captures have no frame, no damage, no skipped packet and no connection with a remark."""
+        has_frames = any(place.startswith(f"{FRAMES.name}/") for place in self.written)
+        return not (has_frames or self.problems or self.skipped or self.remarks)
+
+    @property
     def notes(self) -> list[str]:
         """Lines for the user about skipped packets and about connections that were not decoded completely."""
         return notes(self.skipped, self.remarks)

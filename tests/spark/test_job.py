@@ -299,7 +299,14 @@ def test_missing_java_is_reported(tmp_path):
     assert b"Traceback" not in said
 
 
-NAMES = [(["/a/b/x.pcap"], "x.pcap"), (["/a/b/*.pcap"], "b"), (["/a/b/x", "/a/b/y"], "b"), (["/a/b*/c/x"], "a")]
+NAMES = [
+    (["/a/b/x.pcap"], "x.pcap"),
+    (["/a/b/*.pcap"], "b"),
+    (["/a/b/x", "/a/b/y"], "b"),
+    (["/a/b*/c/x"], "a"),
+    (["s3://a/x.pcap", "s3://b/y.pcap"], "capture"),
+    (["s3://a/x.pcap", "s3://a/y.pcap"], "a"),
+]
 
 
 @pytest.mark.parametrize(("inputs", "name"), NAMES)

@@ -123,5 +123,5 @@ def test_state_of_an_earlier_release_is_an_error() -> None:
     """Its class had fewer fields."""
     state = dict.fromkeys(("key", "capture_id", "slice_calls", "conversation", "fold", "calls", "slicer"))
     data = _written("kwire.spark.following:ConnectionFollower", state)
-    with pytest.raises(plain.PlainError, match="lacks field keylog of class kwire.spark.following:ConnectionFollower"):
+    with pytest.raises(plain.PlainError, match="lacks field keylog of class "):
         plain.loads(data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import random
 from collections import Counter
 from operator import itemgetter
@@ -167,6 +168,46 @@ class TestStream:
             path.unlink()
         assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
         assert [part.split.path for part in stream.partitions(start, end)] == [str(path) for path in packed]
+
+    def unread(self, stream: Any, start: Any) -> tuple[Any, list[tuple[str, str]]]:
+        """The next offset, and the names of the files that the batch before it reports."""
+        end = stream.latestOffset(start, stream.getDefaultReadLimit())
+        parts = stream.partitions(start, end)
+        rows = [row for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
+        return end, [(row["path"].rpartition("/")[2], row["problem"]) for row in rows if row["problem"]]
+
+    def test_a_file_that_arrives_late_is_reported_once(self, long, tmp_path):
+        paths = traces.cut(long, tmp_path / "r", 3)
+        late = paths[0].rename(tmp_path / "late.pcap")
+        stream = self.stream(tmp_path / "r", most=1)
+        offset, reported = self.unread(stream, stream.initialOffset())
+        assert reported == []
+        late.rename(paths[0])
+        offset, reported = self.unread(stream, offset)
+        assert (reported, offset["path"]) == ([("rotated-0.pcap", source.LATE)], str(paths[2]))
+        offset, reported = self.unread(stream, offset)
+        assert reported == []
+        assert stream.latestOffset(offset, stream.getDefaultReadLimit()) == offset
+        assert self.unread(self.stream(tmp_path / "r"), offset) == (offset, []), "known after a restart"
+
+    def test_an_empty_file_is_reported_when_it_cannot_grow(self, long, tmp_path):
+        (first,) = traces.cut(long, tmp_path / "r", 1)
+        os.utime(first, (1_000, 1_000))
+        empty = tmp_path / "r" / "empty.pcap"
+        empty.touch()
+        stream = self.stream(tmp_path / "r")
+        offset, reported = self.unread(stream, stream.initialOffset())
+        assert reported == [], "it is the newest file"
+        os.utime(empty, (999, 999))
+        offset, reported = self.unread(stream, offset)
+        assert reported == [("empty.pcap", source.EMPTY)]
+        assert self.unread(stream, offset)[1] == []
+
+    def test_the_newest_file_may_be_empty_at_the_end(self, tmp_path):
+        (tmp_path / "empty.pcap").touch()
+        stream = self.stream(tmp_path)
+        stream.prepareForTriggerAvailableNow()
+        assert self.unread(stream, stream.initialOffset())[1] == [("empty.pcap", source.EMPTY)]
 
     def test_an_empty_folder(self, tmp_path):
         stream = self.stream(tmp_path)
