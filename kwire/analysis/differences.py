@@ -79,6 +79,7 @@ class _Measures:
     Attributes:
         hours: length of the capture.
         groups: member ids by group id.
+        found: group ids of the findings about groups, by the name of the finding in ``counts``.
         counts: number of occurrences, by kind, name and measure.
         sums: durations that add up over the capture, such as stops, in ms, by group and measure.
         largest: largest value of each measure of which only the maximum is compared, by group, measure and unit.
@@ -90,6 +91,7 @@ class _Measures:
 
     hours: float = 0.0
     groups: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))
+    found: dict[str, str] = field(default_factory=dict)
     counts: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     sums: dict[tuple[str, str], float] = field(default_factory=lambda: defaultdict(float))
     largest: dict[tuple[str, str, str], float] = field(default_factory=dict)
@@ -105,7 +107,7 @@ class _Measures:
 def differences(before: Tables, after: Tables) -> list[Difference]:
     """Return all measures of two captures, ordered by kind and name.
 
-    If a group is in only one of the two captures, its measures have no verdict.
+    If a group is in only one of the two captures, its measures and findings have no verdict.
 
     Args:
         before: rows of the first capture by table name, of the tables NEEDED.
@@ -114,7 +116,9 @@ def differences(before: Tables, after: Tables) -> list[Difference]:
     one, two = _measures(before), _measures(after)
     made = [*_members(one, two), *_counted(one, two), *_summed(one, two), *_largest(one, two), *_latencies(one, two)]
     alone = one.groups.keys() ^ two.groups.keys()
-    judged = [replace(each, verdict=None) if each.kind == GROUP and each.name in alone else each for each in made]
+    unjudged = {(GROUP, group) for group in alone}
+    unjudged |= {(FINDING, name) for name, group in (one.found | two.found).items() if group in alone}
+    judged = [replace(each, verdict=None) if (each.kind, each.name) in unjudged else each for each in made]
     return sorted(judged, key=lambda each: (KINDS.index(each.kind), each.name))  # stable: measures keep their order
 
 
@@ -165,8 +169,10 @@ def _measures(tables: Tables) -> _Measures:
     for row in tables["violations"]:
         made.counts[GROUP, row["group_id"], "violations"] += 1
     for row in tables["findings"]:
-        about = row["group_id"] or row["client_id"] or ""
-        made.counts[FINDING, f"{row['finding']} of {about}", row["severity"]] += 1
+        name = f"{row['finding']} of {row['group_id'] or row['client_id'] or ''}"
+        made.counts[FINDING, name, row["severity"]] += 1
+        if row["group_id"]:
+            made.found[name] = row["group_id"]
     for row in tables["errors"]:
         made.counts[ERROR, row["api_name"], row["error_name"] or str(row["error_code"])] += row["count"]
     for row in tables["api_usage"]:
@@ -241,7 +247,8 @@ def _judged_count(first: int, second: int, before: float, after: float) -> str |
     """Return the verdict about a count in two captures of different size; a smaller count per size is better.
 
     The verdict is SAME if both counts are above 0 and chance can explain the difference, or if the counts per size
-    differ at most by the factor RATIO. It is None if the size of a capture is 0.
+    differ at most by the factor RATIO. What occurs in only one capture is a difference, however rare. The verdict is
+    None if the size of a capture is 0.
 
     Args:
         first: count in the first capture.

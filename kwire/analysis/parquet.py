@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
+from hashlib import sha256
 from pathlib import Path
+from urllib.parse import quote
 
 from kwire.analysis.columns import Row, Tables, arrow_schema, arrow_table, rows_of
 from kwire.analysis.tables import EVERY, TABLES
 
 # Columns that are missing in tables of older releases; they are read as null.
 NEWER = {"cluster", "life", "node_id", "response_file", "response_position"}
-_PLAIN = re.compile("[^A-Za-z0-9._-]+")
+LONGEST_NAME = 200  # characters of a file name, of the 255 that file systems allow
 
 
 def write(folder: Path, capture_id: str, tables: Tables) -> None:
@@ -26,12 +27,25 @@ def write(folder: Path, capture_id: str, tables: Tables) -> None:
     """
     import pyarrow.parquet as pq
 
-    # Readers skip files whose name begins with a dot or an underscore.
-    name = _PLAIN.sub("_", capture_id).lstrip("._") or "capture"
+    name = file_name(capture_id)
     for table, rows in tables.items():
         (folder / table).mkdir(parents=True, exist_ok=True)
         arrow = arrow_table(EVERY[table], rows)
-        pq.write_table(arrow, folder / table / f"{name}.parquet", compression="zstd")
+        pq.write_table(arrow, folder / table / name, compression="zstd")
+
+
+def file_name(capture_id: str) -> str:
+    """Return the name of the files of a capture. Different ids have different names, in ASCII.
+
+    Readers skip files whose name begins with a dot or an underscore, so these are escaped, too. The name of a long id
+    contains a hash of the id.
+    """
+    name = quote(capture_id, safe="", errors="surrogatepass") or "%"
+    if name[0] in "._":
+        name = f"%{ord(name[0]):02X}{name[1:]}"
+    if len(name) > LONGEST_NAME:
+        name = f"{name[: LONGEST_NAME - 65]}-{sha256(name.encode()).hexdigest()}"
+    return f"{name}.parquet"
 
 
 def read(folder: Path, names: Collection[str] = tuple(TABLES)) -> dict[str, list[Row]]:

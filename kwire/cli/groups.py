@@ -19,6 +19,7 @@ from kwire.analysis.report import by_group, html_page
 from kwire.analysis.tables import FINDINGS, PROBLEMS
 from kwire.analysis.what_if.replay import NAMES
 from kwire.capture import Reading
+from kwire.capture.calls.model import KAFKA
 from kwire.capture.files.capture_file import STDIN, no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
@@ -102,7 +103,7 @@ def command(
     if every is not None and interface is None and "-" not in paths:
         raise click.UsageError("--every needs a stream: - for stdin, or --interface NAME")
     writable(html, paths)
-    shown_any = has_clients = False
+    shown_any = has_traffic = False
     options = _Output(as_json, html, tables, wanted, assignor, every is not None)
     present: set[str] = set()
     reading: Reading | None = None
@@ -119,7 +120,7 @@ def command(
     ):
         present |= _names_of(part.tables)
         shown_any |= _print(part, capture_id, options)
-        has_clients |= bool(part.tables["clients"])
+        has_traffic |= any(row["status"] == KAFKA for row in part.tables["connections"])
         reading = part.reading
     assert reading is not None, "there is at least one part"
     missing = None
@@ -127,7 +128,7 @@ def command(
         names = ", ".join(sorted(present)) or "none"
         missing = f"group not in the captures: {', '.join(sorted(lacking))} (groups: {names})"
     elif not shown_any and not reading.damage:
-        missing = "no consumer group in the captures" if has_clients else no_traffic(paths, reading.files, ports)
+        missing = "no consumer group in the captures" if has_traffic else no_traffic(paths, reading.files, ports)
     report_problems(reading.damage, reading.notes(), missing)
 
 
@@ -258,10 +259,10 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
     for _, lines in sorted(happened, key=lambda item: item[0] or ""):  # None outside of the years 1 to 9999
         yield from lines
     for commit in group["commits"]:
-        refused = f", {commit['refused']} refused" if commit["refused"] else ""
+        others = "".join(f", {commit[kind]} {kind}" for kind in ("refused", "aborted", "unknown") if commit[kind])
         lag = "" if commit["last_lag"] is None else f", lag {commit['last_lag']} (at most {commit['largest_lag']})"
         yield (
-            f"  committed {commit['topic']}-{commit['partition']}: {_count(commit['count'], 'time')}{refused}; "
+            f"  committed {commit['topic']}-{commit['partition']}: {_count(commit['committed'], 'time')}{others}; "
             f"last {commit['last_offset']}{lag}"
         )
     for shared in group["shared"]:

@@ -27,6 +27,8 @@ def command(folder: Path, html: Path) -> None:
     except (OSError, ValueError) as error:
         raise click.ClickException(str(error)) from error
     if not any(tables.values()):
+        if any((folder / name).is_dir() for name in html_page.NEEDED):
+            raise click.ClickException(f"the tables in {folder} have no rows")
         raise click.ClickException(
             f"{folder} has no tables: write them with `kwire pipeline` or `kwire groups --tables`"
         )

@@ -714,10 +714,10 @@ def metadata_storm(number: int) -> Story:
 
 
 def some_metadata(number: int) -> Story:
-    """Metadata every few seconds, ten requests in a burst at the start, and many of other APIs."""
+    """Metadata every few seconds, the requests of six clients that start together, and many of other APIs."""
     story, _ = group(number, 2)
     ask_often(story, "seeker", 10, 45, story.rng.uniform(1.0, 5), lambda: MetadataRequest(topics=[]), 9)
-    ask_often(story, "starter", 10, 10.5, 0.05, lambda: MetadataRequest(topics=[]), 9)
+    ask_often(story, "starter", 10, 11.2, 0.05, lambda: MetadataRequest(topics=[]), 9)
     ask_often(story, "busy", 10, 20, 0.05, lambda: HELLO, 3)
     story.run(50)
     return story

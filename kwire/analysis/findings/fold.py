@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from operator import itemgetter
 from typing import Any
 
@@ -33,7 +34,7 @@ OF_GROUPS = (
 def settings_of(changes: Iterable[str]) -> dict[str, float]:
     """Return the values of thresholds by ``detector.threshold``, from texts of the form ``detector.threshold=value``.
 
-    Raises: ValueError for an unknown name, or a value that is missing or not a number.
+    Raises: ValueError for an unknown name, or a value that is missing, negative or not a finite number.
     """
     known = {f"{detector.name}.{one.name}" for detector in DETECTORS for one in detector.thresholds}
     settings: dict[str, float] = {}
@@ -45,6 +46,8 @@ def settings_of(changes: Iterable[str]) -> dict[str, float]:
             settings[name] = float(value)
         except ValueError:
             raise ValueError(f"{change}: {value or 'nothing'} is not a number") from None
+        if not 0 <= settings[name] < inf:
+            raise ValueError(f"{change}: the threshold must be a number from 0")
     return settings
 
 

@@ -133,3 +133,15 @@ def test_length_of_several_captures_is_added_up() -> None:
     one = tables(2.0)
     one["connections"] += [{**one["connections"][0], "capture_id": "d"}]
     assert hours(one) == 4.0
+
+
+def test_findings_of_a_new_group_are_not_judged() -> None:
+    """Findings of a client and of a group in both captures are."""
+    row = {"group_id": None, "client_id": None, "finding": "slow-joiner", "severity": "warning"}
+    found = [row | {"group_id": "new"}, row | {"group_id": "g"}, row | {"client_id": "app"}]
+    after = tables(findings=found, members=[{"group_id": "new", "member_id": "m"}])
+    assert verdicts(tables(), after, FINDING) == {
+        ("slow-joiner of new", "warning"): None,
+        ("slow-joiner of g", "warning"): WORSE,
+        ("slow-joiner of app", "warning"): WORSE,
+    }

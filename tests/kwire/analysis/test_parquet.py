@@ -21,6 +21,33 @@ def test_tables_go_through_files(tmp_path: Path) -> None:
     assert len(parquet.read(tmp_path, ["members"])["members"]) == 2 * len(tables["members"])
 
 
+IDS = [
+    "one",
+    "a/b",
+    "a_b",
+    "a b",
+    "a%2Fb",
+    "_a",
+    ".a",
+    "a",
+    "",
+    "capture",
+    "%",
+    "グループ.pcap",
+    "テスト.pcap",
+    "\udc80",
+]
+
+
+def test_each_capture_has_its_own_files() -> None:
+    long = "グ" * 300
+    names = {parquet.file_name(one) for one in [*IDS, long, long + "x"]}
+    assert len(names) == len(IDS) + 2
+    assert max(map(len, names)) < 255
+    assert not [name for name in names if name[0] in "._" or "/" in name or not name.isascii()]
+    assert parquet.file_name("three.pcap-2") == "three.pcap-2.parquet"
+
+
 def test_folder_without_tables(tmp_path: Path) -> None:
     assert not any(parquet.read(tmp_path).values())
 

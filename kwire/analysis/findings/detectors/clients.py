@@ -46,11 +46,17 @@ _METADATA, _ERRORS, _RETRIES, _RECONNECTS, _THROTTLED = (
 def sum_up_metadata(client: ClientView, limits: Limits) -> Occurrences:
     """Return the Metadata requests in all windows with at least ``per_second`` of them per second.
 
-    A window is WINDOW_US long. ``per_second`` is a threshold in ``limits``.
+    A window is WINDOW_US long. Windows whose requests last less than ``lasting_ms`` do not count: many clients with the
+    same client id send as many when they start. ``per_second`` and ``lasting_ms`` are thresholds in ``limits``.
     """
     total: Occurrences = client.earlier.get(_METADATA, Occurrences())
     for one in client.tallies:
-        if one.api_key == ApiKey.METADATA and one.calls >= limits["per_second"] * WINDOW_US / 1e6:
+        lasting_ms = (one.last_ts - one.first_ts) / 1000
+        if (
+            one.api_key == ApiKey.METADATA
+            and one.calls >= limits["per_second"] * WINDOW_US / 1e6
+            and lasting_ms >= limits["lasting_ms"]
+        ):
             total = total.plus(one.calls, one.first_ts, one.last_ts)
     return total
 
@@ -249,7 +255,10 @@ METADATA_STORM = Detector(
     "A client requests Metadata in a loop, because it waits for a topic or a leader that does not exist, or because "
     "the application creates clients in a loop. Requests are counted in windows of 10 s.",
     detect_metadata,
-    (Threshold("per_second", 2, "Metadata requests per second in a window"),),
+    (
+        Threshold("per_second", 2, "Metadata requests per second in a window"),
+        Threshold("lasting_ms", 3_000, "shortest time from the first to the last Metadata request of a window, in ms"),
+    ),
     sum_up_metadata,
 )
 ERROR_RATE = Detector(
