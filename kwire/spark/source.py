@@ -470,11 +470,11 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def prepareForTriggerAvailableNow(self) -> None:
         self.last = max(self._complete(), default=(-1, ""))
 
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[Part]:
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         places = self._paths_by_position()
         due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
         unread = end.get("unread", []) if end.get("unread") != start.get("unread") else []
-        partitions: list[Part | Unread] = [
+        partitions: list[InputPartition] = [
             Part(number, split, self.unpacked) for number, path in enumerate(due) for split in parts(path, self.size)
         ]
         partitions += [Unread(len(due) + number, path, reason) for number, (path, reason) in enumerate(unread)]
