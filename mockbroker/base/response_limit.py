@@ -45,7 +45,13 @@ class Room:
                 f"({self._limit}): request fewer items at once, or raise the setting"
             )
 
-    def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
+    def describe_each(
+        self,
+        keys: Iterable[K],
+        describe: Callable[[K], A],
+        size: Callable[[A], int],
+        known: dict[K, tuple[A, int]] | None = None,
+    ) -> list[A]:
         """Return the description of each key, such as a topic name. Add the size of each description to the size of the
         response.
 
@@ -55,11 +61,12 @@ class Room:
             keys: The keys, in the order of the response.
             describe: Function that returns the description of a key.
             size: Function that returns the approximate size of a description in bytes.
+            known: Descriptions of earlier calls with their sizes, to which those of this call are added; None for none.
 
         Raises:
             ResponseTooLargeError: The size of the response exceeds the limit.
         """
-        known: dict[K, tuple[A, int]] = {}
+        known = {} if known is None else known
         descriptions: list[A] = []
         for key in keys:
             if key not in known:

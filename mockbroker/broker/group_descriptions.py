@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from kwire import ErrorCode
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import GROUP_OPERATIONS
+from mockbroker.broker.slices import describe_in_slices
 
 MEMBER, TOPIC = 100, 20  # approximate bytes of a member and of a topic in a response, without names and partitions
 
@@ -26,14 +27,15 @@ def describe_groups(
         size: Function that returns the approximate size in bytes of a described group.
         served: Whether the broker serves groups of this type.
 
-    Returns: a list with one effect, the response.
+    Returns: the effects, such as the response.
     """
 
     def describe(group_id: str) -> Any:
         return _describe(broker, call, response.Group, group_type, group_id, served=served)
 
-    groups = broker.response_room().describe_each(call.request.group_ids, describe, size)
-    return [Reply(call.ticket, response(groups=groups))]
+    return describe_in_slices(
+        broker, call.ticket, call.request.group_ids, describe, size, lambda groups: response(groups=groups)
+    )
 
 
 def _describe(

@@ -8,17 +8,19 @@ generators themselves (``effects.Steps``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import wraps
-from typing import Any, TypeAlias
+from itertools import chain, islice
+from typing import Any, TypeAlias, TypeVar
 
-from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
+from mockbroker.base.effects import Call, Effects, Reply, Steps, Ticket, begin
 from mockbroker.broker.broker import Broker
 
 Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
-Split: TypeAlias = Callable[[Broker, Any], list[Any]]  # returns a request per slice, [] if the request is small
+Split: TypeAlias = Callable[[Broker, Any], Iterable[Any]]  # yields a request per slice, none if the request is small
+Described = TypeVar("Described")
 Merge: TypeAlias = Callable[[Any, Any], None]  # adds a response to the merged response, the first argument
 
 
@@ -27,8 +29,8 @@ def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
 
     Args:
         handle: Handler of a small request or of one slice.
-        split: Function that returns the slices of a request: requests that contain only a part of the elements. It
-            returns [] for a small request.
+        split: Function that yields the slices of a request: requests that contain only a part of the elements. It
+            yields nothing for a small request. If it is a generator, each slice is made when it is needed.
         merge: Function that adds the response to a slice (second argument) to the merged response (first argument).
     """
 
@@ -36,16 +38,17 @@ def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
     def handle_in_slices(broker: Broker, call: Call[Any], now: float) -> Effects:
         if 0 < len(call.frame) <= broker.slice_size:  # an element has at least one byte; no frame: simulator
             return handle(broker, call, now)
-        requests = split(broker, call.request)
-        if len(requests) <= 1:
+        slices = iter(split(broker, call.request))
+        first = list(islice(slices, 2))
+        if len(first) <= 1:
             return handle(broker, call, now)
-        return begin(call.ticket, _handle_slices(handle, merge, broker, call, requests, now))
+        return begin(call.ticket, _handle_slices(handle, merge, broker, call, chain(first, slices), now))
 
     return handle_in_slices
 
 
 def _handle_slices(
-    handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Sequence[Any], now: float
+    handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Iterable[Any], now: float
 ) -> Steps:
     """Handle the slices of a request one by one, and merge their responses. Respond after the last slice.
 
@@ -81,31 +84,84 @@ def _handle_slices(
     return [*effects, Reply(call.ticket, response)]
 
 
-def split_by_partition(broker: Broker, request: Any) -> list[Any]:
-    """Divide a request that has topics with partitions into slices.
+def describe_in_slices(
+    broker: Broker,
+    ticket: Ticket,
+    keys: Sequence[str],
+    describe: Callable[[str], Described],
+    size: Callable[[Described], int],
+    response: Callable[[list[Described]], Any],
+) -> Effects:
+    """Respond with the description of each key, including duplicates. Describe ``Broker.slice_size`` keys in a slice.
 
-    Return the slices: requests with ``Broker.slice_size`` partitions each.
+    If the response becomes too large, the connection is closed.
 
-    The result is [] if the request is not larger than one slice.
+    Args:
+        broker: The state of the cluster.
+        ticket: Identity of the request.
+        keys: The keys in the request, such as group ids.
+        describe: Function that returns the description of a key. It is called once for each key.
+        size: Function that returns the approximate size of a description in bytes.
+        response: Function that returns the response with the descriptions.
+
+    Returns: the effects of the first slice, and the remaining work.
+    """
+    return begin(ticket, _describe_slices(broker, ticket, keys, describe, size, response))
+
+
+def _describe_slices(
+    broker: Broker,
+    ticket: Ticket,
+    keys: Sequence[str],
+    describe: Callable[[str], Described],
+    size: Callable[[Described], int],
+    response: Callable[[list[Described]], Any],
+) -> Steps:
+    room = broker.response_room()
+    known: dict[str, tuple[Described, int]] = {}
+    descriptions: list[Described] = []
+    for number, part in enumerate(chunks(keys, broker.slice_size)):
+        if number:
+            yield []
+        descriptions += room.describe_each(part, describe, size, known)
+    return [Reply(ticket, response(descriptions))]
+
+
+def split_by_partition(broker: Broker, request: Any) -> Iterator[Any]:
+    """Divide a request that has topics with partitions into slices of ``Broker.slice_size`` partitions each.
+
+    Yields: the slices as requests; nothing if the request is not larger than one slice.
     """
     return split_partitions(request, broker.slice_size)
 
 
-def split_partitions(request: Any, size: int) -> list[Any]:
-    """Split a request into requests of at most ``size`` partitions each. Return [] if the request is not larger."""
-    if sum(len(topic.partitions) for topic in request.topics) <= size:
-        return []
-    slices: list[list[Any]] = [[]]
+def split_partitions(request: Any, size: int) -> Iterator[Any]:
+    """Divide a request into requests of at most ``size`` partitions each. Yield nothing if it is not larger."""
+    return (copy_with(request, topics=topics) for topics in topic_slices(request.topics, size))
+
+
+def topic_slices(requested: Sequence[Any], size: int) -> Iterator[list[Any]]:
+    """Divide the topics of a request into lists with at most ``size`` partitions each.
+
+    Topics without partitions are left out.
+
+    Yields: the lists; nothing if the topics have at most ``size`` partitions.
+    """
+    if sum(len(topic.partitions) for topic in requested) <= size:
+        return
+    part: list[Any] = []
     room = size
-    for topic in request.topics:
-        rest: Sequence[Any] = topic.partitions
-        while rest:
+    for topic in requested:
+        at, count = 0, len(topic.partitions)
+        while at < count:
             if not room:
-                slices.append([])
-                room = size
-            slices[-1].append(copy_with(topic, partitions=rest[:room]))
-            room, rest = room - len(rest[:room]), rest[room:]
-    return [copy_with(request, topics=topics) for topics in slices]
+                yield part
+                part, room = [], size
+            taken = topic.partitions[at : at + room]
+            part.append(topic if len(taken) == count else copy_with(topic, partitions=taken))
+            room -= len(taken)
+            at += len(taken)
+    yield part
 
 
 def merge_topics(response: Any, more: Any) -> None:

@@ -14,6 +14,7 @@ from kwire.messages.add_partitions_to_txn import (
 )
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
@@ -22,7 +23,7 @@ FENCED_SINCE = 2  # first version that returns PRODUCER_FENCED
 Errors = dict[tuple[str, int], ErrorCode]
 
 
-def handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: float) -> Effects:
     request = call.request
     if call.version < BATCHED_SINCE:
         errors = _add(
@@ -159,3 +160,14 @@ def _results(topics: list[Topic], errors: Errors) -> list[TopicResult]:
         )
         for topic in topics
     ]
+
+
+def _split(broker: Broker, request: AddPartitionsToTxnRequest) -> list[AddPartitionsToTxnRequest]:
+    return [copy_with(request, transactions=part) for part in chunks(request.transactions, broker.slice_size)]
+
+
+def _merge(response: AddPartitionsToTxnResponse, more: AddPartitionsToTxnResponse) -> None:
+    response.results_by_transaction += more.results_by_transaction
+
+
+handle = in_slices(_handle, _split, _merge)

@@ -5,6 +5,7 @@ Source: Kafka's KafkaApis.handleAlterShareGroupOffsetsRequest and GroupCoordinat
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kwire import ErrorCode
@@ -35,7 +36,7 @@ def _handle(broker: Broker, call: Call[AlterShareGroupOffsetsRequest], now: floa
         return [Reply(call.ticket, response(error_code=refused.error, error_message=refused.message))]
 
 
-def _split(_: Broker, request: AlterShareGroupOffsetsRequest) -> list[Any]:
+def _split(_: Broker, request: AlterShareGroupOffsetsRequest) -> Iterator[Any]:
     return split_partitions(request, SLICE)
 
 

@@ -7,9 +7,10 @@ from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsRespon
 from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import chunks, copy_with, in_slices
 
 
-def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:
     effects: Effects = []
     results: list[DeleteGroupsResponse.Result] = []
     for group_id in dict.fromkeys(call.request.groups_names):
@@ -27,3 +28,18 @@ def _error(broker: Broker, group_id: str, node: int) -> ErrorCode:
     if group is None:
         return ErrorCode.GROUP_ID_NOT_FOUND
     return ErrorCode.NONE if group.empty else ErrorCode.NON_EMPTY_GROUP
+
+
+def _split(broker: Broker, request: DeleteGroupsRequest) -> list[DeleteGroupsRequest]:
+    """Return the slices of a large request, in which each group occurs once; [] if the request is small."""
+    if len(request.groups_names) <= broker.slice_size:
+        return []
+    names = list(dict.fromkeys(request.groups_names))
+    return [copy_with(request, groups_names=part) for part in chunks(names, broker.slice_size)]
+
+
+def _merge(response: DeleteGroupsResponse, more: DeleteGroupsResponse) -> None:
+    response.results += more.results
+
+
+handle = in_slices(_handle, _split, _merge)

@@ -9,11 +9,12 @@ from kwire import ErrorCode
 from kwire.messages.delete_share_group_state import DeleteShareGroupStateRequest, DeleteShareGroupStateResponse
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.share_fetch.state_requests import respond
+from mockbroker.broker.share_fetch.state_requests import merge, respond, split
+from mockbroker.broker.slices import in_slices
 from mockbroker.share.state import StateKey
 
 
-def handle(broker: Broker, call: Call[DeleteShareGroupStateRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[DeleteShareGroupStateRequest], now: float) -> Effects:
     def delete(key: StateKey, _: DeleteShareGroupStateRequest.Topic.Partition) -> ErrorCode:
         topic = broker.cluster.by_id.get(key.topic_id)
         if topic is None or topic.partition(key.partition) is None:
@@ -21,3 +22,6 @@ def handle(broker: Broker, call: Call[DeleteShareGroupStateRequest], now: float)
         return broker.share_states.delete(key, now)
 
     return respond(broker, call, DeleteShareGroupStateResponse, delete)
+
+
+handle = in_slices(_handle, split, merge)

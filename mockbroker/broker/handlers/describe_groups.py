@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
+from mockbroker.broker.slices import describe_in_slices
 from mockbroker.groups.coordinated import DEAD
 
 Described = DescribeGroupsResponse.Group
@@ -23,9 +24,14 @@ def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Eff
 
     Returns: the effects, such as responses and journal events.
     """
-    room = broker.response_room()
-    groups = room.describe_each(call.request.groups, lambda group_id: _describe(broker, call, group_id), _size)
-    return [Reply(call.ticket, DescribeGroupsResponse(groups=groups))]
+    return describe_in_slices(
+        broker,
+        call.ticket,
+        call.request.groups,
+        lambda group_id: _describe(broker, call, group_id),
+        _size,
+        lambda groups: DescribeGroupsResponse(groups=groups),
+    )
 
 
 def _size(described: Described) -> int:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import islice
-
 from kwire import ErrorCode
 from kwire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import chunks
 from mockbroker.topics.model import name_error
 
 ResponseTopic = DescribeProducersResponse.Topic
+Place = tuple[str, int]  # topic name and partition index
 PRODUCER = 40  # approximate bytes of a producer in a response
 
 
@@ -27,15 +27,26 @@ def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> 
 
     Returns: the effects, such as responses and journal events.
     """
-    room = broker.response_room()
-    partitions = [(topic.name, index) for topic in call.request.topics for index in topic.partition_indexes]
-    described = iter(
-        room.describe_each(partitions, lambda partition: _describe(broker, call.client.node, *partition), _size)
-    )
-    topics = [
-        ResponseTopic(name=topic.name, partitions=list(islice(described, len(topic.partition_indexes))))
-        for topic in call.request.topics
-    ]
+    return begin(call.ticket, _describe_topics(broker, call))
+
+
+def _describe_topics(broker: Broker, call: Call[DescribeProducersRequest]) -> Steps:
+    """Describe ``Broker.slice_size`` partitions or topics in a slice. The last effect is the response."""
+    room, handled = broker.response_room(), 0
+    known: dict[Place, tuple[ResponseTopic.Partition, int]] = {}
+    topics: list[ResponseTopic] = []
+    for topic in call.request.topics:
+        described = ResponseTopic(name=topic.name, partitions=[])
+        topics.append(described)
+        for part in chunks(topic.partition_indexes, broker.slice_size) or [()]:
+            if handled >= broker.slice_size:
+                handled = 0
+                yield []
+            handled += max(len(part), 1)
+            places = [(topic.name, index) for index in part]
+            described.partitions += room.describe_each(
+                places, lambda place: _describe(broker, call.client.node, *place), _size, known
+            )
     return [Reply(call.ticket, DescribeProducersResponse(topics=topics))]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import describe_in_slices
 from mockbroker.transactions.state import PREPARED
 
 ResponseTransaction = DescribeTransactionsResponse.Transaction
@@ -24,10 +25,14 @@ def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) 
 
     Returns: the effects, such as responses and journal events.
     """
-    room = broker.response_room()
-    ids = call.request.transactional_ids
-    transactions = room.describe_each(ids, lambda id_: _describe(broker, id_, call.client.node), _size)
-    return [Reply(call.ticket, DescribeTransactionsResponse(transaction_states=transactions))]
+    return describe_in_slices(
+        broker,
+        call.ticket,
+        call.request.transactional_ids,
+        lambda transactional_id: _describe(broker, transactional_id, call.client.node),
+        _size,
+        lambda transactions: DescribeTransactionsResponse(transaction_states=transactions),
+    )
 
 
 def _size(described: ResponseTransaction) -> int:

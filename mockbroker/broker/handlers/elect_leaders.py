@@ -11,6 +11,7 @@ from kwire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRespon
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import copy_with, in_slices, topic_slices
 from mockbroker.topics.model import Partition
 
 PREFERRED, UNCLEAN = 0, 1
@@ -22,7 +23,7 @@ TEXTS = {
 Topic = ElectLeadersResponse.Topic
 
 
-def handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effects:
     request = call.request
     effects: Effects = []
     if request.election_type not in (PREFERRED, UNCLEAN):
@@ -84,3 +85,23 @@ def _elect(
     error, new_effects = failover.elect(broker, partition, now, unclean=request.election_type == UNCLEAN)
     effects += new_effects
     return Topic.Partition(partition_id=partition.index, error_code=error, error_message=TEXTS.get(error))
+
+
+def _split(broker: Broker, request: ElectLeadersRequest) -> list[ElectLeadersRequest]:
+    """Return the slices of a large request; [] if it is for all partitions, or has a topic without partitions."""
+    topics = request.topic_partitions or []
+    if not all(topic.partitions for topic in topics):
+        return []
+    return [copy_with(request, topic_partitions=part) for part in topic_slices(topics, broker.slice_size)]
+
+
+def _merge(response: ElectLeadersResponse, more: ElectLeadersResponse) -> None:
+    for topic in more.replica_election_results:
+        last = response.replica_election_results[-1]
+        if last.topic == topic.topic:
+            last.partition_result += topic.partition_result
+        else:
+            response.replica_election_results.append(topic)
+
+
+handle = in_slices(_handle, _split, _merge)

@@ -11,6 +11,7 @@ from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordina
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.share.state import StateKey
 from mockbroker.topics.configs import JAVA_SPACE
 from mockbroker.topics.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
@@ -23,7 +24,7 @@ INTEGER = re.compile(r"[+-]?\d{1,10}")
 Coordinator = FindCoordinatorResponse.Coordinator
 
 
-def handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Effects:  # noqa: ARG001
+def _handle(broker: Broker, call: Call[FindCoordinatorRequest], now: float) -> Effects:  # noqa: ARG001
     request = call.request
     if call.version >= BATCHED_SINCE:
         coordinators = [_find_coordinator(broker, call, key) for key in request.coordinator_keys]
@@ -92,3 +93,15 @@ def _transaction_error(broker: Broker, transactional_id: str) -> ErrorCode:
     broker.transaction_coordinator(transactional_id)
     on_demand = broker.settings.mockbroker_transaction_log_on_demand
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if missing and on_demand else ErrorCode.NONE
+
+
+def _split(broker: Broker, request: FindCoordinatorRequest) -> list[FindCoordinatorRequest]:
+    keys = request.coordinator_keys
+    return [copy_with(request, coordinator_keys=part) for part in chunks(keys, broker.slice_size)]
+
+
+def _merge(response: FindCoordinatorResponse, more: FindCoordinatorResponse) -> None:
+    response.coordinators += more.coordinators
+
+
+handle = in_slices(_handle, _split, _merge)

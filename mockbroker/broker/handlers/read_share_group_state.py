@@ -9,13 +9,14 @@ from kwire import ErrorCode
 from kwire.messages.read_share_group_state import ReadShareGroupStateRequest, ReadShareGroupStateResponse
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.share_fetch.state_requests import UNINITIALIZED_READ, respond
+from mockbroker.broker.share_fetch.state_requests import UNINITIALIZED_READ, merge, respond, split
+from mockbroker.broker.slices import in_slices
 from mockbroker.share.state import StateKey
 
 Result = ReadShareGroupStateResponse.Topic.Partition
 
 
-def handle(broker: Broker, call: Call[ReadShareGroupStateRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[ReadShareGroupStateRequest], now: float) -> Effects:
     def read(key: StateKey, partition: ReadShareGroupStateRequest.Topic.Partition) -> Result | ErrorCode:
         state = broker.share_states.read(key, partition.leader_epoch, now)
         if isinstance(state, ErrorCode):
@@ -33,3 +34,6 @@ def handle(broker: Broker, call: Call[ReadShareGroupStateRequest], now: float) -
         )
 
     return respond(broker, call, ReadShareGroupStateResponse, read, UNINITIALIZED_READ)
+
+
+handle = in_slices(_handle, split, merge)

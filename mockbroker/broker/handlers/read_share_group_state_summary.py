@@ -14,7 +14,8 @@ from kwire.messages.read_share_group_state_summary import (
 )
 from mockbroker.base.effects import Call, Effects
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.share_fetch.state_requests import respond
+from mockbroker.broker.share_fetch.state_requests import merge, respond, split
+from mockbroker.broker.slices import in_slices
 from mockbroker.share.state import UNINITIALIZED, StateKey
 from mockbroker.share.states import StateSummary
 
@@ -22,7 +23,7 @@ Result = ReadShareGroupStateSummaryResponse.Topic.Partition
 UNKNOWN = StateSummary(0, UNINITIALIZED, 0, UNINITIALIZED)  # of a partition that was not initialized
 
 
-def handle(broker: Broker, call: Call[ReadShareGroupStateSummaryRequest], now: float) -> Effects:  # noqa: ARG001
+def _handle(broker: Broker, call: Call[ReadShareGroupStateSummaryRequest], now: float) -> Effects:  # noqa: ARG001
     def read(key: StateKey, _: ReadShareGroupStateSummaryRequest.Topic.Partition) -> Result | ErrorCode:
         topic = broker.cluster.by_id.get(key.topic_id)
         if topic is None or topic.partition(key.partition) is None:
@@ -37,3 +38,6 @@ def handle(broker: Broker, call: Call[ReadShareGroupStateSummaryRequest], now: f
         )
 
     return respond(broker, call, ReadShareGroupStateSummaryResponse, read)
+
+
+handle = in_slices(_handle, split, merge)

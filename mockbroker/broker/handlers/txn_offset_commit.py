@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kwire import ErrorCode
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
@@ -116,7 +116,7 @@ def _add_pending_offset(
     return NONE
 
 
-def _split(broker: Broker, request: TxnOffsetCommitRequest) -> list[TxnOffsetCommitRequest]:
+def _split(broker: Broker, request: TxnOffsetCommitRequest) -> Iterator[TxnOffsetCommitRequest]:
     # Not in the smaller slices of the simulator, whose model sees these offsets only in the response.
     return split_partitions(request, max(broker.slice_size, SLICE_SIZE))
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import split_by_partition
 from mockbroker.share.state import StateKey
 
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
@@ -49,6 +50,23 @@ def respond(
                     result.error_message = uninitialized
             topics.append(kind.Topic(topic_id=topic.topic_id, partitions=results))
     return [Reply(call.ticket, response(results=topics))]
+
+
+def split(broker: Broker, request: Any) -> Iterable[Any]:
+    """Return the slices of a large request; none if it is small, or gets no results."""
+    if not request.group_id or not all(topic.partitions for topic in request.topics):
+        return ()
+    return split_by_partition(broker, request)
+
+
+def merge(response: Any, more: Any) -> None:
+    """Add the results of ``more`` to ``response``. If both contain a topic, its partitions are merged."""
+    for topic in more.results:
+        last = response.results[-1]
+        if last.topic_id == topic.topic_id:
+            last.partitions += topic.partitions
+        else:
+            response.results.append(topic)
 
 
 def _result(broker: Broker, call: Call[Any], key: StateKey, given: Any, kind: Any, operation: Operation) -> Any:

@@ -1,0 +1,116 @@
+"""Large requests are handled in slices, and have the responses of requests that are not divided."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+from tools.broker_harness import BrokerHarness
+
+from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, Topic
+from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.delete_share_group_state import DeleteShareGroupStateRequest
+from kwire.messages.describe_groups import DescribeGroupsRequest
+from kwire.messages.describe_producers import DescribeProducersRequest
+from kwire.messages.describe_transactions import DescribeTransactionsRequest
+from kwire.messages.elect_leaders import ElectLeadersRequest
+from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.init_producer_id import InitProducerIdRequest
+from kwire.messages.initialize_share_group_state import InitializeShareGroupStateRequest
+from kwire.messages.read_share_group_state import ReadShareGroupStateRequest
+from kwire.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
+from kwire.messages.share_group_describe import ShareGroupDescribeRequest
+from kwire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kwire.messages.write_share_group_state import WriteShareGroupStateRequest
+from kwire.schema import schema_of
+from mockbroker.base.effects import Call, Client, Ticket, Work
+from mockbroker.broker.slices import topic_slices
+
+GROUPS = ["g", "h", "g", "none", ""]
+
+
+def broker() -> BrokerHarness:
+    """A broker with a topic of five partitions, the classic groups g and h, and an open transaction."""
+    harness = BrokerHarness(topics={"t": 5, "u": 1})
+    for group in ("g", "h"):
+        harness.send(harness.join(group), 5)
+    harness.ask(InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=60_000), 4)
+    return harness
+
+
+def share_state(kind: Any, **fields: Any) -> Any:
+    partition = kind.Topic.Partition
+    topic_id = BrokerHarness(topics={"t": 5}).topic_id("t")
+    topics = [(topic_id, range(5)), (UUID(int=99), range(2)), (topic_id, (0, 7))]
+    return kind(
+        group_id="s",
+        topics=[
+            kind.Topic(topic_id=topic, partitions=[partition(partition=n, **fields) for n in numbers])
+            for topic, numbers in topics
+        ],
+    )
+
+
+def transaction(*partitions: int) -> AddPartitionsToTxnRequest.Transaction:
+    return AddPartitionsToTxnRequest.Transaction(
+        transactional_id="x", producer_id=0, producer_epoch=0, topics=[Topic(name="t", partitions=list(partitions))]
+    )
+
+
+REQUESTS = [
+    DescribeGroupsRequest(groups=GROUPS),
+    ConsumerGroupDescribeRequest(group_ids=GROUPS),
+    ShareGroupDescribeRequest(group_ids=GROUPS),
+    StreamsGroupDescribeRequest(group_ids=GROUPS),
+    DescribeTransactionsRequest(transactional_ids=["x", "y", "x", "z"]),
+    DescribeProducersRequest(
+        topics=[
+            DescribeProducersRequest.Topic(name="t", partition_indexes=[0, 1, 2, 3, 4, 5, 0]),
+            DescribeProducersRequest.Topic(name="u", partition_indexes=[]),
+            DescribeProducersRequest.Topic(name="u", partition_indexes=[0]),
+        ]
+    ),
+    FindCoordinatorRequest(key_type=0, coordinator_keys=GROUPS),
+    DeleteGroupsRequest(groups_names=GROUPS),
+    ElectLeadersRequest(
+        topic_partitions=[
+            ElectLeadersRequest.TopicPartition(topic="t", partitions=[0, 1, 2, 9]),
+            ElectLeadersRequest.TopicPartition(topic="none", partitions=[0]),
+        ]
+    ),
+    AddPartitionsToTxnRequest(transactions=[transaction(0), transaction(9), transaction(1, 2), transaction(3)]),
+    share_state(InitializeShareGroupStateRequest, state_epoch=1),
+    share_state(ReadShareGroupStateRequest, leader_epoch=0),
+    share_state(ReadShareGroupStateSummaryRequest, leader_epoch=0),
+    share_state(WriteShareGroupStateRequest, state_epoch=0),
+    share_state(DeleteShareGroupStateRequest),
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
+def test_response_is_that_of_one_step(request_: Any) -> None:
+    whole, sliced, sliced_again = broker(), broker(), broker()
+    sliced.broker.slice_size = sliced_again.broker.slice_size = 2
+    api = schema_of(type(request_)).api
+    assert api is not None
+    version = whole.broker.advertised_versions[api.key].last
+    assert version is not None
+    call = Call(Ticket(1, 1, api.key, version), Client(0, "c", "/h"), request_)
+    effects = sliced.router.handlers[api.key].handle(sliced.broker, call, 0.0)
+    assert any(isinstance(effect, Work) for effect in effects)
+    assert sliced_again.ask(request_, version) == whole.ask(request_, version)
+
+
+def test_topics_are_divided_by_partitions() -> None:
+    kind = ElectLeadersRequest.TopicPartition
+    topics = [kind(topic=name, partitions=list(range(count))) for name, count in (("a", 3), ("b", 0), ("c", 4))]
+    parts = [[(topic.topic, topic.partitions) for topic in part] for part in topic_slices(topics, 2)]
+    assert parts == [[("a", [0, 1])], [("a", [2]), ("c", [0])], [("c", [1, 2])], [("c", [3])]]
+    assert list(topic_slices(topics, 7)) == []
+
+
+def test_slices_are_made_when_they_are_needed() -> None:
+    topics = iter(topic_slices([ElectLeadersRequest.TopicPartition(topic="a", partitions=list(range(1_000_000)))], 1))
+    assert next(topics)[0].partitions == [0]
