@@ -16,7 +16,7 @@ from itertools import chain, islice
 from typing import Any, TypeAlias, TypeVar
 
 from mockbroker.base.effects import Call, Effects, Reply, Steps, Ticket, begin
-from mockbroker.broker.broker import Broker
+from mockbroker.broker.broker import SLICE_SIZE, Broker
 
 Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
 Split: TypeAlias = Callable[[Broker, Any], Iterable[Any]]  # yields a request per slice, none if the request is small
@@ -92,9 +92,10 @@ def describe_in_slices(
     size: Callable[[Described], int],
     response: Callable[[list[Described]], Any],
 ) -> Effects:
-    """Respond with the description of each key, including duplicates. Describe ``Broker.slice_size`` keys in a slice.
+    """Respond with the description of each key, including duplicates. Describe at least SLICE_SIZE keys in a slice.
 
-    If the response becomes too large, the connection is closed.
+    The smaller slices of the simulator are not used, because its checks compare a description with the state at the
+    time of the response. If the response becomes too large, the connection is closed.
 
     Args:
         broker: The state of the cluster.
@@ -120,7 +121,7 @@ def _describe_slices(
     room = broker.response_room()
     known: dict[str, tuple[Described, int]] = {}
     descriptions: list[Described] = []
-    for number, part in enumerate(chunks(keys, broker.slice_size)):
+    for number, part in enumerate(chunks(keys, max(broker.slice_size, SLICE_SIZE))):
         if number:
             yield []
         descriptions += room.describe_each(part, describe, size, known)

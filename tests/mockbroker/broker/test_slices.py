@@ -26,6 +26,7 @@ from kwire.messages.streams_group_describe import StreamsGroupDescribeRequest
 from kwire.messages.write_share_group_state import WriteShareGroupStateRequest
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Ticket, Work
+from mockbroker.broker import slices
 from mockbroker.broker.slices import topic_slices
 
 GROUPS = ["g", "h", "g", "none", ""]
@@ -90,7 +91,8 @@ REQUESTS = [
 
 
 @pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
-def test_response_is_that_of_one_step(request_: Any) -> None:
+def test_response_is_that_of_one_step(request_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_SIZE", 2)
     whole, sliced, sliced_again = broker(), broker(), broker()
     sliced.broker.slice_size = sliced_again.broker.slice_size = 2
     api = schema_of(type(request_)).api
