@@ -197,6 +197,15 @@ def test_a_link_shows_the_same_again(browser: Any, broker: Ctl) -> None:
             assert page.tab.locator("tbody input:checked").count() == 1
 
 
+def test_a_list_without_requests_can_be_paused(browser: Any, broker: Ctl) -> None:
+    with RawConnection(broker.servers, client_id="paused") as connection:
+        broker.join(connection, "paused", session_s=MINUTES)
+        with live_page(browser, broker, "#/requests?client=nobody") as page:
+            page.tab.get_by_text("No request matches yet.").wait_for()
+            page.click("Pause")
+            page.tab.get_by_role("button", name="Continue").wait_for()
+
+
 # --- changes that the page makes ---
 
 

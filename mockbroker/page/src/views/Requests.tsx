@@ -27,6 +27,7 @@ export function Requests() {
   }, [api, client, about, watched.value, connection.value]);
   void requestChanges.value;
   const lines = requests.latest(SHOWN, (line) => !last || line.id <= last);
+  const newest = lines[0]?.id ?? state.peek()?.requests.last ?? 0; // also if no request matches
   const chosen = new Set(ticked.split(",").map(Number).filter(Boolean));
   return (
     <div class={id ? "with-details" : undefined}>
@@ -34,7 +35,7 @@ export function Requests() {
         <h2>Requests</h2>
         <Filters />
         <div class="toolbar">
-          <button type="button" aria-pressed={last > 0} onClick={() => setOptions({ until: last ? "" : String(lines[0]?.id ?? "") })}>
+          <button type="button" aria-pressed={last > 0} onClick={() => setOptions({ until: last ? "" : String(newest || "") })}>
             {last ? "Continue" : "Pause"}
           </button>
           <SaveFrames chosen={chosen} />
