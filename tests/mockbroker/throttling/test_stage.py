@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf, nan
 from uuid import uuid4
 
 import pytest
@@ -65,6 +66,19 @@ def test_producer_below_its_quota_is_not_throttled() -> None:
     harness = limited(producer_byte_rate=3_000)
     sent = produce(harness)
     assert (sent.answer.throttle_time_ms, sent.muted) == (0, False)
+
+
+@pytest.mark.parametrize("value", [inf, nan])
+def test_quota_that_is_not_finite_throttles_no_request(value: float) -> None:
+    harness = limited(request_percentage=value, controller_mutation_rate=value)
+    harness.broker.quotas.alter(
+        ALL_CLIENTS, {"consumer_byte_rate": nan, "producer_byte_rate": nan}, validate_only=False
+    )
+    topic = CreateTopicsRequest.Topic(name="new", num_partitions=9, replication_factor=1)
+    created = harness.send(CreateTopicsRequest(topics=[topic]), 7).answer
+    assert (created.topics[0].error_code, created.throttle_time_ms) == (E.NONE, 0)
+    assert produce(harness).answer.throttle_time_ms == 0
+    assert fetch(harness).answer.throttle_time_ms == 0
 
 
 def test_producer_without_acks_is_muted_too() -> None:
