@@ -111,8 +111,10 @@ def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
 
     For the errors, see ``member_error``.
 
-    The state of the group is not checked.
+    An empty group accepts commits without a generation; otherwise, the state of the group is not checked.
     """
+    if event.generation < 0 and group.state is EMPTY:
+        return NONE
     return member_error(group, event) if event.has_member_identity else NONE
 
 
