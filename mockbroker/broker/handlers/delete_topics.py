@@ -17,6 +17,7 @@ from mockbroker.topics.model import Topic
 
 RequestTopic = DeleteTopicsRequest.Topic
 ResponseTopic = DeleteTopicsResponse.Topic
+NEITHER_NAME_NOR_ID = "Neither topic name nor id were specified."
 BY_NAME_AND_ID = "The provided topic name maps to an ID that was already supplied."
 DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
@@ -45,6 +46,7 @@ def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effe
         ]
         return [Reply(call.ticket, DeleteTopicsResponse(responses=disabled))]
     counts = Counter((requested.name, requested.topic_id) for requested in requested_topics)
+    del counts[None, ZERO_UUID]  # each gets its own error
     errors = [_duplicate(*key) for key, times in counts.items() if times > 1]
     topics: dict[UUID, list[Topic]] = {}
     for requested in requested_topics:
@@ -100,6 +102,8 @@ def _find(broker: Broker, requested: RequestTopic) -> tuple[Topic | None, ErrorC
     cluster = broker.cluster
     if requested.name is not None and requested.topic_id != ZERO_UUID:
         return None, ErrorCode.INVALID_REQUEST
+    if requested.name is None and requested.topic_id == ZERO_UUID:
+        return None, ErrorCode.INVALID_REQUEST
     if requested.name is None:
         topic = cluster.by_id.get(requested.topic_id)
         return topic, ErrorCode.NONE if topic else ErrorCode.UNKNOWN_TOPIC_ID
@@ -112,6 +116,8 @@ def _find(broker: Broker, requested: RequestTopic) -> tuple[Topic | None, ErrorC
 
 
 def _error_message(requested: RequestTopic) -> str:
+    if requested.name is None:
+        return NEITHER_NAME_NOR_ID
     if requested.topic_id != ZERO_UUID:
         return "You may not specify both topic name and topic id."
     return f"Topic {requested.name} cannot be deleted: the coordinators store their records in it."

@@ -42,6 +42,16 @@ def test_name_and_id_together_are_rejected(harness):
     assert response.responses[0].error_code == E.INVALID_REQUEST
 
 
+def test_neither_name_nor_id_is_rejected(harness):
+    response = harness.ask(DeleteTopicsRequest(topics=[Topic(), Topic(), Topic(name="t")], timeout_ms=1_000), 6)
+    text = "Neither topic name nor id were specified."
+    assert [(t.name, t.error_code, t.error_message) for t in response.responses] == [
+        ("t", E.NONE, None),
+        (None, E.INVALID_REQUEST, text),
+        (None, E.INVALID_REQUEST, text),
+    ]
+
+
 def test_committed_offsets_are_deleted(harness):
     commit_without_member(harness, "g")
     commit_without_member(harness, "g", topic="u")
