@@ -159,9 +159,11 @@ def test_mutations_above_the_quota_are_refused() -> None:
     assert [topic.error_code for topic in response.topics] == [E.NONE, E.NONE, E.THROTTLING_QUOTA_EXCEEDED]
     assert response.throttle_time_ms == 1_000  # 11 tokens, of which 12 were taken
     names = [DeleteTopicsRequest.Topic(name="n0"), DeleteTopicsRequest.Topic(topic_id=harness.topic_id("n1"))]
-    deleted = harness.ask(DeleteTopicsRequest(topics=names), 6)
+    deleted = harness.ask(DeleteTopicsRequest(topics=names, timeout_ms=1_000), 6)
     assert [topic.error_code for topic in deleted.responses] == [E.THROTTLING_QUOTA_EXCEEDED] * 2
-    more = CreatePartitionsRequest(topics=[CreatePartitionsRequest.Topic(name="t", count=5, assignments=None)])
+    more = CreatePartitionsRequest(
+        topics=[CreatePartitionsRequest.Topic(name="t", count=5, assignments=None)], timeout_ms=1_000
+    )
     assert [each.error_code for each in harness.ask(more, 3).results] == [E.THROTTLING_QUOTA_EXCEEDED]
     harness.wait(1.0)
     assert [each.error_code for each in harness.ask(more, 3).results] == [E.NONE]
@@ -191,7 +193,7 @@ def test_old_versions_are_throttled_and_not_refused() -> None:
     response = harness.ask(CreateTopicsRequest(topics=topics), 5)
     assert [topic.error_code for topic in response.topics] == [E.NONE] * 3
     assert response.throttle_time_ms == 7_000
-    deleted = harness.ask(DeleteTopicsRequest(topic_names=["n0", "n1"]), 4)
+    deleted = harness.ask(DeleteTopicsRequest(topic_names=["n0", "n1"], timeout_ms=1_000), 4)
     assert [topic.error_code for topic in deleted.responses] == [E.NONE] * 2
 
 
