@@ -168,7 +168,7 @@ def deleted_topics(target: Target) -> Iterable[Question]:
         target.topic(name)
     target.topic("kept", 40_000)
     commit(target, "g", "kept", 40_000)
-    yield DeleteTopicsRequest(topic_names=names), 1
+    yield DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1
 
 
 @attack("ListOffsets by timestamp, one partition 400 times, a batch of 573 bytes")

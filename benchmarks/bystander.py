@@ -97,13 +97,13 @@ def one_topic() -> bytes:
 
 def changing() -> bytes:
     """Return a request whose cached response is outdated each time, because the cluster has changed."""
-    deletion = framed(DeleteTopicsRequest(topic_names=["n"]), 1)
+    deletion = framed(DeleteTopicsRequest(topic_names=["n"], timeout_ms=1_000), 1)
     return b"".join([one_topic(), creations(["n"], validate_only=False), one_topic(), deletion])
 
 
 def deletions() -> bytes:
     names = [f"n{number}" for number in range(5_000)]
-    return creations(names, validate_only=False) + framed(DeleteTopicsRequest(topic_names=names), 1)
+    return creations(names, validate_only=False) + framed(DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1)
 
 
 def all_offsets() -> bytes:
@@ -151,7 +151,9 @@ def expressions() -> bytes:
 def malformed() -> bytes:
     """A truncated request, after which the broker closes the connection and the attacker connects again."""
     names = [f"topic-{number:05}" for number in range(5_000)]
-    frame = encode_request(DeleteTopicsRequest(topic_names=names), 1, correlation_id=1, client_id="attack")
+    frame = encode_request(
+        DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1, correlation_id=1, client_id="attack"
+    )
     return pack(frame[:-6])
 
 

@@ -97,8 +97,7 @@ class Plan:
         if clock not in CLOCKS:
             raise SettingsError(f"clock {clock!r} is unknown: expected one of {', '.join(CLOCKS)}")
         _check_topic_defaults(settings, as_version)
-        for name, partitions in (topics or {}).items():
-            records.check_topic(name, partitions)
+        records.check_topics(topics or {})
         mechanisms = all_mechanisms(settings, [listener.name for listener in parsed_listeners if listener.sasl])
         scram = _derive_scram(mechanisms, passwords)
         rules = _checked_rules(faults, settings) if faults else ()

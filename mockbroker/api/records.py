@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kwire.java import partition_of_key
@@ -17,7 +17,7 @@ from mockbroker.broker import failover, paused_replicas
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
-from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name
+from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name, metric_name
 
 RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which should not exceed fetch.max.bytes
 
@@ -27,7 +27,7 @@ class UnknownTopicError(NotFoundError):
 
 
 class TopicExistsError(SettingsError, ConflictError):
-    """The error for the creation of a topic that exists already."""
+    """The error for the creation of a topic that exists already, or whose name collides with an existing topic."""
 
 
 class InternalTopicError(ConflictError):
@@ -66,16 +66,30 @@ class Record:
 Value = bytes | str | Record | None
 
 
-def check_topic(name: str, partitions: int, existing: Container[str] = (OFFSETS_TOPIC,)) -> None:
+def check_topics(topics: Mapping[str, int]) -> None:
+    """Check that the topics of a new cluster can be created.
+
+    ``topics``: topic name -> number of partitions.
+
+    Raises: TopicExistsError if the names of two topics collide; SettingsError if a name is illegal, or a number of
+    partitions is out of range.
+    """
+    by_metric = {metric_name(OFFSETS_TOPIC): OFFSETS_TOPIC}
+    for name, partitions in topics.items():
+        _check_topic(name, partitions, by_metric.get)
+        by_metric[metric_name(name)] = name
+
+
+def _check_topic(name: str, partitions: int, find: Callable[[str], str | None]) -> None:
     """Check that a topic can be created.
 
     Args:
         name: The name of the topic.
         partitions: Number of partitions.
-        existing: Names of the existing topics.
+        find: Function that returns the existing topic with a name in metrics, or None.
 
-    Raises: TopicExistsError if the topic exists; SettingsError if the name is illegal, or the number of partitions is
-    out of range.
+    Raises: TopicExistsError if the topic exists, or its name collides with an existing topic; SettingsError if the name
+    is illegal, or the number of partitions is out of range.
     """
     if not legal_topic_name(name):
         raise SettingsError(
@@ -85,8 +99,14 @@ def check_topic(name: str, partitions: int, existing: Container[str] = (OFFSETS_
         raise SettingsError(
             f"topic {name}: the number of partitions, {partitions}, is out of range (1-{MAX_PARTITIONS})"
         )
-    if name in existing:
+    existing = find(metric_name(name))
+    if existing == name:
         raise TopicExistsError(f"topic {name} already exists")
+    if existing is not None:
+        raise TopicExistsError(
+            f"topic {name} collides with topic {existing}, because names in metrics have '_' instead of '.': "
+            "use another name"
+        )
 
 
 def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str, object] | None = None) -> None:
@@ -100,7 +120,7 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
 
     Raises: TopicExistsError; SettingsError if the name, the number of partitions or a configuration is invalid.
     """
-    check_topic(name, partitions, broker.cluster.topics)
+    _check_topic(name, partitions, broker.cluster.colliding)
     configs = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()
     }

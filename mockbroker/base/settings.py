@@ -647,6 +647,12 @@ def _words(name: str, text: str) -> str:
 OVERRIDES = "max.connections.per.ip.overrides"
 
 
+def is_int(text: str) -> bool:
+    """Return whether Java's Integer.parseInt accepts a text."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    return digits.isdecimal() and -(2**31) <= int(text) < 2**31
+
+
 def overrides(text: str) -> dict[str, int]:
     """Return the maximum number of connections by IP address or host, as in ``max.connections.per.ip.overrides``.
 
@@ -655,8 +661,8 @@ def overrides(text: str) -> dict[str, int]:
     """
     numbers: dict[str, int] = {}
     for entry in filter(None, (part.strip() for part in text.split(","))):
-        host, _, number = entry.rpartition(":")
-        if not host or not number.isdecimal():
+        host, _, number = (part.strip() for part in entry.rpartition(":"))
+        if not host or not is_int(number):
             raise SettingsError(f"{OVERRIDES}: expected HOST:NUMBER, got {entry!r}")
         numbers["127.0.0.1" if host == "localhost" else host.strip("[]")] = int(number)
     return numbers

@@ -96,6 +96,11 @@ class ErrorInjection:
         lookups: Functions that look up topic names and ids in the cluster.
         beside: Values of response fields that are set together with this error, by field name, such as the error
             message.
+
+    Attributes:
+        is_certain: Whether an element that the request lists, or the request itself, gets the error.
+        depends_on_response: Whether elements that only the response lists may get the error.
+        was_merged: Whether ``merge`` has set the error of an element that only the response lists.
     """
 
     def __init__(
@@ -172,6 +177,9 @@ class ErrorInjection:
             self._marks.marked = False
             if not self._marks.inner:  # the request names none
                 self._mark_by_values([{}])
+        self.is_certain = _sets_error(self._answer, self._marks)
+        self.depends_on_response = bool(self._by_values)
+        self.was_merged = False
 
     @property
     def is_large(self) -> bool:
@@ -382,6 +390,7 @@ class ErrorInjection:
             known.keys() >= set(terms) and tuple(known[term] for term in terms) in wanted
             for terms, wanted in self._by_values.items()
         ):
+            self.was_merged = True
             failed = answer.struct(**answer.beside_error)
             for _, name in answer.copied:
                 setattr(failed, name, getattr(item, name))
@@ -410,6 +419,19 @@ class ErrorInjection:
 def _size(marks: Marks) -> int:
     """Return the number of marked elements, including the structs that contain marked elements."""
     return 1 + sum(_size(inner) for elements in marks.inner.values() for inner in elements.values())
+
+
+def _sets_error(answer: Answer, marks: Marks) -> bool:
+    """Return whether a marked struct has an error field; False if the marked structs contain only empty arrays.
+
+    Args:
+        answer: Description of the response struct.
+        marks: Node of the struct in the tree of marked elements.
+    """
+    if marks.marked and (answer.error or answer.unrequested is not None):
+        return True
+    inner = ((array.item, each) for array in answer.arrays for each in marks.inner.get(array.request, {}).values())
+    return any(_sets_error(item, each) for item, each in inner)
 
 
 def _expand(answer: Answer, requested: Any, marks: Marks, numbers: Iterator[int]) -> Generator[None, None, None]:

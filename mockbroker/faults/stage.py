@@ -310,7 +310,7 @@ class FaultStage(Stage):
             return None
         entry = Affected(call.ticket, call.client.node, fault, call)
         self._affected.add(entry)
-        if not _needs_records(fault.rule):  # else it is known with the response whether the rule has an effect
+        if not _may_have_no_effect(fault.rule):  # else it is recorded when the effect is known
             self._record(fault, call, now)
         delay = fault.rule.action.delay
         if delay is not None and delay.when == "before" and fault.delay_ms:
@@ -415,10 +415,27 @@ class FaultStage(Stage):
                 return call
 
     def _inject(self, entry: Affected, call: Call[Any], code: ErrorCode, now: float) -> Effects | Call[Any]:
+        """Remove the elements that get an error from a request.
+
+        If neither the request nor the response can have such an element, the rule does not count as applied.
+
+        Args:
+            entry: The request, with the rule that is applied to it.
+            call: The request.
+            code: The error.
+            now: The broker's time in seconds.
+
+        Returns: the request that is processed next; the effects with the error response if no element remains.
+        """
         ticket = call.ticket
         injection = ErrorInjection(
             ticket.api_key, ticket.version, call.request, entry.fault.elements, code, self._lookups
         )
+        if injection.is_certain:
+            self._record(entry.fault, call, now)
+        elif not injection.depends_on_response:
+            entry.fault.active.counters.undo()
+            return call
         rest = injection.split()
         if rest is None and _without_response(call):
             return self._answer(entry, [Close(ticket, _unanswerable(entry))], now)
@@ -521,7 +538,9 @@ class FaultStage(Stage):
                 return effect
             return Close(entry.ticket, _unanswerable(entry))
         if entry.injection is not None:
-            return Reply(effect.ticket, entry.injection.merge(effect.response), delivery=effect.delivery)
+            return Reply(
+                effect.ticket, self._merged(entry, entry.injection, effect.response, now), None, effect.delivery
+            )
         match entry.fault.rule.action.effect:
             case Disconnect(disconnect="mid-response", bytes=sent, reset=reset):
                 reason = f"fault rule {entry.name}: disconnect mid-response"
@@ -529,6 +548,24 @@ class FaultStage(Stage):
             case Malform():
                 return _delivered(effect, Delivery(alter=partial(self._malform, entry, now)))
         return effect
+
+    def _merged(self, entry: Affected, injection: ErrorInjection, response: Any, now: float) -> Any:
+        """Return a copy of a response with the errors of the rule.
+
+        If the response lists no element that gets the error, the rule does not count as applied.
+
+        Args:
+            entry: The request, with the rule that is applied to it.
+            injection: The errors.
+            response: The response.
+            now: The broker's time in seconds.
+        """
+        merged = injection.merge(response)
+        if injection.was_merged and not injection.is_certain:
+            self._record(entry.fault, entry.call, now)
+        elif not injection.is_certain:
+            entry.fault.active.counters.undo()
+        return merged
 
     def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:
         """Return a malformed response frame; the same frame if the form of malformed response cannot change it.
@@ -729,6 +766,11 @@ class FaultStage(Stage):
 def _without_response(call: Call[Any]) -> bool:
     """Return whether a request has no response, such as a Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
+
+
+def _may_have_no_effect(rule: Rule) -> bool:
+    """Return whether a rule may change nothing: an error without an element that gets it, or records in no response."""
+    return isinstance(rule.action.effect, Error) or _needs_records(rule)
 
 
 def _needs_records(rule: Rule) -> bool:

@@ -6,6 +6,7 @@ import logging
 import socket
 from collections.abc import Callable, Sequence
 from itertools import count
+from math import isnan
 
 import trio
 
@@ -164,11 +165,16 @@ class Gate:
             self.quotas(listener.node).limits = self._limits(listener.node)
 
     def _ip_limit(self, address: str) -> float | None:
+        """Return the quota of new connections per second of an IP address; None without a quota.
+
+        A quota of NaN is 0, as in Kafka, which converts it to an integer. ``address``: IP address of the client.
+        """
         quotas = self._router.broker.quotas.quotas
         if not quotas:
             return None
         of_address = quotas.get(Entity(ip=address), {}).get(CONNECTION)
-        return quotas.get(Entity(ip=DEFAULT), {}).get(CONNECTION) if of_address is None else of_address
+        limit = quotas.get(Entity(ip=DEFAULT), {}).get(CONNECTION) if of_address is None else of_address
+        return 0.0 if limit is not None and isnan(limit) else limit
 
     def _close_at(self, sock: socket.socket, at: float) -> None:
         """Close a socket at a later broker time, without reading from the socket.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from math import fmod, isfinite
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.quotas.entity import CLIENT_ID, IP, USER, Default, Entity, candidates
@@ -11,7 +12,12 @@ from mockbroker.quotas.rates import TokenBucket, WindowedRate
 PRODUCER, CONSUMER = "producer_byte_rate", "consumer_byte_rate"
 REQUEST, MUTATION, CONNECTION = "request_percentage", "controller_mutation_rate", "connection_creation_rate"
 CLIENT_KEYS = (PRODUCER, CONSUMER, REQUEST, MUTATION)
-FRACTIONAL = frozenset({REQUEST, MUTATION})
+MAX_VALUES = {  # quotas without fractions: the Java type of the value, with its article, and the maximum
+    PRODUCER: ("a LONG", float(2**63)),  # as Kafka, which compares with Long.MAX_VALUE as a double
+    CONSUMER: ("a LONG", float(2**63)),
+    CONNECTION: ("an INT", float(2**31 - 1)),
+}
+MAX_FRACTION = 1e-6  # fraction that a value without fractions may have
 MAX_ENTITIES = 10_000  # entities with quotas in a cluster, and clients whose use is remembered
 
 
@@ -26,7 +32,7 @@ class Limit:
     Attributes:
         key: name of the quota, such as ``producer_byte_rate``.
         value: the limit: bytes, partition mutations or connections per second, or percent of one thread's time,
-            depending on ``key``.
+            depending on ``key``; a finite number.
         shared_by: the entity whose clients share the quota.
     """
 
@@ -106,6 +112,8 @@ class ClientQuotas:
     def limit(self, key: str, user: str, client_id: str) -> Limit | None:
         """Return the quota that applies to a client; None if no quota applies.
 
+        A quota of NaN or Infinity is never exceeded, and applies instead of less specific quotas.
+
         Args:
             key: name of the quota.
             user: name of the user, without ``User:``.
@@ -114,7 +122,7 @@ class ClientQuotas:
         for entity, shared_by in candidates(user, client_id):
             value = self.quotas.get(entity, {}).get(key)
             if value is not None:
-                return Limit(key, value, shared_by)
+                return Limit(key, value, shared_by) if isfinite(value) else None
         return None
 
     def rate(self, limit: Limit) -> WindowedRate:
@@ -169,10 +177,15 @@ def _check(entity: Entity, key: str, value: float | None) -> None:
         raise QuotaError(f"{entity.ip} is not a valid IP or resolvable host.")
     if value is None:
         return
-    if key not in FRACTIONAL and value != int(value):
-        raise QuotaError(f"{key} cannot be a fractional value.")
     if value <= 0:
         raise QuotaError(f"Quota {key} must be greater than 0")
+    if key not in MAX_VALUES:
+        return
+    kind, most = MAX_VALUES[key]
+    if value > most:
+        raise QuotaError(f"Proposed value for {key} is too large for {kind}.")
+    if fmod(value, 1) > MAX_FRACTION:
+        raise QuotaError(f"{key} cannot be a fractional value.")
 
 
 def _is_address(text: str) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, field
+from math import isfinite
 from typing import Any
 from uuid import UUID
 
@@ -243,12 +244,15 @@ def _topic_entry(topic: dict[str, Any]) -> TopicEntry:
 def _quota_json(entity: Entity, limits: Mapping[str, float]) -> dict[str, object]:
     """Return the quotas of an entity as a JSON object. The name of a default entity is null.
 
+    A limit that JSON has no number for is text: nan or inf.
+
     Args:
         entity: The entity.
         limits: Quota key -> limit.
     """
     names = {kind: None if isinstance(name, Default) else name for kind, name in entity.names()}
-    return {"entity": names, "limits": dict(limits)}
+    json_limits = {key: limit if isfinite(limit) else str(limit) for key, limit in limits.items()}
+    return {"entity": names, "limits": json_limits}
 
 
 def _quota_entry(entry: dict[str, Any]) -> tuple[Entity, dict[str, float]]:

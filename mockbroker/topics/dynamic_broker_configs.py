@@ -16,6 +16,7 @@ from mockbroker.base.config_sources import release_settings
 from mockbroker.base.kafka_settings import BY_LISTENER, TYPES, KafkaSetting, base_name
 from mockbroker.base.live_settings import ALL_BROKERS, MIN_IN_SYNC
 from mockbroker.base.release import Release
+from mockbroker.base.settings import OVERRIDES, SettingsError, is_int, overrides
 from mockbroker.topics.configs import (
     MAX_LONG,
     Check,
@@ -49,6 +50,7 @@ OF_ONE_BROKER = frozenset(
     {"advertised.listeners", "listener.security.protocol.map", "listeners", "principal.builder.class"}
 )
 OF_LISTENERS_OF_ALL_BROKERS = frozenset({"max.connections", "max.connection.creation.rate", "num.network.threads"})
+HOST = re.compile(r"[0-9a-zA-Z\-%._:]*")  # Source: Kafka's Utils.validHostPattern
 LISTENER = re.compile(r"listener\.name\.[^.]+\..+")
 THREADS = frozenset(  # numbers of threads, which can be at most doubled or halved at once
     {
@@ -179,14 +181,33 @@ def _requirements(values: Mapping[str, Value], current: Effective) -> Iterator[s
     buffer, threads = (values.get(name, current(name)) for name in (CLEANER_BUFFER, CLEANERS))
     if CLEANER_BUFFER in values and int(str(buffer)) / int(str(threads)) <= BUFFER_OF_A_CLEANER:
         yield f"{failed}{CLEANER_BUFFER} must be at least 1MB per cleaner thread."
-    of_addresses = str(values.get("max.connections.per.ip.overrides", current("max.connections.per.ip.overrides")))
+    of_addresses = str(values.get(OVERRIDES, current(OVERRIDES)))
     if values.get("max.connections.per.ip") == 0 and not of_addresses:
-        reason = "can be set to zero only if max.connections.per.ip.overrides property is set."
+        reason = f"can be set to zero only if {OVERRIDES} property is set."
         yield f"{failed}max.connections.per.ip {reason}"
-    for pair in filter(None, of_addresses.split(",")):
-        if ":" not in pair:
-            reason = f"begin 0, end -1, length {len(pair.strip())}"
-            yield f"Error parsing configuration property 'max.connections.per.ip.overrides': {reason}"
+    if OVERRIDES in values:
+        yield from _override_errors(of_addresses)
+
+
+def _override_errors(text: str) -> Iterator[str]:
+    """Yield an error message for each invalid entry of ``max.connections.per.ip.overrides``, in Kafka's order.
+
+    ``text``: the value of the setting.
+    """
+    pairs = [pair.strip() for pair in text.strip().rstrip(", ").split(",")] if text.strip(", ") else []
+    entries = [pair.rpartition(":") for pair in pairs]
+    for pair, (_, colon, _) in zip(pairs, entries, strict=True):
+        if not colon:
+            yield f"Error parsing configuration property '{OVERRIDES}': begin 0, end -1, length {len(pair)}"
+    for _, _, number in entries:
+        if not is_int(number.strip()):
+            yield f'For input string: "{number.strip()}"'
+    if wrong := [host.strip() for host, _, _ in entries if not HOST.fullmatch(host.strip())]:
+        yield f"{OVERRIDES} contains invalid addresses : {','.join(wrong)}"
+    try:
+        overrides(text)
+    except SettingsError as error:
+        yield str(error)
 
 
 def _reconfigurations(values: Mapping[str, Value], current: Effective) -> Iterator[str]:

@@ -484,7 +484,7 @@ class ClusterState:
 
         Two names collide if they differ only in dots and underscores, because metric names cannot distinguish them.
         """
-        return self._by_metric.get(_metric_name(name))
+        return self._by_metric.get(metric_name(name))
 
     def create_topic(
         self,
@@ -504,7 +504,7 @@ class ClusterState:
         self.topics[name] = topic
         self.by_id[topic.topic_id] = topic
         self._record_created([name])
-        self._by_metric.setdefault(_metric_name(name), name)
+        self._by_metric.setdefault(metric_name(name), name)
         self.add_partitions(topic, replicas)
         return topic
 
@@ -597,7 +597,7 @@ class ClusterState:
         self.topics |= {topic.name: topic for topic in topics}
         self.by_id |= {topic.topic_id: topic for topic in topics}
         for topic in topics:
-            self._by_metric.setdefault(_metric_name(topic.name), topic.name)
+            self._by_metric.setdefault(metric_name(topic.name), topic.name)
         self.partition_count = sum(len(topic.partitions) for topic in self.topics.values())
         self._record_created([topic.name for topic in topics])
         self.epoch += 1
@@ -609,7 +609,7 @@ class ClusterState:
         del self.topics[topic.name]
         del self.by_id[topic.topic_id]
         if self.colliding(topic.name) == topic.name:
-            del self._by_metric[_metric_name(topic.name)]
+            del self._by_metric[metric_name(topic.name)]
         if self.storage is not None:
             self.storage.deleted(topic)
             for partition in topic.partitions:
@@ -734,7 +734,7 @@ def legal_topic_name(name: str) -> bool:
     return re.fullmatch(LEGAL_NAME, name) is not None and name not in (".", "..")
 
 
-def _metric_name(topic: str) -> str:
+def metric_name(topic: str) -> str:
     """Return the name of a topic in metrics, where dots become underscores. Source: Kafka's
     Topic.unifyCollisionChars.
     """

@@ -329,6 +329,7 @@ ROWS = [
     Row("timeout of wait_group for members", on_shared(lambda cluster: cluster.wait_group("g", None, 2, timeout=0)), "WaitTimeoutError: timed out after 0 s waiting for group 'g' to have 2 members\nthe group does not exist (Dead); existing groups: none\nno group has had an event"),
     Row("cluster replaced in wait_group", in_trio(replaced_in_wait), "ClusterClosedError: the cluster was replaced by start_over() while waiting for group 'g' to be Stable"),
     Row("topic that exists", on_shared(lambda cluster: cluster.create_topic("orders")), "TopicExistsError: topic orders already exists"),
+    Row("topic whose name collides", opened(topics={"a.b": 1, "a_b": 1}), "TopicExistsError: topic a_b collides with topic a.b, because names in metrics have '_' instead of '.': use another name"),
     Row("configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"retention.ms": "long"})), "SettingsError: topic new has an invalid configuration: Invalid value long for configuration retention.ms: Not a number of type LONG"),
     Row("unknown configuration of a topic", on_shared(lambda cluster: cluster.create_topic("new", 1, {"nope": 1})), "SettingsError: topic new has an invalid configuration: Unknown topic config name: nope"),
     Row("records of an unknown topic", on_shared(lambda cluster: cluster.records("order")), "UnknownTopicError: topic 'order' does not exist; existing topics: orders"),

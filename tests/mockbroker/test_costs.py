@@ -78,7 +78,7 @@ def deleted_topics(size: int) -> tuple[BrokerHarness, Any, int]:
     harness = prepared(topics=dict.fromkeys(names, 1) | {"kept": 1})
     for number in range(size):
         commit_without_member(harness, f"g{number}", topic="kept")
-    return harness, DeleteTopicsRequest(topic_names=names), 1
+    return harness, DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1
 
 
 def one_partition(size: int) -> tuple[BrokerHarness, Any, int]:
@@ -253,7 +253,7 @@ def test_new_partitions_of_one_request_are_bounded() -> None:
     harness = prepared(topics={"t": 1, "u": 1})
     kind = CreatePartitionsRequest.Topic
     wanted = [kind(name=name, count=1 + MAX_NEW_PARTITIONS // 2 + n, assignments=None) for n, name in enumerate("tu")]
-    answer = harness.ask(CreatePartitionsRequest(topics=wanted), 3)
+    answer = harness.ask(CreatePartitionsRequest(topics=wanted, timeout_ms=1_000), 3)
     assert [result.error_code for result in answer.results] == [E.NONE, E.UNKNOWN_SERVER_ERROR]
     assert [len(harness.broker.cluster.topics[name].partitions) for name in "tu"] == [1 + MAX_NEW_PARTITIONS // 2, 1]
 

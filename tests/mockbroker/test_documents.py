@@ -36,7 +36,7 @@ def numbers(harness: AssignorHarness, group: str = "g") -> dict[str, list[int]]:
 
 def grow(harness: BrokerHarness, topic: str, count: int) -> None:
     wanted = CreatePartitionsRequest.Topic(name=topic, count=count, assignments=None)
-    answer = harness.ask(CreatePartitionsRequest(topics=[wanted]), 3)
+    answer = harness.ask(CreatePartitionsRequest(topics=[wanted], timeout_ms=1_000), 3)
     assert [result.error_code for result in answer.results] == [E.NONE]
 
 

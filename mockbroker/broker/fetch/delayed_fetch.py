@@ -27,6 +27,7 @@ from mockbroker.topics.model import Partition
 PartitionResponse = FetchResponse.Topic.Partition
 NONE = ErrorCode.NONE
 READ_COMMITTED = 1
+ISOLATION_LEVELS = (0, READ_COMMITTED)
 MAGIC_1_SINCE = 2  # first version of message sets with timestamps
 ANY_REPLICA_SINCE = 11  # first version with which consumers read from followers (KIP-392)
 DIVERGING_EPOCH_SINCE = 12  # first version with last_fetched_epoch, for truncation detection (KIP-595)

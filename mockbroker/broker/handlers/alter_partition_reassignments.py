@@ -16,6 +16,7 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import shortened
 from mockbroker.broker import reassignments
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.slices import in_slices, split_by_partition
 from mockbroker.topics.model import Partition
 from mockbroker.topics.placement import assignment_error
@@ -33,6 +34,8 @@ def _handle(broker: Broker, call: Call[Request], now: float) -> Effects:
     is_changeable = request.allow_replication_factor_change
     text = None if request.topics else ""
     response = Response(error_message=text, allow_replication_factor_change=is_changeable)
+    if request.topics and is_expired(request.timeout_ms):
+        return [Reply(call.ticket, _timed_out(request, response))]
     error: ErrorCode
     for wanted in request.topics:
         topic = broker.cluster.topics.get(wanted.name)
@@ -53,6 +56,25 @@ def _handle(broker: Broker, call: Call[Request], now: float) -> Effects:
                 Response.Topic.Partition(partition_index=each.partition_index, error_code=error, error_message=text)
             )
     return [*effects, Reply(call.ticket, response)]
+
+
+def _timed_out(request: Request, response: Response) -> Response:
+    """Set the error of a request that has expired, also for each partition, and return the response.
+
+    Args:
+        request: The request.
+        response: The response, still without topics.
+    """
+    response.error_code = TIMED_OUT
+    response.allow_replication_factor_change = True  # the default
+    for topic in request.topics:
+        indexes = [partition.partition_index for partition in topic.partitions]
+        partitions = [
+            Response.Topic.Partition(partition_index=index, error_code=TIMED_OUT, error_message=None)
+            for index in indexes
+        ]
+        response.responses.append(Response.Topic(name=topic.name, partitions=partitions))
+    return response
 
 
 def _cancel(broker: Broker, partition: Partition, now: float, effects: Effects) -> Failure:

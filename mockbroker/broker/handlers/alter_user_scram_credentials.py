@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
 from kwire import ErrorCode
 from kwire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
@@ -25,7 +23,8 @@ CredentialError = tuple[ErrorCode, str]
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete or set one SCRAM credential of each user in the request.
 
-    A user that occurs twice gets an error. The response lists the users with an error first.
+    A user that occurs twice gets an error: that of its first invalid alteration, or DUPLICATE_RESOURCE. The response
+    lists the users with an error first.
 
     Args:
         broker: The state of the cluster.
@@ -35,17 +34,20 @@ def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: fl
     Returns: the effects, such as responses and journal events.
     """
     alterations: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
-    counts = Counter(alteration.name for alteration in alterations)
     errors: dict[str, CredentialError] = {}
-    altered: list[str] = []
+    valid: dict[str, Deletion | Upsertion] = {}
     for alteration in alterations:
-        if error := DUPLICATE if counts[alteration.name] > 1 else _error(broker.users, alteration):
-            errors[alteration.name] = error
+        name = alteration.name
+        if name in errors:  # the first error of a user counts
+            continue
+        if error := DUPLICATE if valid.pop(name, None) else _error(broker.users, alteration):
+            errors[name] = error
         else:
-            _alter(broker, alteration)
-            altered.append(alteration.name)
+            valid[name] = alteration
+    for alteration in valid.values():
+        _alter(broker, alteration)
     results = [Result(user=name, error_code=code, error_message=text) for name, (code, text) in errors.items()]
-    results += [Result(user=name, error_message=None) for name in altered]
+    results += [Result(user=name, error_message=None) for name in valid]
     return [Reply(call.ticket, AlterUserScramCredentialsResponse(results=results))]
 
 

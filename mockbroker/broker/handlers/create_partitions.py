@@ -12,6 +12,7 @@ from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePart
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.topics.model import Topic
 from mockbroker.topics.placement import assignment_error, no_room
 
@@ -23,6 +24,9 @@ TOO_MANY: PartitionsError = ErrorCode.UNKNOWN_SERVER_ERROR, None  # above MAX_NE
 
 def handle(broker: Broker, call: Call[CreatePartitionsRequest], now: float) -> Effects:  # noqa: ARG001
     counts = Counter(topic.name for topic in call.request.topics)
+    if is_expired(call.request.timeout_ms) and 1 in counts.values():
+        timed_out = [Result(name=topic.name, error_code=TIMED_OUT) for topic in call.request.topics]
+        return [Reply(call.ticket, CreatePartitionsResponse(results=timed_out))]
     results: dict[str, Result] = {}
     room = MAX_NEW_PARTITIONS
     for topic in call.request.topics:

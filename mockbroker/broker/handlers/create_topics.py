@@ -12,6 +12,7 @@ from kwire.messages.create_topics import CreateTopicsRequest, CreateTopicsRespon
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.topic_creation import DEFAULT, TOO_MANY, TopicError, new_replicas
 from mockbroker.topics import configs as topic_configs
 
@@ -36,13 +37,16 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
 
-    If the topics have more than MAX_NEW_PARTITIONS partitions in total, no topic is created.
+    If the topics have more than MAX_NEW_PARTITIONS partitions in total, no topic is created. If the request has
+    expired, each topic gets REQUEST_TIMED_OUT, unless all names are duplicates.
     """
     many = len(call.request.topics) > broker.slice_size
     if many:
         yield []  # a slice has decoded the topics, the next one counts them
     counts = Counter(topic.name for topic in call.request.topics)
     partitions = sum(_requested_partitions(broker, topic) for topic in call.request.topics if counts[topic.name] == 1)
+    if is_expired(call.request.timeout_ms) and 1 in counts.values():
+        return [Reply(call.ticket, _timed_out(call.request))]
     remaining = 0 if many else broker.slice_size
     responses: dict[str, ResponseTopic] = {}
     for topic in call.request.topics:
@@ -58,6 +62,11 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
         else:
             responses[topic.name] = _create(broker, topic, validate_only=call.request.validate_only)
     return [Reply(call.ticket, CreateTopicsResponse(topics=list(responses.values())))]
+
+
+def _timed_out(request: CreateTopicsRequest) -> CreateTopicsResponse:
+    topics = [ResponseTopic(name=topic.name, error_code=TIMED_OUT, error_message=None) for topic in request.topics]
+    return CreateTopicsResponse(topics=topics)
 
 
 def _requested_partitions(broker: Broker, topic: RequestTopic) -> int:

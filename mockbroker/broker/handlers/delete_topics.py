@@ -11,12 +11,14 @@ from kwire.schema import ZERO_UUID
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.topics.model import Topic
 
 RequestTopic = DeleteTopicsRequest.Topic
 ResponseTopic = DeleteTopicsResponse.Topic
+NEITHER_NAME_NOR_ID = "Neither topic name nor id were specified."
 BY_NAME_AND_ID = "The provided topic name maps to an ID that was already supplied."
 DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
@@ -24,7 +26,8 @@ DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete topics. If a topic occurs twice, even once by name and once by id, it is not deleted and gets one error.
 
-    If ``delete.topic.enable`` is false, every topic gets an error.
+    If ``delete.topic.enable`` is false, every topic gets an error. If the request has expired, each topic gets
+    REQUEST_TIMED_OUT, unless no topic of the request is valid.
 
     Args:
         broker: The state of the cluster.
@@ -45,6 +48,15 @@ def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effe
         ]
         return [Reply(call.ticket, DeleteTopicsResponse(responses=disabled))]
     counts = Counter((requested.name, requested.topic_id) for requested in requested_topics)
+    del counts[None, ZERO_UUID]  # each gets its own error
+    if is_expired(request.timeout_ms) and any(
+        times == 1 and (name is None or topic_id == ZERO_UUID) for (name, topic_id), times in counts.items()
+    ):
+        timed_out = [
+            ResponseTopic(name=requested.name, topic_id=requested.topic_id, error_code=TIMED_OUT)
+            for requested in requested_topics
+        ]
+        return [Reply(call.ticket, DeleteTopicsResponse(responses=timed_out))]
     errors = [_duplicate(*key) for key, times in counts.items() if times > 1]
     topics: dict[UUID, list[Topic]] = {}
     for requested in requested_topics:
@@ -85,12 +97,13 @@ def _duplicate(name: str | None, topic_id: UUID) -> ResponseTopic:
 def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopicsResponse:
     """Set or remove the error messages of a response, as its API version requires, and return the response.
 
-    Before v5, the response has no error messages. From v5 on, an error without a message gets a default message.
+    Before v5, the response has no error messages. From v5 on, an error without a message gets a default message, except
+    REQUEST_TIMED_OUT.
     """
     for topic in response.responses:
         if version < 5:
             topic.error_message = None
-        elif topic.error_code and not topic.error_message:
+        elif topic.error_code not in (0, TIMED_OUT) and not topic.error_message:
             error = ErrorCode(topic.error_code)
             topic.error_message = OF_ERRORS.get(error, error.name)
     return response
@@ -99,6 +112,8 @@ def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopics
 def _find(broker: Broker, requested: RequestTopic) -> tuple[Topic | None, ErrorCode]:
     cluster = broker.cluster
     if requested.name is not None and requested.topic_id != ZERO_UUID:
+        return None, ErrorCode.INVALID_REQUEST
+    if requested.name is None and requested.topic_id == ZERO_UUID:
         return None, ErrorCode.INVALID_REQUEST
     if requested.name is None:
         topic = cluster.by_id.get(requested.topic_id)
@@ -112,6 +127,8 @@ def _find(broker: Broker, requested: RequestTopic) -> tuple[Topic | None, ErrorC
 
 
 def _error_message(requested: RequestTopic) -> str:
+    if requested.name is None:
+        return NEITHER_NAME_NOR_ID
     if requested.topic_id != ZERO_UUID:
         return "You may not specify both topic name and topic id."
     return f"Topic {requested.name} cannot be deleted: the coordinators store their records in it."

@@ -11,6 +11,7 @@ from kwire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersRespon
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.slices import copy_with, in_slices, topic_slices
 from mockbroker.topics.model import Partition
 
@@ -26,8 +27,11 @@ Topic = ElectLeadersResponse.Topic
 def _handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effects:
     request = call.request
     effects: Effects = []
+    if is_expired(request.timeout_ms) and request.topic_partitions != []:
+        return [Reply(call.ticket, _error_response(request, call.version, TIMED_OUT, None))]
     if request.election_type not in (PREFERRED, UNCLEAN):
-        return [Reply(call.ticket, _error_response(request))]
+        text = f"Unknown election type {request.election_type}"
+        return [Reply(call.ticket, _error_response(request, call.version, ErrorCode.INVALID_REQUEST, text))]
     if request.topic_partitions is None:  # all partitions; those that need no election are omitted
         topics = [
             Topic(topic=name, partition_result=_elect_all(broker, request, topic.partitions, now, effects))
@@ -46,9 +50,17 @@ def _handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effe
     return [*effects, Reply(call.ticket, ElectLeadersResponse(replica_election_results=topics))]
 
 
-def _error_response(request: ElectLeadersRequest) -> ElectLeadersResponse:
-    """Return the response to an unknown election type: an error for each partition."""
-    error, text = ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
+def _error_response(
+    request: ElectLeadersRequest, version: int, error: ErrorCode, text: str | None
+) -> ElectLeadersResponse:
+    """Return the response to a request that fails as a whole: an error for each partition, and one at the top level.
+
+    Args:
+        request: The request.
+        version: API version; v0 has no top-level error.
+        error: The error.
+        text: The error message; None without one.
+    """
     result = Topic.Partition
     topics = [
         Topic(
@@ -57,7 +69,7 @@ def _error_response(request: ElectLeadersRequest) -> ElectLeadersResponse:
         )
         for each in request.topic_partitions or ()
     ]
-    return ElectLeadersResponse(error_code=error, replica_election_results=topics)
+    return ElectLeadersResponse(error_code=error if version else 0, replica_election_results=topics)
 
 
 def _elect_all(

@@ -8,9 +8,19 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
-from mockbroker.base.effects import Call, Effects, Reply, begin
+from mockbroker.base.effects import AuthorizedCall, Call, Effects, Reply, begin
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.fetch.delayed_fetch import delay, fetch_in_slices, read, reply, responds_at_once
+from mockbroker.broker.fetch.delayed_fetch import (
+    ISOLATION_LEVELS,
+    delay,
+    fetch_in_slices,
+    read,
+    reply,
+    responds_at_once,
+)
+from mockbroker.broker.fetch.session_cache import FetchContext
+
+PARTITIONS_BEFORE = 13  # first version whose error response has no partitions
 
 
 def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
@@ -18,6 +28,8 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     context = broker.fetch_sessions(call.client.node).new_context(request, call.version, now)
     if isinstance(context, ErrorCode):
         return [Reply(call.ticket, FetchResponse(error_code=context))]
+    if request.isolation_level not in ISOLATION_LEVELS and _reads_a_partition(broker, call, context):
+        return [Reply(call.ticket, _error_response(request, call.version, ErrorCode.UNKNOWN_SERVER_ERROR))]
     context.expires_at = broker.to_client_time(now) + request.max_wait_ms / 1000
     if len(context.partitions) > broker.slice_size:
         return begin(call.ticket, fetch_in_slices(broker, call, context))
@@ -26,3 +38,43 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
         return [reply(broker, call, context, result)]
     delay(broker, call, context, result)
     return []
+
+
+def _reads_a_partition(broker: Broker, call: Call[FetchRequest], context: FetchContext) -> bool:
+    """Return whether a partition of a fetch exists and the client may read it.
+
+    Args:
+        broker: The state of the cluster.
+        call: The Fetch request.
+        context: Partitions and session of the request.
+    """
+    cluster, may_read = broker.cluster, call.may_read if isinstance(call, AuthorizedCall) else None
+    for fetched in context.partitions.values():
+        if fetched.cluster_epoch != cluster.epoch:
+            fetched.resolve(cluster)
+        if fetched.partition is not None and (may_read is None or may_read(fetched.topic)):
+            return True
+    return False
+
+
+def _error_response(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
+    """Return the response to a request that fails as a whole: before v13, each partition has the error too.
+
+    Args:
+        request: The request.
+        version: API version of the request.
+        error: The error.
+    """
+    struct = FetchResponse.Topic
+    responses = [
+        struct(
+            topic=topic.topic,
+            partitions=[
+                struct.Partition(partition_index=partition.partition, error_code=error, high_watermark=-1, records=b"")
+                for partition in topic.partitions
+            ],
+        )
+        for topic in request.topics
+        if version < PARTITIONS_BEFORE
+    ]
+    return FetchResponse(error_code=error, responses=responses)

@@ -50,8 +50,7 @@ def _find_coordinator(broker: Broker, call: Call[FindCoordinatorRequest], key: s
         text = OF_ERRORS[ErrorCode.INVALID_REQUEST] if has_text else ""
         return Coordinator(key=key, node_id=-1, port=-1, error_code=ErrorCode.INVALID_REQUEST, error_message=text)
     if key_type == TRANSACTION and (error := _transaction_error(broker, key)):
-        text = OF_ERRORS[error] if error == ErrorCode.COORDINATOR_NOT_AVAILABLE else ""
-        return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=text)
+        return Coordinator(key=key, node_id=-1, port=-1, error_code=error, error_message=OF_ERRORS[error])
     if state_key is not None:
         broker.share_state_topic()
     metadata = broker.metadata_view(call.client.node)
@@ -87,8 +86,6 @@ def _share_key(key: str) -> StateKey | None:
 
 
 def _transaction_error(broker: Broker, transactional_id: str) -> ErrorCode:
-    if not transactional_id:
-        return ErrorCode.INVALID_REQUEST
     missing = TRANSACTIONS_TOPIC not in broker.cluster.topics
     broker.transaction_coordinator(transactional_id)
     on_demand = broker.settings.mockbroker_transaction_log_on_demand

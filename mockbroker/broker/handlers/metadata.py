@@ -248,7 +248,7 @@ def _by_name(broker: Broker, metadata: ClusterState, name: str, *, create: bool)
     if not legal_topic_name(name):
         return ResponseTopic(error_code=ErrorCode.INVALID_TOPIC_EXCEPTION, name=name), None
     settings, cluster = broker.settings, broker.cluster
-    if create and name not in cluster.topics and cluster.has_room(settings.num_partitions):
+    if create and cluster.colliding(name) is None and cluster.has_room(settings.num_partitions):
         replicas = cluster.place(settings.num_partitions, settings.default_replication_factor)
         cluster.create_topic(name, replicas)
     return ResponseTopic(error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, name=name), None

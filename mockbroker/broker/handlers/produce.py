@@ -10,7 +10,7 @@ import struct
 from typing import TypeAlias
 from uuid import UUID
 
-from kwire import DecodeError, ErrorCode, LimitError, Truncated
+from kwire import DecodeError, ErrorCode, LimitError
 from kwire.codec import encode
 from kwire.messages.produce import ProduceRequest, ProduceResponse
 from kwire.records.batch import (
@@ -48,6 +48,8 @@ Appended: TypeAlias = tuple[int, int, int]  # base offset, append time and log s
 NOT_ADDED = "Partition was not added to the transaction"
 ABORTABLE_SINCE = 11  # first version that returns TRANSACTION_ABORTABLE
 KIP_890_SINCE = 12  # first version that adds partitions to the transaction
+LENGTH, LENGTH_AT = struct.Struct(">i"), 8  # the field of a batch with its size, without base offset and length
+MIN_LENGTH = 14  # of a message of magic 0
 TRANSACTIONAL_AT = CRC_FROM + 1  # offset in a batch of the byte with the transactional bit
 MAGIC_2 = 2
 NO_APPEND_TIME = -1
@@ -450,16 +452,13 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         version = VERSION_OF_BATCHES_BEFORE_V3
     if not records:
         return ErrorCode.INVALID_RECORD
-    size = len(records)
-    if size > MAGIC_AT and records[MAGIC_AT] in (0, 1):
-        return ErrorCode.INVALID_RECORD  # message sets are rejected from v3 on
     batch = read_only_batch(records)
     if batch is None:
+        if error := _framing_error(records):
+            return error
         try:
             batch = read_batch(records)
-        except Truncated:
-            return ErrorCode.INVALID_RECORD if _may_be_truncated(records) else ErrorCode.CORRUPT_MESSAGE
-        except DecodeError:
+        except DecodeError:  # shorter than a header
             return ErrorCode.CORRUPT_MESSAGE
         if not batch.crc_is_right():
             return ErrorCode.CORRUPT_MESSAGE
@@ -467,7 +466,7 @@ def check(records: bytes | None, version: int, limit: int) -> Batch | ErrorCode 
         return ErrorCode.MESSAGE_TOO_LARGE
     if batch.attributes & CODEC_MASK and not may_be_produced(batch.codec, version):
         return ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    return batch if len(batch.data) == size or _is_only_batch(batch, records) else ErrorCode.INVALID_RECORD
+    return batch
 
 
 def _rejection(batch: Batch, rules: RecordRules, partition: Partition, now_ms: int) -> Rejection | None:
@@ -495,30 +494,56 @@ def _rejection(batch: Batch, rules: RecordRules, partition: Partition, now_ms: i
         return Rejection(ErrorCode.INVALID_RECORD)
 
 
-def _is_only_batch(batch: Batch, records: bytes) -> bool:
-    if len(records) - len(batch.data) < HEADER.size:
-        return True
-    try:
-        read_batch(records, len(batch.data))
-    except Truncated:
-        return True
-    except DecodeError:
-        return False
-    return False
+def _framing_error(records: bytes) -> ErrorCode:
+    """Return the error if the records are not exactly one batch of magic 2, or NONE.
+
+    As in Kafka, a truncated second batch is ignored.
+
+    Source: Kafka's ProduceRequest.validateRecords.
+    """
+    end = _batch_end(records, 0)
+    if isinstance(end, ErrorCode):
+        return end
+    if end is None or records[MAGIC_AT] != MAGIC_2:  # truncated, or a message set, which is rejected from v3 on
+        return INVALID_RECORD
+    second = _batch_end(records, end)
+    if isinstance(second, ErrorCode):
+        return second
+    return NONE if second is None else INVALID_RECORD
+
+
+def _batch_end(records: bytes, at: int) -> int | ErrorCode | None:
+    """Return the end of a batch or message, None if it is truncated, or the error if its length or magic is invalid.
+
+    Args:
+        records: The records of a partition in the request.
+        at: Offset of the first byte of the batch.
+
+    Source: Kafka's ByteBufferLogInputStream.
+    """
+    left = len(records) - at
+    if left < PREFIX:
+        return None
+    (length,) = LENGTH.unpack_from(records, at + LENGTH_AT)
+    if length < MIN_LENGTH:
+        return ErrorCode.CORRUPT_MESSAGE
+    if left <= MAGIC_AT:
+        return None
+    if records[at + MAGIC_AT] > MAGIC_2:
+        return ErrorCode.CORRUPT_MESSAGE
+    if length > MAX_BATCH - PREFIX:  # Kafka's sum overflows
+        return ErrorCode.UNKNOWN_SERVER_ERROR
+    end: int = at + PREFIX + length
+    return end if end <= len(records) else None
 
 
 def _is_valid_for_log(batch: Batch) -> bool:
-    """Return whether a batch from a producer is valid: correct record count, base offset 0, not a control batch."""
+    """Return whether a batch from a producer is valid.
+
+    The record count must be correct, and the base offset 0. The batch must not be a control batch. If it has a producer
+    id, its sequence number must not be negative. Source: Kafka's LogValidator.validateBatch.
+    """
+    if batch.base_sequence < 0 <= batch.producer_id:
+        return False
     is_counted = batch.count > 0 and batch.last_offset_delta == batch.count - 1
     return is_counted and batch.base_offset == 0 and not batch.attributes & CONTROL
-
-
-def _may_be_truncated(records: bytes) -> bool:
-    """Return whether truncated data (``records``) begins with a complete and plausible batch header.
-
-    The header is plausible if it contains a valid batch length.
-    """
-    if len(records) < HEADER.size:
-        return False
-    length: int = HEADER.unpack_from(records)[1]
-    return length <= MAX_BATCH - PREFIX

@@ -111,9 +111,11 @@ def transactional_commit_error(group: ClassicGroup, event: Commit) -> ErrorCode:
 
     For the errors, see ``member_error``.
 
-    The state of the group is not checked.
+    An empty group accepts commits without a generation; otherwise, the state of the group is not checked.
     """
-    return member_error(group, event) if event.has_member_identity else NONE
+    if not event.has_member_identity or (event.generation < 0 and group.state is EMPTY):
+        return NONE
+    return member_error(group, event)
 
 
 # Checks of a JoinGroup before the check of the member id: the first condition that is true determines the error.

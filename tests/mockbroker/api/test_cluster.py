@@ -187,6 +187,8 @@ REFUSED = [
     ),
     ({"config": {"log.segment.bytes": 13}, "as_version": "3.9"}, "log.segment.bytes: 13 is not between 1048576"),
     ({"topics": {"a/b": 1}}, "topic 'a/b': not a legal topic name"),
+    ({"topics": {"a.b": 1, "a_b": 1}}, "topic a_b collides with topic a.b"),
+    ({"topics": {"__consumer.offsets": 1}}, "topic __consumer.offsets collides with topic __consumer_offsets"),
     ({"topics": {"t": 0}}, "topic t: the number of partitions, 0, is out of range (1-100000)"),
     ({"topics": {"t": 100_001}}, "topic t: the number of partitions, 100001, is out of range (1-100000)"),
 ]

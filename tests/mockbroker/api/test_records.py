@@ -119,6 +119,14 @@ async def test_an_existing_topic_is_a_conflict_and_a_settings_error() -> None:
         assert isinstance(raised.value, ConflictError)
 
 
+async def test_a_colliding_topic_is_a_conflict() -> None:
+    async with open_cluster(topics={"a.b": 1}) as cluster:
+        with pytest.raises(TopicExistsError, match=r"topic a_b collides with topic a\.b"):
+            cluster.create_topic("a_b")
+        with pytest.raises(UnknownTopicError):
+            cluster.records("a_b")
+
+
 async def test_retention_and_compaction_on_demand(autojump_clock: trio.testing.MockClock) -> None:
     async with open_cluster(clock="manual") as cluster:
         cluster.create_topic("orders", config={"retention.ms": 60_000, "segment.ms": 1_000})

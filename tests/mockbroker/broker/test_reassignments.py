@@ -199,3 +199,18 @@ def test_replicas_of_a_reassignment():
     assert completed(replicas, reassignment, [1, 3]) == [3, 2]
     assert completed([1, 2], Reassignment((), (1,)), [1]) is None
     assert completed([2, 1], Reassignment((2,), (1,)), [2]) == [2]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_expired_request_moves_nothing(harness, timeout_ms):
+    kind = AlterPartitionReassignmentsRequest.Topic
+    topics = [kind(name=name, partitions=[kind.Partition(replicas=[2])]) for name in ("t", "no-such-topic")]
+    request = AlterPartitionReassignmentsRequest(topics=topics, timeout_ms=timeout_ms)
+    answer = harness.ask(request, 1)
+    assert (answer.error_code, answer.error_message) == (E.REQUEST_TIMED_OUT, None)
+    results = [
+        (topic.name, each.error_code, each.error_message) for topic in answer.responses for each in topic.partitions
+    ]
+    assert results == [(name, E.REQUEST_TIMED_OUT, None) for name in ("t", "no-such-topic")]
+    assert listed(harness) == []
+    assert harness.ask(AlterPartitionReassignmentsRequest(timeout_ms=timeout_ms), 1).error_code == E.NONE

@@ -176,6 +176,7 @@ USAGE = [  # arguments, what stderr must say
     (["--topic", "a/b"], "'a/b': not a legal topic name"),
     (["--topic", "orders:six"], "expected NAME or NAME:PARTITIONS"),
     (["--topic", "orders:0"], "the number of partitions, 0, is out of range"),
+    (["--topic", "a.b", "--topic", "a_b"], "topic a_b collides with topic a.b"),
     (["--topic", "orders", "--topic", "orders:2"], "--topic orders: duplicate topic"),
     (["--brokers", "0"], "0 is not in the range"),
     (["--port", "65535", "--brokers", "2"], "is too high for 2 brokers"),

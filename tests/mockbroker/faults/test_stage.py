@@ -11,11 +11,15 @@ import trio
 import trio.testing
 
 from kwire import ErrorCode as E
+from kwire.messages.create_acls import CreateAclsRequest
+from kwire.messages.describe_producers import DescribeProducersRequest
+from kwire.messages.elect_leaders import ElectLeadersRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
+from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 from kwire.records.batch import batches
@@ -102,6 +106,65 @@ async def test_error_for_a_partition_of_a_fetch_session() -> None:
         second = await connection.ask(rest, 13)
         errors = {p.partition_index: p.error_code for t in second.responses for p in t.partitions}
         assert errors[0] == E.OFFSET_OUT_OF_RANGE
+
+
+NOTHING_TO_INJECT = [
+    pytest.param(
+        "OffsetFetch",
+        "UNSTABLE_OFFSET_COMMIT",
+        "orders",
+        OffsetFetchRequest(
+            groups=[
+                OffsetFetchRequest.Group(
+                    group_id="g", topics=[OffsetFetchRequest.Group.Topic(name="orders", partition_indexes=[])]
+                )
+            ]
+        ),
+        8,
+        id="topic without partitions",
+    ),
+    pytest.param(
+        "ElectLeaders",
+        "PREFERRED_LEADER_NOT_AVAILABLE",
+        "t",
+        ElectLeadersRequest(topic_partitions=None),
+        2,
+        id="no partition needs an election",
+    ),
+    pytest.param(
+        "DescribeProducers",
+        "NOT_LEADER_OR_FOLLOWER",
+        "t",
+        DescribeProducersRequest(topics=[DescribeProducersRequest.Topic(name="t", partition_indexes=[])]),
+        0,
+        id="no partitions",
+    ),
+    pytest.param("CreateAcls", "INVALID_REQUEST", None, CreateAclsRequest(creations=[]), 3, id="no creations"),
+]
+
+
+@pytest.mark.parametrize(("api", "error", "topic", "request_", "version"), NOTHING_TO_INJECT)
+async def test_error_without_an_element_is_not_applied(
+    api: str, error: str, topic: str | None, request_: Any, version: int
+) -> None:
+    async with opened() as cluster:
+        expected = await cluster.connect().ask(request_, version)
+        fault = cluster.faults.error(api, error, **({} if topic is None else {"topic": topic}))
+        assert await cluster.connect().ask(request_, version) == expected
+        assert (fault.matched, fault.applied, fault.exhausted) == (1, 0, False)
+        assert not [event for event in cluster.events() if event.fault]
+
+
+async def test_error_of_an_element_of_the_response_alone_is_applied() -> None:
+    async with opened() as cluster:
+        connection = cluster.connect()
+        await connection.ask(commit(("t", 0)), 8)
+        fault = cluster.faults.error("OffsetFetch", "UNSTABLE_OFFSET_COMMIT", topic="t")
+        fetch = OffsetFetchRequest(groups=[OffsetFetchRequest.Group(group_id="g", topics=None)])
+        response = await connection.ask(fetch, 8)
+        assert response.groups[0].topics[0].partitions[0].error_code == E.UNSTABLE_OFFSET_COMMIT
+        assert fault.applied == 1
+        assert [event.fault for event in cluster.events() if event.fault] == ["fault-1"]
 
 
 async def test_error_of_produce_without_acks_closes_the_connection() -> None:

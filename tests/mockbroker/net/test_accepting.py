@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import nan
+
 import trio
 import trio.testing
 from tools.served_broker import Peer, ServedBroker, serving
@@ -74,6 +76,15 @@ async def test_quotas_of_addresses_come_before_the_default():
         served.server.stop_clock()
         await connected(served, 9)
         await waiting(served)
+
+
+async def test_a_quota_of_nan_closes_each_connection_from_the_address():
+    async with serving(config=TWO_WINDOWS) as served:
+        served.broker.quotas.alter(Entity(ip="127.0.0.1"), {"connection_creation_rate": nan}, validate_only=False)
+        served.server.stop_clock()
+        peer = await waiting(served)
+        await served.server.advance(1)
+        assert await peer.closed() == b""
 
 
 async def test_a_stopped_broker_closes_waiting_connections():

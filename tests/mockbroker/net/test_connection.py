@@ -252,7 +252,9 @@ def test_duplicate_correlation_id_gets_two_answers(incoming, harness):
 )
 def test_malformed_request_names_its_field_unless_it_is_large(incoming: ClientRequests, topics: int, text: str) -> None:
     names = [f"topic-{number:05}" for number in range(topics + 1)]
-    frame = encode_request(DeleteTopicsRequest(topic_names=names), 1, correlation_id=1, client_id="me")
+    frame = encode_request(
+        DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1, correlation_id=1, client_id="me"
+    )
     incoming.receive(pack(frame[:-6]))
     with pytest.raises(WireError, match=text):
         incoming.next_call()
@@ -261,7 +263,7 @@ def test_malformed_request_names_its_field_unless_it_is_large(incoming: ClientRe
 def test_large_request_is_decoded_in_steps(incoming: ClientRequests, harness: BrokerHarness) -> None:
     harness.broker.slice_size = 10
     names = [f"topic-{number:05}" for number in range(LARGE_REQUEST // 10)]
-    request = DeleteTopicsRequest(topic_names=names)
+    request = DeleteTopicsRequest(topic_names=names, timeout_ms=1_000)
     incoming.receive(pack(encode_request(request, 1, correlation_id=3, client_id="me")))
     incoming.receive(pack(encode_request(BEAT, 3, correlation_id=4)))
     undecoded = incoming.next_call()
@@ -280,7 +282,9 @@ def test_large_request_is_decoded_in_steps(incoming: ClientRequests, harness: Br
 
 def test_malformed_large_request_is_refused_after_its_steps(incoming: ClientRequests) -> None:
     names = [f"topic-{number:05}" for number in range(LARGE_REQUEST // 10)]
-    frame = encode_request(DeleteTopicsRequest(topic_names=names), 1, correlation_id=3, client_id="me")
+    frame = encode_request(
+        DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1, correlation_id=3, client_id="me"
+    )
     incoming.receive(pack(frame[:-6]))
     undecoded = incoming.next_call()
     assert isinstance(undecoded, Undecoded)

@@ -234,7 +234,7 @@ def test_topics_are_created_and_deleted_in_slices() -> None:
     place.send(wire, creation(names))
     assert place.turns() >= 24
     assert [(each.name, each.error_code) for each in wire.sent[0].topics] == [(name, E.NONE) for name in names]
-    place.send(wire, (DeleteTopicsRequest(topic_names=names), 1))
+    place.send(wire, (DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1))
     assert place.turns() >= 2
     assert [(each.name, each.error_code) for each in wire.sent[1].responses] == [(name, E.NONE) for name in names]
 
@@ -519,7 +519,7 @@ def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
     long, short = place.connect(), place.connect()
     place.send(long, production(range(6)))
     place.pump.turn(0.0)
-    place.send(short, (DeleteTopicsRequest(topic_names=["t"]), 1))
+    place.send(short, (DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 1))
     place.turns()
     errors = [each.error_code for each in long.sent[0].responses[0].partition_responses]
     assert errors == [E.NONE] * 2 + [E.UNKNOWN_TOPIC_OR_PARTITION] * 4

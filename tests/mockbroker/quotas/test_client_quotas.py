@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from math import inf, nan
+
 import pytest
 
 from mockbroker.quotas import client_quotas
@@ -71,8 +73,29 @@ def test_number_of_entities_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         (Entity("ann"), "producer_byte_rate", 0.5, "producer_byte_rate cannot be a fractional value."),
         (Entity("ann"), "controller_mutation_rate", 0, "Quota controller_mutation_rate must be greater than 0"),
+        (Entity("ann"), "producer_byte_rate", -0.5, "Quota producer_byte_rate must be greater than 0"),
+        (Entity("ann"), "producer_byte_rate", -inf, "Quota producer_byte_rate must be greater than 0"),
+        (Entity("ann"), "producer_byte_rate", inf, "Proposed value for producer_byte_rate is too large for a LONG."),
+        (Entity("ann"), "consumer_byte_rate", 1e300, "Proposed value for consumer_byte_rate is too large for a LONG."),
+        (
+            Entity(ip="::1"),
+            "connection_creation_rate",
+            2.0**31,
+            "Proposed value for connection_creation_rate is too large for an INT.",
+        ),
     ],
-    ids=["key of addresses", "key of clients", "address", "fraction", "zero"],
+    ids=[
+        "key of addresses",
+        "key of clients",
+        "address",
+        "fraction",
+        "zero",
+        "negative",
+        "negative infinity",
+        "infinity",
+        "above a LONG",
+        "above an INT",
+    ],
 )
 def test_invalid_quota_is_refused(entity: Entity, key: str, value: float, message: str) -> None:
     with pytest.raises(QuotaError) as error:
@@ -117,3 +140,19 @@ def test_filter_matches_names_and_defaults() -> None:
     assert found({"user": None}, strict=True) == [Entity("ann"), Entity(DEFAULT)]
     assert found({"user": DEFAULT}) == [Entity(DEFAULT)]
     assert found({"user": None, "client-id": None}) == [Entity("ann", "app")]
+
+
+@pytest.mark.parametrize("value", [2.0**63, 1.0000001, nan])
+def test_byte_rate_is_accepted_as_in_kafka(value: float) -> None:
+    known = quotas()
+    known.alter(Entity("ann"), {"producer_byte_rate": value}, validate_only=False)
+    assert str(known.quotas[Entity("ann")]["producer_byte_rate"]) == str(value)
+
+
+@pytest.mark.parametrize("value", [inf, nan])
+def test_quota_that_is_not_finite_is_never_exceeded(value: float) -> None:
+    known = quotas()
+    known.alter(Entity(DEFAULT), {"request_percentage": 1}, validate_only=False)
+    known.alter(Entity("ann"), {"request_percentage": value}, validate_only=False)
+    assert known.limit("request_percentage", "ann", "") is None
+    assert known.limit("request_percentage", "bob", "") is not None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import json
+from math import inf, nan
 from uuid import UUID
 
 import pytest
@@ -13,7 +15,7 @@ from mockbroker.quotas.entity import DEFAULT, Entity
 from mockbroker.security.acl import Acl
 from mockbroker.security.delegation_tokens import DelegationToken, Principal
 from mockbroker.security.users import ScramCredential
-from mockbroker.storage.catalogue import CATALOGUE, Catalogue, decode_catalogue
+from mockbroker.storage.catalogue import CATALOGUE, Catalogue, decode_catalogue, encode_catalogue
 from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.disk import DataDirError
 from mockbroker.storage.layout import META_PROPERTIES, START_OFFSETS
@@ -234,6 +236,16 @@ def test_client_quotas_survive_a_restart() -> None:
     data_dir.cluster.changed()
     data_dir.flush()
     assert opened(disk, 1_000, brokers=3).cluster.client_quotas == quotas
+
+
+def test_client_quotas_that_are_not_finite_survive_a_restart() -> None:
+    disk = SimulatedDisk()
+    data_dir = opened(disk, brokers=3)
+    data_dir.cluster.client_quotas[Entity("ann")] = {"producer_byte_rate": nan, "request_percentage": inf}
+    data_dir.cluster.changed()
+    data_dir.flush()
+    json.loads(encode_catalogue(data_dir.cluster, ()), parse_constant=pytest.fail)
+    assert str(opened(disk, 1_000, brokers=3).cluster.client_quotas) == str(data_dir.cluster.client_quotas)
 
 
 def test_acls_credentials_and_tokens_survive_a_restart() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf, nan
 from uuid import uuid4
 
 import pytest
@@ -65,6 +66,19 @@ def test_producer_below_its_quota_is_not_throttled() -> None:
     harness = limited(producer_byte_rate=3_000)
     sent = produce(harness)
     assert (sent.answer.throttle_time_ms, sent.muted) == (0, False)
+
+
+@pytest.mark.parametrize("value", [inf, nan])
+def test_quota_that_is_not_finite_throttles_no_request(value: float) -> None:
+    harness = limited(request_percentage=value, controller_mutation_rate=value)
+    harness.broker.quotas.alter(
+        ALL_CLIENTS, {"consumer_byte_rate": nan, "producer_byte_rate": nan}, validate_only=False
+    )
+    topic = CreateTopicsRequest.Topic(name="new", num_partitions=9, replication_factor=1)
+    created = harness.send(CreateTopicsRequest(topics=[topic]), 7).answer
+    assert (created.topics[0].error_code, created.throttle_time_ms) == (E.NONE, 0)
+    assert produce(harness).answer.throttle_time_ms == 0
+    assert fetch(harness).answer.throttle_time_ms == 0
 
 
 def test_producer_without_acks_is_muted_too() -> None:
@@ -145,9 +159,11 @@ def test_mutations_above_the_quota_are_refused() -> None:
     assert [topic.error_code for topic in response.topics] == [E.NONE, E.NONE, E.THROTTLING_QUOTA_EXCEEDED]
     assert response.throttle_time_ms == 1_000  # 11 tokens, of which 12 were taken
     names = [DeleteTopicsRequest.Topic(name="n0"), DeleteTopicsRequest.Topic(topic_id=harness.topic_id("n1"))]
-    deleted = harness.ask(DeleteTopicsRequest(topics=names), 6)
+    deleted = harness.ask(DeleteTopicsRequest(topics=names, timeout_ms=1_000), 6)
     assert [topic.error_code for topic in deleted.responses] == [E.THROTTLING_QUOTA_EXCEEDED] * 2
-    more = CreatePartitionsRequest(topics=[CreatePartitionsRequest.Topic(name="t", count=5, assignments=None)])
+    more = CreatePartitionsRequest(
+        topics=[CreatePartitionsRequest.Topic(name="t", count=5, assignments=None)], timeout_ms=1_000
+    )
     assert [each.error_code for each in harness.ask(more, 3).results] == [E.THROTTLING_QUOTA_EXCEEDED]
     harness.wait(1.0)
     assert [each.error_code for each in harness.ask(more, 3).results] == [E.NONE]
@@ -177,7 +193,7 @@ def test_old_versions_are_throttled_and_not_refused() -> None:
     response = harness.ask(CreateTopicsRequest(topics=topics), 5)
     assert [topic.error_code for topic in response.topics] == [E.NONE] * 3
     assert response.throttle_time_ms == 7_000
-    deleted = harness.ask(DeleteTopicsRequest(topic_names=["n0", "n1"]), 4)
+    deleted = harness.ask(DeleteTopicsRequest(topic_names=["n0", "n1"], timeout_ms=1_000), 4)
     assert [topic.error_code for topic in deleted.responses] == [E.NONE] * 2
 
 

@@ -8,6 +8,7 @@ from kwire import ErrorCode as E
 from mockbroker.base.kafka_settings import NEW, kafka_settings
 from mockbroker.base.live_settings import ALL_BROKERS, MIN_IN_SYNC
 from mockbroker.base.release import KAFKA_3_9, KAFKA_4_2
+from mockbroker.base.settings import OVERRIDES, overrides
 from mockbroker.topics.dynamic_broker_configs import (
     ADDITIONAL,
     BY_LISTENER_ONLY,
@@ -169,6 +170,33 @@ def test_value_that_other_settings_permit(name: str, value: str, text: str | Non
 )
 def test_no_connection_of_an_address_needs_overrides(configs: dict[str, str], valid: bool) -> None:
     assert (configs_error(configs, "1", KAFKA_4_2, default) is None) is valid
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        ("x:y", 'For input string: "y"'),
+        ("a:1,b:y", 'For input string: "y"'),
+        ("host:", 'For input string: ""'),
+        ("a:1.5", 'For input string: "1.5"'),
+        ("a:99999999999", 'For input string: "99999999999"'),
+        ("a:1_0", 'For input string: "1_0"'),
+        ("host", f"Error parsing configuration property '{OVERRIDES}': begin 0, end -1, length 4"),
+        ("127.0.0.1:1,,x:y", f"Error parsing configuration property '{OVERRIDES}': begin 0, end -1, length 0"),
+        ("no such:1", f"{OVERRIDES} contains invalid addresses : no such"),
+        (":5", f"{OVERRIDES}: expected HOST:NUMBER, got ':5'"),  # Kafka accepts it
+        ("127.0.0.1:5", None),
+        (" a : 1 ", None),
+        ("a:-1", None),
+        ("a:+1", None),
+        ("a:1:2", None),
+        ("a:1,", None),
+        (",", None),
+    ],
+)
+def test_connections_of_single_addresses(value: str, text: str | None) -> None:
+    assert configs_error({OVERRIDES: value}, "1", KAFKA_4_2, default) == text
+    assert text is not None or overrides(value) is not None
 
 
 @pytest.mark.parametrize("name", ["max.connections", "max.connection.creation.rate"])

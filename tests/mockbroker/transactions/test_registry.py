@@ -274,7 +274,7 @@ def test_transaction_ends_after_its_topic_was_deleted(new):
     harness = BrokerHarness(topics={"t": 1, "u": 1})
     producer = ready(harness, new=new)
     producer.produce(b"a")
-    harness.ask(DeleteTopicsRequest(topic_names=["t"]), 4)
+    harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 4)
     assert producer.end(committed=True) == E.NONE
     assert harness.broker.transactions["tx"].state is State.COMPLETE_COMMIT
 

@@ -57,7 +57,7 @@ class Admin(Client):
             min(self.cluster().nodes, default=-1),
             ApiKey.CREATE_PARTITIONS,
             3,
-            CreatePartitionsRequest(topics=[wanted]),
+            CreatePartitionsRequest(topics=[wanted], timeout_ms=1_000),
             self.heard,
         )
 

@@ -129,7 +129,7 @@ class Administrator(Client):
         self._ask(
             ApiKey.CREATE_PARTITIONS,
             3,
-            CreatePartitionsRequest(topics=[topic]),
+            CreatePartitionsRequest(topics=[topic], timeout_ms=1_000),
             lambda answer: self._was_written(operation, answer.results[0].error_code),
         )
 

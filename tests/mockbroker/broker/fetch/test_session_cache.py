@@ -145,7 +145,7 @@ def test_session_is_unknown_to_other_brokers():
 def test_deleted_topic_completes_a_delayed_fetch(harness, reader):
     reader.fetch((0, 0))
     sent = reader.send(max_wait_ms=5000)
-    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.Topic(name="t")], timeout_ms=0), 6)
+    harness.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.Topic(name="t")], timeout_ms=1_000), 6)
     assert [p.error_code for t in sent.answer.responses for p in t.partitions] == [E.UNKNOWN_TOPIC_OR_PARTITION]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf, nan
+
 import pytest
 from tools.broker_harness import BrokerHarness
 
@@ -63,3 +65,16 @@ def test_validation_changes_nothing() -> None:
     )
     assert harness.ask(request, 1).entries[0].error_code == E.NONE
     assert harness.broker.quotas.quotas == {}
+
+
+def test_value_that_is_not_finite_is_answered() -> None:
+    harness = BrokerHarness()
+    entries = [
+        entry([("user", "a")], ("producer_byte_rate", inf)),
+        entry([("user", "b")], ("producer_byte_rate", nan)),
+    ]
+    response = harness.ask(AlterClientQuotasRequest(entries=entries), 1)
+    assert [(each.error_code, each.error_message) for each in response.entries] == [
+        (E.INVALID_REQUEST, "Proposed value for producer_byte_rate is too large for a LONG."),
+        (E.NONE, None),
+    ]

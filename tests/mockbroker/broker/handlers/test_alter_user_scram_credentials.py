@@ -60,6 +60,16 @@ CASES = [  # alterations, result of each user
     ([upsertion("x"), upsertion("x")], [("x", *TWICE)]),
     ([upsertion("x"), upsertion("x", 2)], [("x", *TWICE)]),
     ([deletion("alice"), upsertion("alice")], [("alice", *TWICE)]),
+    ([deletion("unknown"), upsertion("unknown")], [("unknown", *GONE)]),
+    ([deletion("unknown"), upsertion("unknown", 2)], [("unknown", *GONE)]),
+    ([deletion("unknown"), deletion("unknown")], [("unknown", *GONE)]),
+    ([deletion("alice", 2), upsertion("alice")], [("alice", *GONE)]),
+    ([deletion("alice"), upsertion("alice", iterations=1)], [("alice", *TWICE)]),
+    ([deletion("x", 9), upsertion("x")], [("x", *STRANGE)]),
+    ([deletion(""), upsertion("")], [("", *NAMELESS)]),
+    ([upsertion("x", iterations=1), upsertion("x")], [("x", *FEW)]),
+    ([upsertion("x"), upsertion("x", iterations=1)], [("x", *TWICE)]),
+    ([upsertion("x"), upsertion("x"), upsertion("x")], [("x", *TWICE)]),
     ([upsertion("a"), upsertion("b", iterations=1)], [("b", *FEW), ("a", E.NONE, None)]),
 ]
 

@@ -19,7 +19,7 @@ def harness() -> BrokerHarness:
 
 
 def create_partitions(harness: BrokerHarness, version: int = 3, *topics: Any, **how: Any) -> list[Any]:
-    results = harness.ask(CreatePartitionsRequest(topics=list(topics), **how), version).results
+    results = harness.ask(CreatePartitionsRequest(topics=list(topics), **how, timeout_ms=1_000), version).results
     return [(result.name, E(result.error_code)) for result in results]
 
 
@@ -76,3 +76,14 @@ def test_replication_factor_is_that_of_the_topic(harness):
 def test_duplicate_topic(harness):
     twice = Topic(name="t", count=4, assignments=None)
     assert create_partitions(harness, 3, twice, twice) == [("t", E.INVALID_REQUEST)]
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_expired_request_adds_nothing(harness, timeout_ms):
+    topics = [Topic(name=name, count=4, assignments=None) for name in ("t", "no-such-topic", "x", "x")]
+    request = CreatePartitionsRequest(topics=topics, timeout_ms=timeout_ms)
+    results = harness.ask(request, 3).results
+    expected = [(name, E.REQUEST_TIMED_OUT, None) for name in ("t", "no-such-topic", "x", "x")]
+    assert [(each.name, each.error_code, each.error_message) for each in results] == expected
+    assert partition_count(harness) == 2
+    assert harness.ask(CreatePartitionsRequest(topics=[], timeout_ms=timeout_ms), 3).results == []

@@ -147,7 +147,7 @@ def test_partitions_of_a_cluster_are_limited():
     responses = [create(harness, 7, new_topic(name, partitions=5))[0].error_code for name in ("b", "c")]
     assert responses == [E.NONE, E.INVALID_PARTITIONS]
     assert "c" not in harness.broker.cluster.topics
-    harness.ask(DeleteTopicsRequest(topic_names=["b"]), 4)
+    harness.ask(DeleteTopicsRequest(topic_names=["b"], timeout_ms=1_000), 4)
     assert create(harness, 7, new_topic("c", partitions=5))[0].error_code == E.NONE
 
 
@@ -203,3 +203,20 @@ def test_the_response_has_every_configuration_of_kafka(harness):
     )
     (created,) = create(harness, 7, new_topic())
     assert [config.name for config in created.configs] == [config["name"] for config in recorded]
+
+
+@pytest.mark.parametrize("version", [2, 7])
+@pytest.mark.parametrize("validate_only", [False, True])
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_expired_request_creates_nothing(harness, timeout_ms, validate_only, version):
+    topics = [Topic(name=name, num_partitions=1, replication_factor=1) for name in ("new", "bad name", "d", "d")]
+    results = create(harness, version, *topics, timeout_ms=timeout_ms, validate_only=validate_only)
+    expected = [(name, E.REQUEST_TIMED_OUT, None) for name in ("new", "bad name", "d", "d")]
+    assert [(each.name, each.error_code, each.error_message) for each in results] == expected
+    assert "new" not in harness.broker.cluster.topics
+
+
+def test_expired_request_of_duplicates_alone(harness):
+    topics = [Topic(name="d", num_partitions=1, replication_factor=1)] * 2
+    assert [each.error_code for each in create(harness, 7, *topics, timeout_ms=0)] == [E.INVALID_REQUEST]
+    assert create(harness, 7, timeout_ms=-1) == []

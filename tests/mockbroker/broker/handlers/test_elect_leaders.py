@@ -31,3 +31,19 @@ def test_all_partitions_omit_those_without_election():
         "t": [],
         "u": [],
     }
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_expired_request(version, timeout_ms):
+    harness = BrokerHarness()
+    partitions = [Place(topic="t", partitions=[0]), Place(topic="no-such-topic", partitions=[0])]
+    response = harness.ask(ElectLeadersRequest(topic_partitions=partitions, timeout_ms=timeout_ms), version)
+    assert response.error_code == (E.REQUEST_TIMED_OUT if version else E.NONE)
+    results = [
+        (topic.topic, each.error_code) for topic in response.replica_election_results for each in topic.partition_result
+    ]
+    assert results == [("t", E.REQUEST_TIMED_OUT), ("no-such-topic", E.REQUEST_TIMED_OUT)]
+    of_all = harness.ask(ElectLeadersRequest(topic_partitions=None, timeout_ms=timeout_ms), 2)
+    assert (of_all.error_code, of_all.replica_election_results) == (E.REQUEST_TIMED_OUT, [])
+    assert harness.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=timeout_ms), 2).error_code == E.NONE

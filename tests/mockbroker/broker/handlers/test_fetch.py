@@ -89,6 +89,23 @@ def test_read_committed_without_transactions(harness, version):
     assert result.aborted_transactions == []
 
 
+@pytest.mark.parametrize("isolation_level", [-1, 2, 7])
+@pytest.mark.parametrize("version", [4, 7, 12, 13, 18])
+def test_unknown_isolation_level_is_a_server_error(harness, version, isolation_level):
+    fill(harness)
+    fields = {"isolation_level": isolation_level, "session_epoch": 0} if version >= 7 else {"isolation_level": 7}
+    sent = fetch(harness, version, requested(), requested(9), **fields)
+    assert (sent.answer.error_code, sent.answer.session_id) == (E.UNKNOWN_SERVER_ERROR if version >= 7 else 0, 0)
+    errors = [(each.partition_index, each.error_code, each.high_watermark, each.records) for each in results_of(sent)]
+    assert errors == ([(0, E.UNKNOWN_SERVER_ERROR, -1, b""), (9, E.UNKNOWN_SERVER_ERROR, -1, b"")] * (version < 13))
+
+
+def test_fetch_that_reads_nothing_has_any_isolation_level(harness):
+    (result,) = results_of(fetch(harness, 11, requested(9), isolation_level=7))
+    assert result.error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert fetch(harness, 13, session_epoch=0, isolation_level=7).answer.error_code == E.NONE
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_empty_fetch_expires_with_an_empty_response(harness, version):
     sent = fetch(harness, version, requested(), max_wait_ms=700)

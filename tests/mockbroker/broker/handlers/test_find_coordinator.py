@@ -93,8 +93,12 @@ def _node(harness: BrokerHarness, name: str, version: int) -> Any:
     return harness.ask(FindCoordinatorRequest(key_type=1, key=name), version).node_id
 
 
-def test_empty_transactional_id():
-    assert BrokerHarness().ask(FindCoordinatorRequest(key_type=1, key=""), 3).error_code == E.INVALID_REQUEST
+def test_empty_transactional_id_has_a_coordinator():
+    harness = BrokerHarness()
+    response = harness.ask(FindCoordinatorRequest(key_type=1, key=""), 3)
+    assert (response.error_code, response.node_id) == (E.NONE, 0)
+    (coordinator,) = harness.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[""]), 6).coordinators
+    assert (coordinator.error_code, coordinator.node_id, coordinator.error_message) == (E.NONE, 0, "")
 
 
 def test_transaction_log_is_created_on_demand():

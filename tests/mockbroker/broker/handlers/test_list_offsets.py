@@ -137,3 +137,13 @@ def test_undecodable_records(harness, codec, timestamp):
     harness.broker.cluster.topics["t"].partitions[1].log.append(batch, 0)
     assert ask(harness, 7, timestamp, index=1) == (E.CORRUPT_MESSAGE, -1, -1, -1)
     assert ask(harness, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end needs no records
+
+
+@pytest.mark.parametrize("isolation_level", [-1, 2, 7])
+@pytest.mark.parametrize("version", [2, 8, 11])
+def test_unknown_isolation_level_is_a_server_error(harness, version, isolation_level):
+    partitions = [Topic.Partition(partition_index=index, timestamp=-1) for index in (0, 9, 9)]
+    request = ListOffsetsRequest(isolation_level=isolation_level, topics=[Topic(name="t", partitions=partitions)])
+    (topic,) = harness.ask(request, version).topics
+    expected = [(index, E.UNKNOWN_SERVER_ERROR, -1) for index in (0, 9, 9)]
+    assert [(each.partition_index, each.error_code, each.offset) for each in topic.partitions] == expected

@@ -78,6 +78,14 @@ def test_no_auto_creation_if_the_broker_forbids_it(version):
     assert "new" not in harness.broker.cluster.topics
 
 
+def test_no_auto_creation_of_a_colliding_topic(harness):
+    ask(harness, 9, "a.b")
+    for _ in range(2):
+        (topic,) = ask(harness, 9, "a_b").topics
+        assert topic.error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+    assert "a_b" not in harness.broker.cluster.topics
+
+
 def test_auto_created_topics_have_broker_defaults():
     harness = BrokerHarness(brokers=3, config={"num.partitions": 4, "default.replication.factor": 2})
     ask(harness, 9, "new")

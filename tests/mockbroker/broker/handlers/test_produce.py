@@ -144,7 +144,7 @@ ROWS = [  # name in the table, id, records, error, version
     ("batch length too small or negative", "length negative", forged(length=-1), E.CORRUPT_MESSAGE),
     ("batch length too large", "length too large", forged(length=10_000), E.INVALID_RECORD),
     ("batch length too large", "truncated", GOOD[:-1], E.INVALID_RECORD),
-    ("batch length 2^31-1", "length 2^31-1", forged(length=2**31 - 1), E.CORRUPT_MESSAGE),
+    ("batch length 2^31-1", "length 2^31-1", forged(length=2**31 - 1), E.UNKNOWN_SERVER_ERROR),
     ("two batches", "two batches", GOOD + GOOD, E.INVALID_RECORD),
     ("partial second batch", "second batch with part of its header", GOOD + GOOD[:30], OK),
     ("partial second batch", "second batch without its last byte", GOOD + GOOD[:-1], OK),
@@ -209,8 +209,21 @@ ROWS = [  # name in the table, id, records, error, version
     ("sequence gap", "unknown producer may begin at any sequence", forged(pid=99, pepoch=0, sequence=7), OK),
     ("base offset 55", "base offset 55", forged(base_offset=55), E.INVALID_RECORD),
     ("batch above `max.message.bytes`", "too large", build_batch([Record(value=b"x" * 20_000)]), E.MESSAGE_TOO_LARGE),
-    ("", "a byte", b"\0", E.CORRUPT_MESSAGE),
-    ("", "60 bytes", GOOD[:60], E.CORRUPT_MESSAGE),
+    ("", "a byte", b"\0", E.INVALID_RECORD),
+    *(("", f"{size} bytes", GOOD[:size], E.INVALID_RECORD) for size in (5, 12, 16, 17, 30, 60)),
+    ("", "60 bytes of magic 3", forged(magic=3)[:60], E.CORRUPT_MESSAGE),
+    ("", "12 bytes of length 13", forged(length=13)[:12], E.CORRUPT_MESSAGE),
+    ("", "40 bytes 0", bytes(40), E.CORRUPT_MESSAGE),
+    ("", "11 bytes of length 0 after a batch", GOOD + bytes(11), OK),
+    *(("", f"{size} bytes 0 after a batch", GOOD + bytes(size), E.CORRUPT_MESSAGE) for size in (12, 17, 40, 100)),
+    ("", "40 bytes 0xff after a batch", GOOD + b"\xff" * 40, E.CORRUPT_MESSAGE),
+    ("", "magic 3 after a batch", GOOD + forged(magic=3), E.CORRUPT_MESSAGE),
+    ("", "length 14 after a batch", GOOD + forged(length=14), E.INVALID_RECORD),
+    *(("", f"{size} bytes of a second batch", GOOD + GOOD[:size], OK) for size in (12, 17, 60)),
+    ("", "two batches, wrong CRC in the first", forged(crc=1) + GOOD, E.INVALID_RECORD),
+    ("", "sequence -1 of a producer", forged(pid=99, pepoch=0, sequence=-1), E.INVALID_RECORD),
+    ("", "sequence -2 of a producer", forged(pid=99, pepoch=0, sequence=-2), E.INVALID_RECORD),
+    ("", "sequence 0 without a producer", forged(pid=-1, pepoch=0, sequence=0), OK),
     ("", "partition leader epoch 77", forged(epoch=77), OK),
 ]
 CHECKED_PER_RECORD = {"false lengths in a record", "null header key", "garbage in place of compressed data"}
@@ -287,6 +300,16 @@ def test_new_producer_epoch_begins_at_sequence_0(harness):
         (idempotent_batch(1, pepoch=2), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
         (idempotent_batch(0, pepoch=2), E.NONE),
         (idempotent_batch(1, pepoch=1), E.INVALID_PRODUCER_EPOCH),
+    ]
+    assert [result_of(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
+
+
+def test_negative_sequence_of_a_new_epoch_is_invalid(harness):
+    given = [
+        (idempotent_batch(0), E.NONE),
+        (idempotent_batch(-1, pepoch=1), E.INVALID_RECORD),
+        (idempotent_batch(-1), E.INVALID_RECORD),
+        (idempotent_batch(1), E.NONE),
     ]
     assert [result_of(produce(harness, 9, data)).error_code for data, _ in given] == [error for _, error in given]
 

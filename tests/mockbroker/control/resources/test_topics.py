@@ -13,6 +13,7 @@ async def test_a_topic_is_created_and_deleted() -> None:
         topic = response.json()
         assert (topic["name"], len(topic["partitions"]), topic["config"]) == ("a.b", 3, {"cleanup.policy": "compact"})
         assert await api.status("POST", "/v1/topics", {"name": "a.b"}) == 409
+        assert await api.status("POST", "/v1/topics", {"name": "a_b"}) == 409
         names = [each["name"] for each in (await api.get("/v1/topics"))["items"]]
         assert names == ["__consumer_offsets", "t", "a.b"]
         assert await api.status("DELETE", "/v1/topics/a.b") == 204

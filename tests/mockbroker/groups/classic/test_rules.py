@@ -130,6 +130,28 @@ def test_commit(state, member_id, generation, instance_id, answer):
     assert harness.commit(member_id, number, instance_id) is answer
 
 
+TRANSACTIONAL_COMMITS = [  # state, member, generation (None: the group's), instance id, error
+    pytest.param(EMPTY, "", -1, None, E.NONE, id="simple"),
+    pytest.param(EMPTY, "x", -1, None, E.NONE, id="any member id"),
+    pytest.param(EMPTY, "", -1, "inst", E.NONE, id="any instance"),
+    pytest.param(EMPTY, "x", 0, None, E.UNKNOWN_MEMBER_ID, id="empty, with a generation"),
+    pytest.param(EMPTY, "", 0, "inst", E.UNKNOWN_MEMBER_ID, id="empty, instance with a generation"),
+    pytest.param(STABLE, "", -1, None, E.NONE, id="stable, no identity"),
+    pytest.param(STABLE, "x", -1, None, E.UNKNOWN_MEMBER_ID, id="unknown id"),
+    pytest.param(STABLE, "a", -1, None, E.ILLEGAL_GENERATION, id="member id, no generation"),
+    pytest.param(COMPLETING, "a", None, None, E.NONE, id="completing"),
+]
+
+
+@pytest.mark.parametrize(("state", "member_id", "generation", "instance_id", "answer"), TRANSACTIONAL_COMMITS)
+def test_transactional_commit(state, member_id, generation, instance_id, answer):
+    harness = GroupHarness()
+    harness.in_state(state)
+    number = harness.group.generation if generation is None else generation
+    event = Commit(member_id=member_id, instance_id=instance_id, generation=number)
+    assert rules.transactional_commit_error(harness.group, event) is answer
+
+
 def member(member_id: str, *names: str) -> Member:
     return Member(
         member_id=member_id,
