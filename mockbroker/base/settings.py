@@ -645,12 +645,13 @@ def _words(name: str, text: str) -> str:
 
 
 OVERRIDES = "max.connections.per.ip.overrides"
+MAX_DIGITS = 1_000  # Python's int refuses more than 4,300
 
 
 def is_int(text: str) -> bool:
-    """Return whether Java's Integer.parseInt accepts a text."""
+    """Return whether Java's Integer.parseInt accepts a text, of up to MAX_DIGITS characters."""
     digits = text[1:] if text[:1] in ("+", "-") else text
-    return digits.isdecimal() and -(2**31) <= int(text) < 2**31
+    return len(digits) <= MAX_DIGITS and digits.isdecimal() and -(2**31) <= int(text) < 2**31
 
 
 def overrides(text: str) -> dict[str, int]:

@@ -13,6 +13,7 @@ from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
+from mockbroker.broker.slices import chunks
 from mockbroker.broker.topic_creation import DEFAULT, TOO_MANY, TopicError, new_replicas
 from mockbroker.topics import configs as topic_configs
 
@@ -46,7 +47,12 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     counts = Counter(topic.name for topic in call.request.topics)
     partitions = sum(_requested_partitions(broker, topic) for topic in call.request.topics if counts[topic.name] == 1)
     if is_expired(call.request.timeout_ms) and 1 in counts.values():
-        return [Reply(call.ticket, _timed_out(call.request))]
+        timed_out: list[ResponseTopic] = []
+        for number, part in enumerate(chunks(call.request.topics, broker.slice_size)):
+            if number:
+                yield []
+            timed_out += [ResponseTopic(name=each.name, error_code=TIMED_OUT, error_message=None) for each in part]
+        return [Reply(call.ticket, CreateTopicsResponse(topics=timed_out))]
     remaining = 0 if many else broker.slice_size
     responses: dict[str, ResponseTopic] = {}
     for topic in call.request.topics:
@@ -62,11 +68,6 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
         else:
             responses[topic.name] = _create(broker, topic, validate_only=call.request.validate_only)
     return [Reply(call.ticket, CreateTopicsResponse(topics=list(responses.values())))]
-
-
-def _timed_out(request: CreateTopicsRequest) -> CreateTopicsResponse:
-    topics = [ResponseTopic(name=topic.name, error_code=TIMED_OUT, error_message=None) for topic in request.topics]
-    return CreateTopicsResponse(topics=topics)
 
 
 def _requested_partitions(broker: Broker, topic: RequestTopic) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.fetch import FetchRequest, FetchResponse
-from mockbroker.base.effects import AuthorizedCall, Call, Effects, Reply, begin
+from mockbroker.base.effects import AuthorizedCall, Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import (
     ISOLATION_LEVELS,
@@ -19,6 +19,7 @@ from mockbroker.broker.fetch.delayed_fetch import (
     responds_at_once,
 )
 from mockbroker.broker.fetch.session_cache import FetchContext
+from mockbroker.broker.slices import chunks
 
 PARTITIONS_BEFORE = 13  # first version whose error response has no partitions
 
@@ -29,7 +30,7 @@ def handle(broker: Broker, call: Call[FetchRequest], now: float) -> Effects:
     if isinstance(context, ErrorCode):
         return [Reply(call.ticket, FetchResponse(error_code=context))]
     if request.isolation_level not in ISOLATION_LEVELS and _reads_a_partition(broker, call, context):
-        return [Reply(call.ticket, _error_response(request, call.version, ErrorCode.UNKNOWN_SERVER_ERROR))]
+        return begin(call.ticket, _fail(broker, call, ErrorCode.UNKNOWN_SERVER_ERROR))
     context.expires_at = broker.to_client_time(now) + request.max_wait_ms / 1000
     if len(context.partitions) > broker.slice_size:
         return begin(call.ticket, fetch_in_slices(broker, call, context))
@@ -57,24 +58,27 @@ def _reads_a_partition(broker: Broker, call: Call[FetchRequest], context: FetchC
     return False
 
 
-def _error_response(request: FetchRequest, version: int, error: ErrorCode) -> FetchResponse:
-    """Return the response to a request that fails as a whole: before v13, each partition has the error too.
+def _fail(broker: Broker, call: Call[FetchRequest], error: ErrorCode) -> Steps:
+    """Respond to a request that fails as a whole, in slices: before v13, each partition has the error too.
 
     Args:
-        request: The request.
-        version: API version of the request.
+        broker: The state of the cluster.
+        call: The Fetch request.
         error: The error.
     """
-    struct = FetchResponse.Topic
-    responses = [
-        struct(
-            topic=topic.topic,
-            partitions=[
-                struct.Partition(partition_index=partition.partition, error_code=error, high_watermark=-1, records=b"")
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-        if version < PARTITIONS_BEFORE
-    ]
-    return FetchResponse(error_code=error, responses=responses)
+    response, handled = FetchResponse(error_code=error), 0
+    for topic in call.request.topics if call.version < PARTITIONS_BEFORE else ():
+        failed = FetchResponse.Topic(topic=topic.topic, partitions=[])
+        response.responses.append(failed)
+        for part in chunks(topic.partitions, broker.slice_size):
+            if handled >= broker.slice_size:
+                handled = 0
+                yield []
+            handled += len(part)
+            failed.partitions += [
+                FetchResponse.Topic.Partition(
+                    partition_index=partition.partition, error_code=error, high_watermark=-1, records=b""
+                )
+                for partition in part
+            ]
+    return [Reply(call.ticket, response)]

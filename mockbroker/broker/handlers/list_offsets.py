@@ -13,22 +13,39 @@ from kwire import DecodeError, ErrorCode
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.fetch.delayed_fetch import ISOLATION_LEVELS, READ_COMMITTED
+from mockbroker.broker.slices import chunks
 from mockbroker.topics.log import PartitionLog
 from mockbroker.topics.model import Partition
 
 LATEST, EARLIEST, MAX_TIMESTAMP, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = range(-1, -7, -1)
 SUPPORTED_SINCE = {MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9, EARLIEST_PENDING_UPLOAD: 11}  # first version
 CONSUMER_REPLICA_ID = -1  # replica_id of consumers
-READ_COMMITTED = 1
-ISOLATION_LEVELS = (0, READ_COMMITTED)
 LOOKUP_COST = 200  # elements of a slice that a lookup by timestamp counts as, because it decodes records
 ResponsePartition = ListOffsetsResponse.Topic.Partition
 
 
 def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effects:
     if call.request.isolation_level not in ISOLATION_LEVELS:
-        return [Reply(call.ticket, _error_response(call.request, ErrorCode.UNKNOWN_SERVER_ERROR))]
+        return begin(call.ticket, _fail(broker, call, ErrorCode.UNKNOWN_SERVER_ERROR))
     return begin(call.ticket, _list_offsets(broker, call, now))
+
+
+def _fail(broker: Broker, call: Call[ListOffsetsRequest], error: ErrorCode) -> Steps:
+    """Respond with the error for each partition of the request, in slices. A duplicate partition occurs twice."""
+    response, handled = ListOffsetsResponse(), 0
+    for topic in call.request.topics:
+        failed = ListOffsetsResponse.Topic(name=topic.name, partitions=[])
+        response.topics.append(failed)
+        for part in chunks(topic.partitions, broker.slice_size):
+            if handled >= broker.slice_size:
+                handled = 0
+                yield []
+            handled += len(part)
+            failed.partitions += [
+                ResponsePartition(partition_index=each.partition_index, error_code=error) for each in part
+            ]
+    return [Reply(call.ticket, response)]
 
 
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
@@ -63,22 +80,6 @@ def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) ->
     struct = ListOffsetsResponse.Topic
     listed = [struct(name=name, partitions=list(results.values())) for name, results in topics.items()]
     return [Reply(call.ticket, ListOffsetsResponse(topics=listed))]
-
-
-def _error_response(request: ListOffsetsRequest, error: ErrorCode) -> ListOffsetsResponse:
-    """Return a response in which each partition of the request has the error."""
-    struct = ListOffsetsResponse.Topic
-    topics = [
-        struct(
-            name=topic.name,
-            partitions=[
-                ResponsePartition(partition_index=partition.partition_index, error_code=error)
-                for partition in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return ListOffsetsResponse(topics=topics)
 
 
 def _list_offset(
