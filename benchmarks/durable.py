@@ -153,7 +153,7 @@ class Connection:
         while (answer := self.side.next_response()) is None:
             received = self.sock.recv(65_536)
             if not received:
-                raise ConnectionError("the broker has gone")
+                raise ConnectionError("the broker closed the connection")
             self.side.receive(received)
         return answer.body
 
