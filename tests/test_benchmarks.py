@@ -38,6 +38,15 @@ def test_cpu_times_are_those_of_the_process(module):
     assert module.cpu_times(0) == (0.0, 0.0)
 
 
+@of("processes")
+def test_exact_cpu_time_and_memory_of_a_process(module):
+    before = module.exact_cpu_time(os.getpid())
+    while module.exact_cpu_time(os.getpid()) == before:
+        pass  # the time of a running thread is renewed at each tick
+    assert before > 0
+    assert module.resident_memory(os.getpid()) > 1 << 20
+
+
 @of("attacks")
 @pytest.mark.parametrize("code", [-signal.SIGKILL, 1], ids=["out of memory", "error"])
 def test_attack_that_fails_is_an_error(module, monkeypatch, code):
@@ -77,6 +86,17 @@ def test_row_of_clients_without_kafka(module, monkeypatch, capsys):
     a_bench(module, monkeypatch, {"form_ms": 5, "join_ms": 6, "leave_ms": 7}).clients()
     rows = capsys.readouterr().out.splitlines()
     assert rows[0] == "| 50 librdkafka consumers | form, ms |  | 5 (5) | - | - |  |  |  |"
+
+
+@of("goals")
+def test_goals_without_kafka(module, monkeypatch):
+    """A server that has failed has no rounds."""
+    broker = importlib.import_module("broker")
+    bench = a_bench(broker, monkeypatch, {"server_cpu_us_per_req": 40.0, "form_ms": 5})
+    monkeypatch.setattr(broker, "bench", lambda *_: bench)
+    goals = module.Goals(1)
+    goals.measure("server")
+    assert goals.tables["server"].rows == []
 
 
 @of("beside_kafka")
