@@ -305,6 +305,8 @@ def run(name: str) -> dict[str, Any]:
 
 def main() -> None:
     if len(sys.argv) == 2:
+        if sys.argv[1] not in ATTACKS:
+            sys.exit(f"unknown attack {sys.argv[1]!r} (possible: {', '.join(ATTACKS)})")
         resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST + 5))  # SIGXCPU, then SIGKILL
         print(json.dumps(run(sys.argv[1])))
         return

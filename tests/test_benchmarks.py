@@ -57,6 +57,13 @@ def test_attack_that_fails_is_an_error(module, monkeypatch, code):
 
 
 @of("attacks")
+def test_attack_that_does_not_exist_is_an_error(module, monkeypatch):
+    monkeypatch.setattr("sys.argv", ["attacks.py", "fast"])
+    with pytest.raises(SystemExit, match=r"^unknown attack 'fast' \(possible: unknown_topics, "):
+        module.main()
+
+
+@of("attacks")
 def test_attack_that_exceeds_its_cpu_time_has_a_row(module, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["attacks.py"])
     ended = -signal.SIGXCPU
