@@ -17,12 +17,13 @@ SIZES = [(10_000, 1, 1_000), (10_000, 100, 10), (10_000, 1_000, 1), (1_000, 100,
 
 
 def main() -> None:
-    print("| members | topics x partitions | subscriptions | assignor | first | one left |\n|---|---|---|---|---|---|")
+    print("| members | topics x partitions | subscriptions | assignor | first | after a member left |")
+    print("|---|---|---|---|---|---|")
     for count, topics, partitions in SIZES:
         ids = tuple(uuid5(UUID(int=0), str(number)) for number in range(topics))
         counts = dict.fromkeys(ids, partitions)
-        for subscriptions, others in (("alike", ids), ("every other member half", ids[topics // 2 :])):
-            if subscriptions != "alike" and topics == 1:
+        for subscriptions, others in (("homogeneous", ids), ("every other member half", ids[topics // 2 :])):
+            if subscriptions != "homogeneous" and topics == 1:
                 continue
             for name in SERVER:
                 subscribed = {f"member-{n}-{uuid5(UUID(int=1), str(n))}": (ids, others)[n % 2] for n in range(count)}

@@ -12,6 +12,7 @@ from __future__ import annotations
 import gc
 import json
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -49,9 +50,9 @@ from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.net.connection import ClientRequests, Undecoded
 from mockbroker.topics.model import Node
 
-LONGEST = 90  # seconds of CPU; what takes longer is ended
+LONGEST = 90  # seconds of CPU time after which the process of an attack is ended
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
-Question = tuple[Any, int]  # a request and its version
+Request = tuple[Any, int]  # a request and its version
 
 
 class Target:
@@ -92,13 +93,13 @@ class Target:
                     next(call.steps)
                 except StopIteration as end:
                     call = end.value
-                else:  # others are served here
+                else:  # mockbroker serve handles other connections here
                     self.worst, before = max(self.worst, time.process_time() - before), time.process_time()
             assert call is not None
             outcomes = deque(self.router.step(call, self.now))
             while outcomes:
                 outcome = outcomes.popleft()
-                if isinstance(outcome, Unfinished):  # others are served here
+                if isinstance(outcome, Unfinished):  # mockbroker serve handles other connections here
                     self.worst, before = max(self.worst, time.process_time() - before), time.process_time()
                     outcomes += outcome.resume(self.now)
                 elif isinstance(outcome, Close | Dismiss):
@@ -122,47 +123,47 @@ class Target:
         self.now = until
 
 
-Attack = Callable[[Target], Iterable[Question] | None]
+Attack = Callable[[Target], Iterable[Request] | None]
 ATTACKS: dict[str, tuple[str, Attack]] = {}
 
 
-def attack(says: str) -> Callable[[Attack], Attack]:
+def attack(description: str) -> Callable[[Attack], Attack]:
     def keep(play: Attack) -> Attack:
-        ATTACKS[play.__name__] = says, play
+        ATTACKS[play.__name__] = description, play
         return play
 
     return keep
 
 
 @attack("Metadata, 20,000 unknown topics, auto-creation")
-def unknown_topics(_: Target) -> Iterable[Question]:
+def unknown_topics(_: Target) -> Iterable[Request]:
     topics = [MetadataRequest.Topic(name=f"t{number}") for number in range(20_000)]
     yield MetadataRequest(topics=topics, allow_auto_topic_creation=True), 4
 
 
 @attack("CreateTopics, 20,000 topics")
-def new_topics(_: Target) -> Iterable[Question]:
+def new_topics(_: Target) -> Iterable[Request]:
     kind = CreateTopicsRequest.Topic
     topics = [kind(name=f"t{number}", num_partitions=1, replication_factor=1) for number in range(20_000)]
     yield CreateTopicsRequest(topics=topics), 2
 
 
 @attack("CreateTopics, 12,500 names, twice each")
-def duplicate_topics(_: Target) -> Iterable[Question]:
+def duplicate_topics(_: Target) -> Iterable[Request]:
     kind = CreateTopicsRequest.Topic
     topics = [kind(name=f"t{number % 12_500}", num_partitions=1, replication_factor=1) for number in range(25_000)]
     yield CreateTopicsRequest(topics=topics), 2
 
 
 @attack("CreateTopics, 500 topics of 99,000 partitions, to be validated")
-def validated_topics(_: Target) -> Iterable[Question]:
+def validated_topics(_: Target) -> Iterable[Request]:
     kind = CreateTopicsRequest.Topic
     topics = [kind(name=f"t{number}", num_partitions=99_000, replication_factor=1) for number in range(500)]
     yield CreateTopicsRequest(topics=topics, validate_only=True), 2
 
 
 @attack("DeleteTopics, 10,000 topics, 40,000 offsets are committed")
-def deleted_topics(target: Target) -> Iterable[Question]:
+def deleted_topics(target: Target) -> Iterable[Request]:
     names = [f"t{number}" for number in range(10_000)]
     for name in names:
         target.topic(name)
@@ -172,7 +173,7 @@ def deleted_topics(target: Target) -> Iterable[Question]:
 
 
 @attack("ListOffsets by timestamp, one partition 400 times, a batch of 573 bytes")
-def one_partition(target: Target) -> Iterable[Question]:
+def one_partition(target: Target) -> Iterable[Request]:
     target.topic("t")
     records = [Record(timestamp=1_700_000_000_000, value=b"") for _ in range(99_000)]
     data = build_batch(records, codec=ZSTD)
@@ -185,13 +186,13 @@ def one_partition(target: Target) -> Iterable[Question]:
 
 
 @attack("Metadata, a topic of 50,000 partitions 60 times")
-def one_topic(target: Target) -> Iterable[Question]:
+def one_topic(target: Target) -> Iterable[Request]:
     target.topic("t", 50_000)
     yield MetadataRequest(topics=[MetadataRequest.Topic(name="t")] * 60), 4
 
 
 @attack("DescribeGroups, a group of 2 MB 300 times")
-def one_group(target: Target) -> Iterable[Question]:
+def one_group(target: Target) -> Iterable[Request]:
     target.ask(join("g", metadata=bytes(1_000_000)), 3)
     target.wait(0.1)
     group = target.broker.groups["g"]
@@ -205,7 +206,7 @@ def one_group(target: Target) -> Iterable[Question]:
 
 
 @attack("OffsetFetch, all of a group with 45,000 offsets 300 times")
-def all_offsets(target: Target) -> Iterable[Question]:
+def all_offsets(target: Target) -> Iterable[Request]:
     target.topic("t", 45_000)
     commit(target, "g", "t", 45_000)
     target.begin()
@@ -233,19 +234,19 @@ def expressions(target: Target) -> None:
 
 
 @attack("OffsetCommit, 45,000 partitions")
-def commits(target: Target) -> Iterable[Question]:
+def commits(target: Target) -> Iterable[Request]:
     target.topic("t", 45_000)
     yield commit_of("g", "t", 45_000), 5
 
 
 @attack("DescribeUserScramCredentials, 40,000 users")
-def users(_: Target) -> Iterable[Question]:
+def users(_: Target) -> Iterable[Request]:
     kind = DescribeUserScramCredentialsRequest.User
     yield DescribeUserScramCredentialsRequest(users=[kind(name=f"u{number}") for number in range(40_000)]), 0
 
 
 @attack("Produce, 1,000 partitions, 1 Fetch waits for them")
-def parked_fetch(target: Target) -> Iterable[Question]:
+def parked_fetch(target: Target) -> Iterable[Request]:
     target.topic("t", 1_000)
     kind = FetchRequest.Topic
     wanted = [kind.Partition(partition=n, fetch_offset=0, partition_max_bytes=1 << 20) for n in range(1_000)]
@@ -286,11 +287,11 @@ def run(name: str) -> dict[str, Any]:
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)  # as with mockbroker serve
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    questions = ATTACKS[name][1](target)
-    asked = None if questions is None else list(questions)
-    if asked is not None:
+    requests = ATTACKS[name][1](target)
+    listed = None if requests is None else list(requests)
+    if listed is not None:
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for request, version in asked or ():
+    for request, version in listed or ():
         target.ask(request, version)
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     return {
@@ -304,21 +305,23 @@ def run(name: str) -> dict[str, Any]:
 
 def main() -> None:
     if len(sys.argv) == 2:
-        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST))
+        if sys.argv[1] not in ATTACKS:
+            sys.exit(f"unknown attack {sys.argv[1]!r} (possible: {', '.join(ATTACKS)})")
+        resource.setrlimit(resource.RLIMIT_CPU, (LONGEST, LONGEST + 5))  # SIGXCPU, then SIGKILL
         print(json.dumps(run(sys.argv[1])))
         return
     print("| attack | request | CPU of the longest step | response | memory |\n|---|---|---|---|---|")
-    for name, (says, _) in ATTACKS.items():
+    for name, (description, _) in ATTACKS.items():
         ended = subprocess.run([sys.executable, __file__, name], stdout=subprocess.PIPE, check=False)
-        if ended.returncode > 0:
-            sys.exit(f"{name} failed")
-        if ended.returncode:  # a signal: its time is up
-            print(f"| {says} | | more than {LONGEST} s | | |", flush=True)
+        if ended.returncode not in (0, -signal.SIGXCPU):
+            sys.exit(f"{name} ended with code {ended.returncode}")
+        if ended.returncode:
+            print(f"| {description} | | more than {LONGEST} s | | |", flush=True)
             continue
         figures = json.loads(ended.stdout)
         response = f"refused: {figures['refused']}" if figures["refused"] else f"{figures['response']:,} B"
         print(
-            f"| {says} | {figures['request']:,} B | {figures['seconds'] * 1000:,.0f} ms | {response} |"
+            f"| {description} | {figures['request']:,} B | {figures['seconds'] * 1000:,.0f} ms | {response} |"
             f" {figures['memory'] / 1e6:,.0f} MB |",
             flush=True,
         )

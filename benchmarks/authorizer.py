@@ -2,8 +2,8 @@
 
     python benchmarks/authorizer.py [--pairs 20] [--requests 2000] [--instructions]
 
-The brokers are in one process, without sockets, and serve the same frames in turn, so that a busy machine slows all
-alike. What is measured is the CPU time from the bytes of the request to those of the response, or with
+The brokers are in one process, without sockets, and serve the same frames in turn, so that a busy machine slows each
+broker by the same factor. The figure is the CPU time from the bytes of the request to those of the response, or with
 ``--instructions`` the number of instructions, which valgrind counts and which is repeatable on a busy machine. Prints
 benchmarks/results/authorizer.md.
 """

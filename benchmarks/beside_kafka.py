@@ -1,4 +1,4 @@
-"""What the benchmarks beside a real Kafka share: both brokers, their topics and records, and how tables are printed."""
+"""The common part of the benchmarks beside a real Kafka: both brokers, their topics and records, and the tables."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 
 NEWEST = "4.2.0"
-START = 60.0  # seconds until a mock broker serves
+START = 60.0  # seconds until a server accepts connections
 CREATION = 60.0  # seconds for the creation of a topic
 UNFLUSHED = 5_000  # records that the producer may buffer
 
@@ -47,8 +47,10 @@ def mock(port: int, settings: Mapping[str, str], *arguments: str) -> Iterator[Br
         try:
             until = time.monotonic() + START
             while not ready.exists():
-                if broker.poll() is not None or time.monotonic() > until:
-                    raise RuntimeError(f"mockbroker does not serve port {port} after {START:.0f} s: see its messages")
+                if (code := broker.poll()) is not None:
+                    raise RuntimeError(f"mockbroker ended with code {code}, before it served port {port}: see its log")
+                if time.monotonic() > until:
+                    raise RuntimeError(f"mockbroker does not serve port {port} after {START:.0f} s: see its log")
                 time.sleep(0.02)
             yield Broker(f"127.0.0.1:{port}", broker.pid)
         finally:
@@ -57,13 +59,15 @@ def mock(port: int, settings: Mapping[str, str], *arguments: str) -> Iterator[Br
 
 
 def wait_for_port(host: str, port: int, process: subprocess.Popen[bytes]) -> None:
-    """Wait until a server accepts connections. Raises: RuntimeError if its process ends, or after a minute."""
+    """Wait until a server accepts connections. Raises: RuntimeError if its process ends, or after START seconds."""
     until = time.monotonic() + START
-    while time.monotonic() < until and process.poll() is None:
+    while time.monotonic() < until:
+        if (code := process.poll()) is not None:
+            raise RuntimeError(f"the server of {host}:{port} ended with code {code}")
         with contextlib.suppress(OSError), socket.create_connection((host, port), 1):
             return
         time.sleep(0.02)
-    raise RuntimeError(f"no server at {host}:{port}")
+    raise RuntimeError(f"no server at {host}:{port} after {START:.0f} s")
 
 
 @contextmanager

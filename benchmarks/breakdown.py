@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import linecache
-import os
 import re
 import subprocess
 import sys
@@ -21,6 +20,8 @@ import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
+
+from processes import cpu_times
 
 ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]  # before installed packages
@@ -183,13 +184,6 @@ def measure(broker: subprocess.Popen[str], sockets: list[Any], frames: list[byte
     del samples[KERNEL]
     times = {part: samples[part] / samples.total() * user for part in PARTS} | {KERNEL: system}
     return {part: spent / count * 1e6 for part, spent in times.items()}
-
-
-def cpu_times(pid: int) -> tuple[float, float]:
-    """Return the CPU time in seconds that a process has used in user mode and in kernel mode."""
-    times = Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[11:13]
-    user, system = (int(ticks) / os.sysconf("SC_CLK_TCK") for ticks in times)
-    return user, system
 
 
 def ask(sockets: list[Any], frames: list[bytes], seconds: float) -> int:

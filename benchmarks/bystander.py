@@ -9,18 +9,21 @@ attacks. The figures are valid only if each has a core of its own. CPU time of t
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import selectors
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import Process
 from pathlib import Path
 from typing import Any
+
+from processes import cpu_times
 
 from kwire import encode_request
 from kwire.frames import pack
@@ -130,7 +133,7 @@ def users() -> bytes:
 
 
 def expressions() -> bytes:
-    """176 members that join with a different regular expression each, and leave."""
+    """Return the requests of 176 members that join with a different regular expression each, and leave."""
     joins = [
         ConsumerGroupHeartbeatRequest(
             group_id="x",
@@ -149,7 +152,7 @@ def expressions() -> bytes:
 
 
 def malformed() -> bytes:
-    """A truncated request, after which the broker closes the connection and the attacker connects again."""
+    """Return a truncated request, after which the broker closes the connection and the attacker connects again."""
     names = [f"topic-{number:05}" for number in range(5_000)]
     frame = encode_request(
         DeleteTopicsRequest(topic_names=names, timeout_ms=1_000), 1, correlation_id=1, client_id="attack"
@@ -162,6 +165,7 @@ class Attack:
     """The bytes that the connections of an attacker repeat.
 
     Attributes:
+        what: description of the attack, for its row of the table.
         connections: number of connections.
         data: bytes that each connection sends.
         reads: whether the attacker reads the responses.
@@ -218,7 +222,7 @@ ATTACKS = {
 
 
 def attack(port: int, connections: int, data: bytes, *, reads: bool) -> None:
-    """Send until the process is killed."""
+    """Send the same bytes on all connections until the process is killed."""
     selector = selectors.DefaultSelector()
     events = selectors.EVENT_WRITE | (selectors.EVENT_READ if reads else 0)
 
@@ -269,31 +273,55 @@ def beats(sock: socket.socket, seconds: float) -> Iterator[float]:
         time.sleep(PAUSE)
 
 
-def measure(name: str, seconds: float) -> str:
-    chosen = ATTACKS[name]
-    command = [sys.executable, "-m", "mockbroker", "serve", "--port", "0", "--topic", "t:45000"]
-    if name in ("large", "changing"):
-        command += ["--topic", "big:50000"]
-    broker = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
-    attacker: Process | None = None
+@contextmanager
+def serving(*topics: str) -> Iterator[tuple[int, int]]:
+    """Run a broker; yield its process id and port. Raises: RuntimeError if it does not start.
+
+    ``topics``: topics as ``mockbroker serve --topic`` expects them.
+    """
+    command = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
+    command += [part for topic in topics for part in ("--topic", topic)]
+    with (
+        tempfile.TemporaryFile("w+") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, cwd=ROOT) as broker,
+    ):
+        try:
+            assert broker.stdout is not None
+            found = (re.search(r"127\.0\.0\.1:(\d+)", line) for line in broker.stdout)
+            match = next(filter(None, found), None)
+            if match is None:
+                log.seek(0)
+                raise RuntimeError(f"mockbroker did not start: {log.read().strip()}")
+            yield broker.pid, int(match[1])
+        finally:
+            broker.kill()
+
+
+@contextmanager
+def attacking(port: int, chosen: Attack) -> Iterator[None]:
+    """Run an attack on a port in another process."""
+    arguments = port, chosen.connections, chosen.data()
+    attacker = Process(target=attack, args=arguments, kwargs={"reads": chosen.reads})
+    attacker.start()
     try:
-        assert broker.stdout is not None
-        match = next(match for line in broker.stdout if (match := re.search(r"127\.0\.0\.1:(\d+)", line)))
-        port = int(match[1])
-        with socket.create_connection(("127.0.0.1", port)) as sock:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            prepare(port, chosen.before())
-            list(beats(sock, WARM_UP))
-            arguments = port, chosen.connections, chosen.data()
-            attacker = Process(target=attack, args=arguments, kwargs={"reads": chosen.reads})
-            attacker.start()
-            before = cpu(broker.pid)
-            latencies = sorted(beats(sock, seconds))
-            used = cpu(broker.pid) - before
+        yield
     finally:
-        if attacker is not None:
-            attacker.kill()
-        broker.kill()
+        attacker.kill()
+        attacker.join()
+
+
+def measure(name: str, seconds: float) -> str:
+    """Return the row of an attack. ``seconds``: duration of the attack."""
+    chosen = ATTACKS[name]
+    topics = ["t:45000", *(["big:50000"] if name in ("large", "changing") else [])]
+    with serving(*topics) as (pid, port), socket.create_connection(("127.0.0.1", port)) as sock:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        prepare(port, chosen.before())
+        list(beats(sock, WARM_UP))
+        with attacking(port, chosen):
+            before = sum(cpu_times(pid))
+            latencies = sorted(beats(sock, seconds))
+            used = sum(cpu_times(pid)) - before
     figures = [at(latencies, share) * 1e3 for share in (0.5, 0.99, 0.999, 1.0)]
     verdict = "ok" if at(latencies, 0.999) < GOAL else "above the goal"
     return (
@@ -308,17 +336,23 @@ def at(values: Sequence[float], share: float) -> float:
     return values[min(int(len(values) * share), len(values) - 1)]
 
 
-def cpu(pid: int) -> float:
-    """Return the CPU time of a process in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+def add_names(parser: argparse.ArgumentParser) -> None:
+    """Add an argument with the names of attacks. Without a name, all attacks run."""
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(ATTACKS))
+
+
+def check_names(parser: argparse.ArgumentParser, names: Sequence[str]) -> None:
+    """Exit with an error if an attack does not exist."""
+    if unknown := set(names) - set(ATTACKS):
+        parser.error(f"unknown attacks: {', '.join(sorted(unknown))} (possible: {', '.join(ATTACKS)})")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", choices=[*ATTACKS, []])
+    add_names(parser)
     parser.add_argument("--seconds", type=float, default=10.0)
     given = parser.parse_args()
+    check_names(parser, given.names)
     print(
         "| attack | heartbeats | p50 ms | p99 | p99.9 | most | CPU of the broker | |\n|---|---|---|---|---|---|---|---|"
     )

@@ -58,7 +58,7 @@ def main() -> None:
     java = Java()
     worst = 0.0
     for name in NAMES:
-        for subscriptions in ("alike", "half of the topics each", "1 to 20 topics each"):
+        for subscriptions in ("homogeneous", "half of the topics each", "1 to 20 topics each"):
             random = Random(1)
             wanted = {member_id: sorted(_wanted(subscriptions, random)) for member_id in MEMBERS}
             first = {member_id: Subscription(topics) for member_id, topics in wanted.items()}
@@ -66,7 +66,7 @@ def main() -> None:
             half = {member_id: first[member_id] for member_id in MEMBERS[:100]}
             changes = {
                 "first": first,
-                "one left": _after(name, before, wanted, MEMBERS[1:]),
+                "after a member left": _after(name, before, wanted, MEMBERS[1:]),
                 "twice as many": _after(name, shares(assignor(name).assign(TOPICS, half)), wanted, MEMBERS),
             }
             for change, members in changes.items():
@@ -81,7 +81,7 @@ def main() -> None:
 
 def _wanted(subscriptions: str, random: Random) -> list[str]:
     match subscriptions:
-        case "alike":
+        case "homogeneous":
             return list(TOPICS)
         case "half of the topics each":
             return random.sample(list(TOPICS), len(TOPICS) // 2)

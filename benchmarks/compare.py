@@ -39,6 +39,7 @@ ROOT = Path(__file__).parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]  # before installed packages
 
 import codec  # noqa: E402
+from processes import exact_cpu_time  # noqa: E402
 
 from kwire import decode_response, encode, encode_request  # noqa: E402
 from kwire.frames import pack  # noqa: E402
@@ -106,10 +107,10 @@ class Cpu(Meter):
     unit, scale, calls, pause = "us", 1e3, SLOWER, 0.0005
 
     def measure(self, pid: int, ask: Callable[[], object]) -> float:
-        before = self._spent(pid)
+        before = exact_cpu_time(pid)
         ask()
         time.sleep(SETTLE)
-        return self._spent(pid) - before
+        return exact_cpu_time(pid) - before
 
     def run(self, command: Sequence[str], **options: Any) -> float:
         process = subprocess.Popen(command, **options)
@@ -117,10 +118,6 @@ class Cpu(Meter):
         process.returncode = os.waitstatus_to_exitcode(status)
         assert process.returncode == 0, command
         return (usage.ru_utime + usage.ru_stime) * 1e9
-
-    def _spent(self, pid: int) -> int:
-        """Return the cost of all threads of a process; exact for threads that wait."""
-        return sum(int(each.read_text().split()[0]) for each in Path(f"/proc/{pid}/task").glob("*/schedstat"))
 
 
 class Instructions(Meter):
@@ -424,8 +421,6 @@ COMMANDS: Mapping[str, Sequence[str]] = {
     "mockbroker --version": ("-m", "mockbroker", "--version"),
     "kwire --help": ("-m", "kwire", "--help"),
 }
-
-
 PARTS = ("broker", "codec", "commands")
 
 

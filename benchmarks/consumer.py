@@ -36,7 +36,7 @@ whatever else ran (load {load:.1f} at the start); Linux, CPython {python}, kafka
 
 Medians, the best in brackets; "ok at best": the best of the rounds met the goal, the median did not. CPU is that of the
 client's process. "Batches" is what a poll gives at once (`poll`, `getmany`, `consume`), "one by one" is iteration.
-confluent-kafka and Java stand here for comparison: C, and a JVM that is new each time."""
+confluent-kafka (C) and Java (a new JVM each time) have no goal."""
 
 READING = """
 ## Reading {records:,} records of {size} bytes
@@ -59,17 +59,19 @@ kafka-python.
 CROWD = """
 ## {members} of our members in one process, in one group
 
-One thread, {partitions} partitions; a core is 1. They come one after another, until all have a share; rest for 15 s;
-then one leaves and another comes. Goals: stable (no partition moves at rest), at most one core.
+One thread, {partitions} partitions; a core is 1. They join one by one until all have partitions; the group rests
+for 15 s; then one member leaves and another joins. Goals: stable (no partition moves at rest), at most one core.
 
 | broker | protocol | forms, s | cores then | cores at rest | moved at rest | changes, s | cores then | KiB a member | |
 |---|---|---|---|---|---|---|---|---|---|"""
 
 OUR_PORT, KAFKA_PORT = 29_592, 29_692
-SETTINGS = {"group.initial.rebalance.delay.ms": "0", "group.consumer.heartbeat.interval.ms": "3000"}
-SETTINGS |= {
-    "group.consumer.session.timeout.ms": "45000"
-}  # both are Kafka's defaults; tests/oracle/kafka.py sets others
+SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    # Kafka's defaults; tests/oracle/kafka.py sets other values.
+    "group.consumer.heartbeat.interval.ms": "3000",
+    "group.consumer.session.timeout.ms": "45000",
+}
 TOPIC, CROWDED = "bench", "crowd"
 RECORDS, SIZE = 200_000, 100
 MEMBERS, CROWD_PARTITIONS = 200, 400

@@ -1,25 +1,25 @@
 """Many mockbroker.consumer members in one process and one group: ``crowd.py ADDRESS TOPIC PROTOCOL MEMBERS``.
 
 Prints one JSON object: seconds until all members have partitions; CPU use of the process (1 is one core) during WINDOW
-seconds at rest, and while one member leaves and another joins, with the seconds of that; how many partitions
-moved at rest (0: the group was stable); resident memory per member in bytes, beyond the process with one member.
+seconds at rest, and while one member leaves and another joins, with the seconds of this change; number of partitions
+that moved at rest (0: the group was stable); resident memory of each further member after the first, in bytes.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
-from pathlib import Path
 from typing import Any
 
 import trio
+from processes import resident_memory
 
 from mockbroker.consumer import Consumer, RebalanceListener, open_consumer
 
 WINDOW = 15.0  # seconds
 LIMIT = 120.0  # seconds for a group to settle
-PAGE = 4096
 
 
 class Notes(RebalanceListener):
@@ -36,10 +36,10 @@ class Crowd:
     def __init__(self, nursery: trio.Nursery, address: str, topic: str, protocol: str, partitions: int) -> None:
         self.nursery, self.address, self.topic, self.protocol = nursery, address, topic, protocol
         self.group, self.partitions = f"crowd-{time.time_ns()}", partitions
-        self.there: list[tuple[Consumer, trio.CancelScope]] = []
+        self.members: list[tuple[Consumer, trio.CancelScope]] = []
 
-    async def comes(self) -> None:
-        self.there.append(await self.nursery.start(self._member))
+    async def add_member(self) -> None:
+        self.members.append(await self.nursery.start(self._member))
 
     async def _member(self, *, task_status: Any) -> None:
         with trio.CancelScope() as scope:
@@ -57,20 +57,17 @@ class Crowd:
 
     def settled(self) -> bool:
         """Return True if all members have partitions of the same generation, and no partition is unassigned."""
-        owned = [len(consumer.assignment) for consumer, _ in self.there]
-        generations = {consumer.group_metadata.generation_id for consumer, _ in self.there}
+        owned = [len(consumer.assignment) for consumer, _ in self.members]
+        generations = {consumer.group_metadata.generation_id for consumer, _ in self.members}
         return sum(owned) == self.partitions and max(owned) - min(owned) <= 1 and len(generations) == 1
 
-    async def settles(self) -> float:
+    async def wait_settled(self) -> float:
+        """Wait until the group is settled, and return the seconds. Raises: trio.TooSlowError after LIMIT."""
         began = trio.current_time()
         with trio.fail_after(LIMIT):
             while not self.settled():
                 await trio.sleep(0.05)
         return trio.current_time() - began
-
-
-def resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * PAGE
 
 
 class Share:
@@ -87,25 +84,25 @@ async def main(address: str, topic: str, protocol: str, members: int, partitions
     figures: dict[str, Any] = {}
     async with trio.open_nursery() as nursery:
         crowd = Crowd(nursery, address, topic, protocol, partitions)
-        await crowd.comes()
-        await crowd.settles()
-        alone = resident()
+        await crowd.add_member()
+        await crowd.wait_settled()
+        alone = resident_memory(os.getpid())
         share, began = Share(), trio.current_time()
         for _ in range(members - 1):
-            await crowd.comes()
-        await crowd.settles()
+            await crowd.add_member()
+        await crowd.wait_settled()
         figures |= {"forms_s": trio.current_time() - began, "forms_cores": share.value()}
         await trio.sleep(1)
         Notes.moved = 0
         share = Share()
         await trio.sleep(WINDOW)
         figures |= {"rest_cores": share.value(), "moved_at_rest": Notes.moved}
-        figures["bytes"] = (resident() - alone) / (members - 1)
+        figures["bytes"] = (resident_memory(os.getpid()) - alone) / (members - 1)
         share, began = Share(), trio.current_time()
-        _, scope = crowd.there.pop(0)
+        _, scope = crowd.members.pop(0)
         scope.cancel()
-        await crowd.comes()
-        await crowd.settles()
+        await crowd.add_member()
+        await crowd.wait_settled()
         figures |= {"change_s": trio.current_time() - began, "change_cores": share.value()}
         nursery.cancel_scope.cancel()
     print(json.dumps(figures))

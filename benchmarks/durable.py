@@ -23,6 +23,8 @@ from time import perf_counter, process_time, time
 from typing import Any
 from uuid import UUID
 
+from processes import resident_memory
+
 from kwire import ClientSide
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest
@@ -153,7 +155,7 @@ class Connection:
         while (answer := self.side.next_response()) is None:
             received = self.sock.recv(65_536)
             if not received:
-                raise ConnectionError("the broker has gone")
+                raise ConnectionError("the broker closed the connection")
             self.side.receive(received)
         return answer.body
 
@@ -210,7 +212,7 @@ def idle_member() -> float:
     with serving("--set", "group.initial.rebalance.delay.ms=200") as process:
         assert process.stdout is not None
         process.stdout.readline()
-        before = resident(process.pid)
+        before = resident_memory(process.pid)
         connections = []
         for number in range(IDLE):
             connection = Connection()
@@ -226,15 +228,10 @@ def idle_member() -> float:
             connections.append(connection)
         for connection in connections:
             assert connection.sock.recv(65_536)
-        memory = (resident(process.pid) - before) / IDLE
+        memory = (resident_memory(process.pid) - before) / IDLE
         for connection in connections:
             connection.sock.close()
         return memory
-
-
-def resident(pid: int) -> int:
-    pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def main(rounds: int) -> None:

@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from processes import cpu_times
+
 from kwire import encode_request
 from kwire.frames import pack
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -96,7 +98,7 @@ def measure(ready: dict[str, Any], seconds: float, *, events: bool) -> tuple[lis
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=1)
     topics = [OffsetCommitRequest.Topic(name="t", partitions=[partition])]
     commit = pack(encode_request(OffsetCommitRequest(group_id="g", topics=topics), 8, correlation_id=1, client_id="b"))
-    latencies, began, before = [], time.perf_counter(), cpu_of(ready["pid"])
+    latencies, began, before = [], time.perf_counter(), sum(cpu_times(ready["pid"]))
     next_event = began
     with connect(ready) as sock, connect(ready) as other:
         while (now := time.perf_counter()) - began < seconds:
@@ -105,13 +107,7 @@ def measure(ready: dict[str, Any], seconds: float, *, events: bool) -> tuple[lis
                 ask(other, commit)
             latencies.append(ask(sock, HEARTBEAT) * 1000)
             time.sleep(PAUSE)
-    return sorted(latencies), (cpu_of(ready["pid"]) - before) / seconds * 100
-
-
-def cpu_of(pid: int) -> float:
-    """Return the CPU time of a process in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return sorted(latencies), (sum(cpu_times(ready["pid"])) - before) / seconds * 100
 
 
 def main() -> None:

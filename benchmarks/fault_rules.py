@@ -2,8 +2,8 @@
 
     python benchmarks/fault_rules.py [--pairs 20] [--heartbeats 2000]
 
-All clusters are in one process and serve heartbeats of in-process connections in turn, so that a busy machine slows all
-of them alike. The CPU time includes that of the client, which is the same for all: about half of it.
+All clusters are in one process and serve heartbeats of in-process connections in turn, so that a busy machine slows
+each cluster by the same factor. About half of the CPU time is that of the client, which is the same for all clusters.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/findings.py benchmarks/results/findings.json
 
-Each detector has stories with its trouble and innocent ones that look alike (tests/tools/trouble.py). Thresholds were
-set on the first half of the numbers; the second half only judges them. With ``--half set`` the first half is counted,
-and each story that is judged wrongly is printed.
+Each detector has stories with its trouble, and similar stories without it (tests/tools/trouble.py). The thresholds were
+chosen with the first half of the numbers; the figures are those of the second half. With ``--half set`` the figures are
+those of the first half, and each story that is judged wrongly is printed.
 """
 
 from __future__ import annotations

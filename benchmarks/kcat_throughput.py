@@ -9,19 +9,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import tempfile
 import time
-from pathlib import Path
 
-
-def cpu_seconds(pid: int) -> float:
-    """Return user and system time of a process (Linux); 0 for pid 0."""
-    if not pid:
-        return 0.0
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+from processes import cpu_times
 
 
 def main() -> None:
@@ -36,9 +28,9 @@ def main() -> None:
     def kcat(*args: str, given: bytes | None = None) -> tuple[float, float, bytes]:
         """Return seconds, CPU seconds of the broker, and the output."""
         command = ["kcat", "-b", asked.address, "-t", topic, "-p", "0", *args]
-        begin, cpu = time.perf_counter(), cpu_seconds(asked.pid)
+        begin, cpu = time.perf_counter(), sum(cpu_times(asked.pid))
         done = subprocess.run(command, capture_output=True, timeout=120, input=given, check=True)
-        return time.perf_counter() - begin, cpu_seconds(asked.pid) - cpu, done.stdout
+        return time.perf_counter() - begin, sum(cpu_times(asked.pid)) - cpu, done.stdout
 
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(f"{number:07}".ljust(asked.size, "x") + "\n" for number in range(asked.messages))

@@ -17,6 +17,8 @@ import socket
 import time
 from collections import Counter
 
+from processes import cpu_times
+
 from kwire import ClientSide, ErrorCode
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -147,13 +149,13 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=10)
     parser.add_argument("--heartbeat", type=float, default=3.0)
     parser.add_argument("--seconds", type=float, default=15.0)
-    parser.add_argument("--pid", type=int, default=0, help="of the broker, to tell what CPU time it took")
+    parser.add_argument("--pid", type=int, default=0, help="process of the broker, whose CPU time is reported")
     asked = parser.parse_args()
     host, _, port = asked.address.rpartition(":")
     load = Load((host, int(port)), asked.groups, asked.members, asked.heartbeat)
     formed = load.settle()
     load.counting = True
-    before, until = cpu_seconds(asked.pid), time.monotonic() + asked.seconds
+    before, until = sum(cpu_times(asked.pid)), time.monotonic() + asked.seconds
     while time.monotonic() < until:
         load.work(0.05)
     print(
@@ -164,19 +166,10 @@ def main() -> None:
                 "formed_s": formed,
                 "answers": load.answers,
                 "slowest_ms": load.slowest * 1e3,
-                "server_cores": (cpu_seconds(asked.pid) - before) / asked.seconds,
+                "server_cores": (sum(cpu_times(asked.pid)) - before) / asked.seconds,
             }
         )
     )
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return user and system time of a process, from /proc; 0 for pid 0."""
-    if not pid:
-        return 0.0
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        fields = file.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / 100  # ticks, 100 a second on Linux
 
 
 if __name__ == "__main__":

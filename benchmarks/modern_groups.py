@@ -12,7 +12,6 @@ cores. With `chrt -r 10 python benchmarks/modern_groups.py`, the other work wait
 
 from __future__ import annotations
 
-import os
 import select
 import socket
 import statistics
@@ -21,11 +20,11 @@ from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import beside_kafka
+from processes import cpu_times
 
 from kwire import ClientSide
 from kwire.json.objects import uuid_text
@@ -79,16 +78,12 @@ class Server:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     cpu: dict[str, list[float]] = field(default_factory=dict)
 
-    def cpu_time(self) -> float:
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
     def measure(self, work: str, scripts: Sequence[Script]) -> None:
         """Run scripts, each on a connection of its own."""
-        began, cpu = time.perf_counter(), self.cpu_time()
+        began, cpu = time.perf_counter(), sum(cpu_times(self.pid))
         play(self.address, scripts)
         self.seconds.setdefault(work, []).append(time.perf_counter() - began)
-        self.cpu.setdefault(work, []).append(self.cpu_time() - cpu)
+        self.cpu.setdefault(work, []).append(sum(cpu_times(self.pid)) - cpu)
 
     def drop_first_round(self) -> None:
         for figures in (*self.seconds.values(), *self.cpu.values()):

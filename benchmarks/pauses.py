@@ -53,7 +53,14 @@ NS_PER_US, NS_PER_MS = 1e3, 1e6
 
 
 class Group:
-    """A group whose members have a connection each. ``broker``: the served brokers' router."""
+    """A group whose members have a connection each.
+
+    Args:
+        router: router of the broker.
+        number: number of the group, part of its group id.
+        members: number of members.
+        connections: function that returns the number of a new connection.
+    """
 
     def __init__(self, router: Router, number: int, members: int, connections: Callable[[], int]) -> None:
         self.router, self.group_id = router, f"group-{number}"

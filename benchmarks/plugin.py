@@ -33,7 +33,7 @@ def main(rounds: int) -> None:
         "plugin loaded, on top of pytest": [loaded() for _ in range(10)],
         "first broker, with its thread, up to its handle": [started() for _ in range(20)],
         "start over, nothing had happened": reset_times(rounds, lambda _: []),
-        f"start over after {RECORDS} records, {CONNECTIONS} connections, {CONNECTIONS} parked joins": reset_times(
+        f"start over after {RECORDS} records, {CONNECTIONS} connections, {CONNECTIONS} pending joins": reset_times(
             rounds, used
         ),
     }

@@ -25,14 +25,15 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from processes import cpu_times
 
 ROOT = Path(__file__).parent.parent
 SMALL = ROOT / "fixtures" / "captures"
-TICKS = os.sysconf("SC_CLK_TCK")
 MB = 1_000_000
 FILE_HEADER, RECORD_HEADER, SOURCE_ADDRESS, ADDRESS = 24, 16, 26, 4  # bytes of a pcap file with Ethernet and IPv4
 
@@ -231,13 +232,11 @@ def descendants() -> list[int]:
 
 def total_cpu() -> float:
     """Return the CPU seconds of this process and all its descendants, running or ended."""
-    ticks = 0
+    seconds = 0.0
     for pid in descendants():
-        try:
-            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
-        except OSError:
-            continue
-    return ticks / TICKS
+        with suppress(OSError):  # it has ended
+            seconds += sum(cpu_times(pid, children=True))
+    return seconds
 
 
 def worker_peak() -> float:

@@ -89,8 +89,8 @@ def make(folder: Path, size: int) -> None:
     for number in range(FILES):
         client = Client(number % 10_000)
         client.talk.time_us += number * 1_000
-        told = [*client.talk.open(), *client.ask(4, HeartbeatRequest(group_id="orders"), HeartbeatResponse())]
-        (folder / "10,000 files" / f"{number:05}.pcap").write_bytes(pcap(packets(told)))
+        responses = [*client.talk.open(), *client.ask(4, HeartbeatRequest(group_id="orders"), HeartbeatResponse())]
+        (folder / "10,000 files" / f"{number:05}.pcap").write_bytes(pcap(packets(responses)))
 
 
 def commit(client: Client, group: str, turn: int, partitions: int) -> list[Segment]:

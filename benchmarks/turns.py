@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
-from bystander import ATTACKS, Attack, at, framed
+from bystander import ATTACKS, Attack, add_names, at, check_names, framed
 
 from kwire.messages.heartbeat import HeartbeatRequest
 from mockbroker.base.effects import Reply
@@ -136,9 +136,10 @@ def ids() -> Callable[[], UUID]:
 
 def main(argv: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("names", nargs="*", choices=[*ATTACKS, []])
+    add_names(parser)
     parser.add_argument("--heartbeats", type=int, default=2_000)
     given = parser.parse_args(argv)
+    check_names(parser, given.names)
     print("| attack | heartbeats | p50 ms | p99 | p99.9 | most |\n|---|---|---|---|---|---|")
     for name in given.names or ATTACKS:
         topics = {"t": 45_000} | ({"big": 50_000} if name in ("large", "changing") else {})

@@ -133,11 +133,11 @@ def _captures() -> Iterator[bytes]:
 
 def _tls_sessions() -> Iterator[bytes]:
     """Yield short connections of each handshake, and the first bytes of captured connections."""
-    request, response = b"\x17\0\0\0\x04\0\0\0\0", b"\x17\0\0\0\x04\0\0\0\0"
+    data = b"\x17\0\0\0\x04\0\0\0\0"
     for number in range(1, len(HANDSHAKES) + 1):
         sealed = [
             struct.pack(">H", len(piece) | SEALED | (FROM_CLIENT if at % 2 == 0 else 0)) + piece
-            for at, piece in enumerate((request, response, b"\x15\1\0", request, response))
+            for at, piece in enumerate((data, data, b"\x15\1\0", data, data))
         ]
         yield bytes([number]) + b"".join(sealed)
         yield bytes([number]) + b"".join(sealed[:2]) + struct.pack(">H", FROM_CLIENT) + b"".join(sealed[2:])

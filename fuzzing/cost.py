@@ -499,7 +499,7 @@ class Oracle:
                 decode(type(request), encode(request, version), version)
                 encode(APIS[cell.api_key].response(), version)
             if number % step == 0:
-                findings += _apart(partial(self._findings, cell))
+                findings += _apart(partial(self._findings, cell), str(cell))
                 measured += 1
         return findings, measured
 
@@ -507,19 +507,27 @@ class Oracle:
         return [str(finding) for finding in judge(cell, measure(cell, self.places))]
 
     def misses(self, planted: Planted) -> list[str]:
-        """Plant slow code in a forked process; return an error for each expected finding that is missing."""
+        """Plant slow code in a forked process, and check the requests of its API.
+
+        Returns: errors: findings that are not of work or response bytes, or that there was no finding.
+        """
 
         def work() -> list[str]:
             counted.plant(planted.module, planted.old, planted.new)
             return self.check(api=planted.api)[0]
 
-        findings = _apart(work)
+        findings = _apart(work, planted.what)
         wrong = [line for line in findings if ": work " not in line and ": response bytes " not in line]
-        return wrong if findings else ["nothing was findings"]
+        return wrong if findings else ["no finding was reported"]
 
 
-def _apart(work: Callable[[], list[str]]) -> list[str]:
-    """Return the result of ``work`` in a forked process."""
+def _apart(work: Callable[[], list[str]], what: str) -> list[str]:
+    """Return the result of ``work`` in a forked process; an error if it raises an exception.
+
+    Args:
+        work: function that returns findings.
+        what: description of the work, such as a cell, for the error.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
@@ -528,7 +536,7 @@ def _apart(work: Callable[[], list[str]]) -> list[str]:
             try:
                 lines = work()
             except Exception:
-                lines = [f"failed: {traceback.format_exc()}"]
+                lines = [f"{what} failed: {traceback.format_exc()}"]
             with os.fdopen(writing, "w", encoding="utf-8") as pipe:
                 json.dump(lines, pipe)
         finally:

@@ -1,8 +1,8 @@
 """Mutation testing: ``python fuzzing/mutants.py [FOLDER ...] [--count 300] [--seed TEXT] [--commits RANGE]``.
 
 Draws mutants of each part of the code, runs each against the tests of its module, the other tests of the part and seeds
-of the simulator, and writes what became of them to --json and --table. The seed is the hash of the commit if none is
-given. Mutants that break no rule are in equivalent_mutants.tsv, with the reason, and are not counted.
+of the simulator, and writes the result of each mutant to --json and --table. The seed is the hash of the commit if none
+is given. Mutants that break no rule are in equivalent_mutants.tsv, with the reason, and are not counted.
 """
 
 from __future__ import annotations

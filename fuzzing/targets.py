@@ -1,4 +1,4 @@
-"""Fuzzing targets: any bytes must decode to a value or raise WireError, quickly, and alike in every engine.
+"""Fuzzing targets: any bytes must quickly decode to a value or raise WireError, with the same result in every engine.
 
 A decoded value must encode, and decode again to the same value. Each target takes the bytes of a coverage-guided fuzzer
 and raises AssertionError, or the unexpected exception, if a rule is violated.

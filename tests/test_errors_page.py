@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+import errors_page
 import pytest
 from errors_page import conditions, data, documented, named_by_handler, page, recorded
 from golden import ROOT
@@ -46,3 +47,9 @@ def test_recorded_error_is_marked() -> None:
 def test_errors_of_a_handler_are_those_it_names() -> None:
     assert named_by_handler(ApiKey.HEARTBEAT) >= {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
     assert ErrorCode.ELECTION_NOT_NEEDED in named_by_handler(ApiKey.ELECT_LEADERS)
+
+
+def test_error_without_a_condition_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors_page, "conditions", dict)
+    with pytest.raises(ValueError, match=r"^no condition of \w+ for \w+: add a row .* to tools/error_conditions\.tsv$"):
+        errors_page.page()

@@ -44,7 +44,7 @@ def test_each_failed_case_has_a_command_that_repeats_it() -> None:
 
 
 def test_page_without_a_mark_is_not_changed() -> None:
-    with pytest.raises(ValueError, match="the marks around the tables of the torture cases are missing"):
+    with pytest.raises(ValueError, match=f"no mark '{torture_page.END}'"):
         torture_page.renewed(f"before {torture_page.BEGIN} without an end", [])
 
 

@@ -4,10 +4,11 @@
     python tools/assurance_page.py --simulate SEEDS
     python tools/assurance_page.py --rates SEEDS
 
-replaces the text between each two marks, and writes planted_bugs.md and mutants_by_file.md, which are in the same
-folder; with --simulate it first runs seeds of each scheme of the simulator, and keeps what they reached; with --rates
-it measures and keeps the events per CPU second of each scheme with each engine, and the calls of the event queue; this
-needs the native engine (make native).
+The first command replaces the text between each two marks of the page, and writes planted_bugs.md and
+mutants_by_file.md in the same folder. The other commands change no page: they store results of the simulator in
+fuzzing/results/simulator.json, and print its table. --simulate runs seeds of each scheme and stores the number of
+states and requests that they reached. --rates stores the events per CPU second of each scheme with each engine, and the
+calls of the event queue per CPU second; it needs the native engine (make native).
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import gc
 import json
 import logging
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -33,6 +33,9 @@ import native_run  # noqa: E402
 import planted_bugs  # noqa: E402
 import run as fuzz_targets  # noqa: E402
 import soak  # noqa: E402
+from marks import replace_between  # noqa: E402
+
+from mockbroker.lab.simulation import schemes  # noqa: E402
 
 RESULTS = ROOT / "fuzzing" / "results"
 EVENTS = 1_000  # of each seed
@@ -43,7 +46,8 @@ RATES = {  # column of a measured rate -> its name in the results
     **{f"events per CPU second, {engine}": engine for engine in ENGINES},
     "calls of the event queue per CPU second, compiled": "calls",
 }
-SCHEMES = ("swarm", "rules", "migration", "streams", "shares", "data", "admin", "mix", "bytes", "upkeep")
+LEFT_OUT = ("lite", "calm")  # their faults and operations also occur in swarm
+SCHEMES = tuple(name for name in schemes.SCHEMES if name not in LEFT_OUT)
 
 
 def result(name: str) -> Mapping[str, Any]:
@@ -136,20 +140,14 @@ PAGES: Mapping[str, Callable[[], str]] = {"planted_bugs.md": planted_page, "muta
 
 
 def renewed(text: str) -> str:
-    """Return the page with each part between its marks replaced. Raises: ValueError if marks are missing."""
+    """Return the page with each part between its marks replaced. Raises: ValueError if a mark is missing."""
     for target, made in PARTS.items():
-        begin, end = f"<!-- {target}, from here -->", "<!-- to here -->"
-        pattern = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
-        if len(pattern.findall(text)) != 1:
-            raise ValueError(f"the marks of {target} are missing")
-        first, last = pattern.search(text).span()  # type: ignore[union-attr]
-        text = f"{text[:first]}{begin}\n\n{made()}\n{end}{text[last:]}"
+        text = replace_between(text, f"<!-- {target}, from here -->", "<!-- to here -->", f"\n\n{made()}\n")
     return text
 
 
 def simulate(seeds: int) -> dict[str, dict[str, int]]:
     """Run seeds of each scheme, and return what they have reached. Raises: RuntimeError if an invariant is violated."""
-    from mockbroker.lab.simulation import schemes
     from mockbroker.lab.simulation.coverage import Coverage
     from mockbroker.lab.simulation.run import run
 
@@ -177,7 +175,6 @@ def serve_runs() -> None:
     and the calls of the event queue of each. The CPU seconds include the collection of the garbage of the run.
     """
     from mockbroker.cli.simulate import COLLECT_AFTER
-    from mockbroker.lab.simulation import schemes
     from mockbroker.lab.simulation.run import run
 
     logging.disable(logging.WARNING)

@@ -105,7 +105,9 @@ class Group:
                 self.members.add(fields["member_id"])
                 self.epochs[fields["member_id"]] = fields["generation_id"]
             case "LeaveGroup" if not error and self.epochs:
-                self._gone({line["member_id"] for line in fields.get("members", []) if not line["error_code"]})
+                self._remove_members(
+                    {line["member_id"] for line in fields.get("members", []) if not line["error_code"]}
+                )
             case "Heartbeat" | "SyncGroup" if self.epochs:
                 pass
             case "JoinGroup" if error == ErrorCode.MEMBER_ID_REQUIRED:
@@ -126,7 +128,7 @@ class Group:
 
     def _record_heartbeat(self, request: Step, fields: Mapping[str, Any]) -> None:
         if request.fields["member_epoch"] == LEAVE_EPOCH:
-            self._gone({fields["member_id"]})
+            self._remove_members({fields["member_id"]})
             return
         if not self.epochs:  # the group is upgraded, and its members continue with their generation
             self.epochs = dict.fromkeys(self.members, self.generation)
@@ -150,7 +152,7 @@ class Group:
         elif self.state == SHARE:
             self.state, self.epochs = NO_GROUP, {}
 
-    def _gone(self, members: Iterable[str]) -> None:
+    def _remove_members(self, members: Iterable[str]) -> None:
         """Remove members of a consumer group, which may become a classic group."""
         for member_id in members:
             self.epochs.pop(member_id, None)
@@ -306,7 +308,7 @@ def text(table: Iterable[Row]) -> str:
 
 
 def _ranges(versions: Sequence[int]) -> str:
-    """``[0, 1, 2, 5]`` -> ``0-2, 5``."""
+    """Return versions as ranges: ``0-2, 5`` for ``[0, 1, 2, 5]``."""
     parts: list[list[int]] = []
     for version in versions:
         if parts and parts[-1][-1] == version - 1:

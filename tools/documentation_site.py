@@ -197,7 +197,7 @@ def reference_pages() -> Iterator[tuple[str, str]]:
 
 
 def public(name: str, member: Any) -> bool:
-    """Whether a member of a module is a public class or function."""
+    """Return whether a member of a module is a public class or function."""
     if name.startswith("_"):
         return False
     if member.is_alias and member.target_path.split(".")[0] not in ("kwire", "mockbroker"):

@@ -124,7 +124,12 @@ Made by `make docs` from the handlers and the conversations; not edited by hand.
         yield "|---|--:|---|---|---|"
         for error in sorted(errors - {ErrorCode.NONE}, key=lambda error: error.name):
             marks = ["yes" if mark else "" for mark in (error.retriable, error in seen)]
-            condition = known.get((name, error)) or known["", error]
+            condition = known.get((name, error)) or known.get(("", error))
+            if condition is None:
+                raise ValueError(
+                    f"no condition of {error.name} for {name}: add a row with the API, or with an empty API, to "
+                    f"tools/{CONDITIONS.name}"
+                )
             yield f"| {error.name} | {error.value} | {' | '.join(marks)} | {condition} |"
 
 

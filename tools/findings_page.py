@@ -12,6 +12,8 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from marks import replace_between
+
 from kwire.analysis.findings.catalogue import DETECTORS
 from kwire.analysis.findings.model import Detector
 
@@ -24,11 +26,7 @@ Results = Mapping[str, Mapping[str, int]]
 
 def renewed(text: str, results: Results) -> str:
     """Return the page with the part between the marks replaced. Raises: ValueError if a mark is missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("the marks around the detectors are missing")
-    return f"{before}{BEGIN}\n\n{made(results)}\n{END}{after}"
+    return replace_between(text, BEGIN, END, f"\n\n{made(results)}\n")
 
 
 def made(results: Results) -> str:

@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from marks import replace_between
+
 BEGIN = "<!-- from here to the next mark: made by `make docs` from benchmarks/results/lost_packets.json -->"
 END = "<!-- to the end of the table -->"
 WHOLE = 262_144  # no packet is cut
@@ -22,11 +24,7 @@ Results = Sequence[Mapping[str, Any]]
 
 def renewed(text: str, results: Results) -> str:
     """Return the page with the part between the marks replaced. Raises: ValueError if a mark is missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("the marks around the table of lost packets are missing")
-    return f"{before}{BEGIN}\n\n{made(results)}\n\n{END}{after}"
+    return replace_between(text, BEGIN, END, f"\n\n{made(results)}\n\n")
 
 
 def made(results: Results) -> str:

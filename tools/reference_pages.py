@@ -154,7 +154,7 @@ def _shown(path: str, fields: Sequence[Row]) -> str:
 
 
 def _versions(versions: Sequence[int]) -> str:
-    """``[0, 1, 2, 5]`` as ``0-2, 5``."""
+    """Return versions as ranges: ``0-2, 5`` for ``[0, 1, 2, 5]``."""
     grouped: list[Versions] = []
     for version in versions:
         if grouped and grouped[-1].last == version - 1:

@@ -11,6 +11,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from marks import replace_between
+
 from kwire.analysis.columns import Table
 from kwire.analysis.events import EVENTS
 from kwire.analysis.tables import EVERY
@@ -21,11 +23,7 @@ END = "<!-- to here -->"
 
 def renewed(text: str) -> str:
     """Return the page with the part between the marks replaced. Raises: ValueError if a mark is missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("the marks around the tables are missing")
-    return f"{before}{BEGIN}\n\n{made()}\n{END}{after}"
+    return replace_between(text, BEGIN, END, f"\n\n{made()}\n")
 
 
 def made() -> str:

@@ -16,6 +16,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from marks import replace_between
+
 from kwire.command import one_line
 from mockbroker.lab.torture.catalogue import CASES, NAMED, PAIRS
 from mockbroker.lab.torture.runner import Verdict
@@ -172,11 +174,7 @@ def cell(text: str) -> str:
 
 def renewed(text: str, rows: Sequence[Row]) -> str:
     """Return the page with the part between the marks replaced. Raises: ValueError if a mark is missing."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError("the marks around the tables of the torture cases are missing")
-    return "\n".join([f"{before}{BEGIN}", "", *tables(rows), "", f"{END}{after}"])
+    return replace_between(text, BEGIN, END, "\n".join(["", "", *tables(rows), "", ""]))
 
 
 def main(page: Path, file: Path, more: Sequence[str]) -> None:

@@ -2,8 +2,8 @@
 occurred.
 
 A cell is a combination of a state, an event and a fault. The event is a request, or a crash of the process. The state
-is the state of the request's group or transactional id before the event. The fault is the most recent fault; it does
-not count if it began more than RECENT events before the event.
+is the state of the request's group or transactional id before the event. The fault is the most recent fault. It is
+forgotten at the RECENT-th request after it began.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.lab.simulation.script import Script
 from mockbroker.lab.simulation.watching import Watcher
 
-RECENT = 40  # number of requests after which the last fault is forgotten
+RECENT = 40  # the last fault is forgotten at the RECENT-th request after it
 NO_FAULT = "no fault"
 NAMES: Mapping[int, str] = {key: api.name for key, api in APIS.items()}
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.clients.classic import STABLE, ClassicClient
 from mockbroker.lab.simulation.clients.client import Client
 from mockbroker.lab.simulation.clients.consumer import ConsumerClient

@@ -314,8 +314,7 @@ class Model:
                 if not asked:
                     return (
                         f"partition {key[1][0]}-{key[1][1]} of group {key[0]} has the pending offset {offset} of "
-                        "producer id "
-                        f"{producer_id}, which no request contained"
+                        f"producer id {producer_id}, which no request contained"
                     )
                 adopted.setdefault(producer_id, {})[key] = asked[-1]
         open_still = [*self.undecided, *(producer_id for _, producer_id, _ in self.ended)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -31,11 +31,15 @@ MOST_MEMBERS, MOST_GROUPS = 50, 5  # maximum numbers in a script
 JAVA, SCALA = "4.2", "3.9"  # the two group coordinators of Kafka
 ONE_FAULT_IN = 60  # minimum number of events per fault of each kind
 EVERY_MEMBER = tuple(kind for kind in MEMBER_FAULTS if kind != "switch")  # faults of all kinds of members
+# The order of the kinds decides which random number a kind gets.
+FAULTS = (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS)
+FAULTS_WITH_RECORDS = (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *LEADER_FAULTS, *DISK_FAULTS)
 NOT_IN_UPKEEP = ("subscribe", "retire", "stop-polling")  # no client of the scheme upkeep is a member of a group
 STATIC_KINDS = ("eager", "cooperative", "consumer")
 
-# Kind of fault -> maximum duration in seconds; other kinds have no duration.
-LONGEST: Mapping[str, float] = {
+# Kind of fault -> maximum value; the value of other kinds is 0. It is a duration in seconds, but selects the topics of
+# ``subscribe``, and is ignored by retire, grow, delete-group, delete-offsets and look.
+MOST_VALUE: Mapping[str, float] = {
     "clog": 15.0,
     "slow": 0.4,
     "pause": 20.0,
@@ -69,7 +73,7 @@ def swarm(seed: int, events: int) -> Script:
         events: number of events in the phase with faults.
     """
     dice = Dice("swarm", seed)
-    kinds = [kind for kind in (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
+    kinds = _some_kinds(dice, FAULTS)
     return _script("swarm", dice, seed, events, [*kinds, *ADMIN_FAULTS])
 
 
@@ -113,8 +117,7 @@ def streams(seed: int, events: int) -> Script:
         events: number of events in the phase with faults.
     """
     dice = Dice("streams", seed)
-    faults = [kind for kind in EVERY_MEMBER if kind not in ("subscribe", "retire")]
-    kinds = [kind for kind in (*faults, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
+    kinds = _some_kinds(dice, FAULTS, without=("subscribe", "retire"))
     script = _script("streams", dice, seed, events, [*kinds, *ADMIN_FAULTS])
     settings = {
         "group.streams.session.timeout.ms": dice.pick([3_000, 6_000, 12_000]),
@@ -174,7 +177,7 @@ def migration(seed: int, events: int) -> Script:
         events: number of events in the phase with faults.
     """
     dice = Dice("migration of swarm", seed)
-    kinds = [kind for kind in (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *DISK_FAULTS) if dice.chance(0.5)]
+    kinds = _some_kinds(dice, FAULTS)
     return migrating(replace(_script("migration", dice, seed, events, [*kinds, *ADMIN_FAULTS]), release=JAVA))
 
 
@@ -199,8 +202,7 @@ def data(seed: int, events: int) -> Script:
         events: number of events in the phase with faults.
     """
     dice = Dice("data", seed)
-    every = (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *LEADER_FAULTS, *DISK_FAULTS)
-    kinds = [kind for kind in every if kind not in ("subscribe", "retire") and dice.chance(0.5)]
+    kinds = _some_kinds(dice, FAULTS_WITH_RECORDS, without=("subscribe", "retire"))
     base = _script("data", dice, seed, events, [*kinds, "grow", "look"])
     names = dice.pick([1, 1, 2, 3])
     topics = {f"t{number}": dice.whole(1, 4) for number in range(names)}
@@ -379,8 +381,7 @@ def upkeep(seed: int, events: int) -> Script:
         events: number of events in the phase with faults.
     """
     dice = Dice("faults of upkeep", seed)
-    every = (*EVERY_MEMBER, *BROKER_FAULTS, *FAILOVER_FAULTS, *LEADER_FAULTS, *DISK_FAULTS)
-    kinds = [kind for kind in every if kind not in NOT_IN_UPKEEP and dice.chance(0.4)]
+    kinds = _some_kinds(dice, FAULTS_WITH_RECORDS, without=NOT_IN_UPKEEP, probability=0.4)
     return upkeeping(_script("upkeep", dice, seed, events, [*kinds, "look"]))
 
 
@@ -472,6 +473,20 @@ def _rule(dice: Dice, number: int) -> Mapping[str, Any]:
     return {"name": f"rule-{number}", "match": {"api": api}, "occurrence": occurrence, "action": action}
 
 
+def _some_kinds(
+    dice: Dice, kinds: Sequence[str], *, without: Sequence[str] = (), probability: float = 0.5
+) -> list[str]:
+    """Return a random choice of kinds of faults, in the same order.
+
+    Args:
+        dice: random number generator.
+        kinds: kinds of faults.
+        without: kinds that are never chosen; no random number is drawn for them.
+        probability: probability with which each other kind is chosen.
+    """
+    return [kind for kind in kinds if kind not in without and dice.chance(probability)]
+
+
 def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -> Script:
     release = SCALA if dice.chance(0.25) else JAVA
     topics = {f"t{number}": dice.whole(1, 8) for number in range(dice.whole(1, 4))}
@@ -482,7 +497,7 @@ def _script(scheme: str, dice: Dice, seed: int, events: int, kinds: list[str]) -
             at=dice.below(events),
             kind=kind,
             target=dice.below(len(members)) if kind in MEMBER_FAULTS else dice.below(brokers),
-            value=round(dice.between(0.05, LONGEST[kind]) * dice.random(), 3) if kind in LONGEST else 0.0,
+            value=round(dice.between(0.05, MOST_VALUE[kind]) * dice.random(), 3) if kind in MOST_VALUE else 0.0,
         )
         for kind in kinds
         for _ in range(dice.whole(1, max(events // ONE_FAULT_IN, 1)))
@@ -541,7 +556,7 @@ def _members(dice: Dice, release: str, topics: list[str]) -> tuple[MemberScript,
     read = {number: tuple(dice.some(topics)) for number in range(groups)}
     one_by_one = dice.chance(0.5)
     members: list[MemberScript] = []
-    for number in range(max(dice.whole(1, 6) if dice.chance(0.7) else dice.whole(1, MOST_MEMBERS), 1)):
+    for number in range(dice.whole(1, 6) if dice.chance(0.7) else dice.whole(1, MOST_MEMBERS)):
         group = dice.below(groups)
         kind = chosen[group]
         if kind == "simple" or dice.chance(simple_part):

@@ -285,9 +285,8 @@ class Shell:
         self.served: Call[Any] | None = None
         self._begun: set[Ticket] = set()  # requests that no fault rule has kept from being handled
         self._slices = slices or Dice("slices")
-        self._unsent: deque[tuple[int, Answer]] = (
-            deque()
-        )  # number of the last change, and a response whose connection was closed
+        # Number of the last change, and a response whose connection was closed.
+        self._unsent: deque[tuple[int, Answer]] = deque()
         self._life = 0  # number of crashes
         self._tick_at = inf
         self._types = GroupTypes()
@@ -523,14 +522,10 @@ class Shell:
             call: the request.
             response: the response body.
         """
-        ticket, broker, now = call.ticket, self.router.broker, self.queue.now + self.skew
-        acknowledging = self.watchers.acknowledged[ticket.api_key]
-        if acknowledging and ticket in self._begun:
-            for acknowledged in acknowledging:
-                acknowledged(broker, call, response, now)
+        self._acknowledge(call, response)
         if not wire.cut:
-            client = call.client
-            self.trace.add(now, f"{client.client_id}<{client.node} {describe_response(ticket.api_key, response)}")
+            client, text = call.client, describe_response(call.ticket.api_key, response)
+            self.trace.add(self.now, f"{client.client_id}<{client.node} {text}")
             if self.sockets is None:
                 self.network.answer(wire, call, response)
 
@@ -565,15 +560,13 @@ class Shell:
             raise Broken(
                 "I7",
                 f"a response was sent to request {ticket.correlation_id} of connection {ticket.connection}, which is "
-                "not "
-                "pending: it already had a response, or was never received",
+                "not pending: it already had a response, or was never received",
             )
         if ticket.connection in self.pump.connections:
             raise Broken(
                 "I8",
                 f"the response to request {ticket.correlation_id} of connection {ticket.connection} was not sent in "
-                "the order "
-                "of the requests",
+                "the order of the requests",
             )
         if isinstance(outcome, Reply):
             self.answered(call, outcome.response)
@@ -594,7 +587,19 @@ class Shell:
         synced = 0 if self.disk is None else self.disk.synced
         while self._unsent and self._unsent[0][0] <= synced:
             _, (call, response) = self._unsent.popleft()
-            for acknowledged in self.watchers.acknowledged[call.ticket.api_key]:
+            self._acknowledge(call, response)
+
+    def _acknowledge(self, call: Call[Any], response: Any) -> None:
+        """Notify the invariant checkers of a response whose changes are synced. Ignore a response that a fault rule has
+        made.
+
+        Args:
+            call: the request.
+            response: the response body.
+        """
+        acknowledging = self.watchers.acknowledged[call.ticket.api_key]
+        if acknowledging and call.ticket in self._begun:
+            for acknowledged in acknowledging:
                 acknowledged(self.broker, call, response, self.now)
 
     # --- the disk ---
@@ -710,7 +715,7 @@ class Shell:
         at = max(deadline - self.skew, self.queue.now)
         if at >= self._tick_at:
             return
-        while at + self.skew < deadline < inf:  # a time that is rounded down would always be before the deadline
+        while at + self.skew < deadline:  # a time that is rounded down would always be before the deadline
             at = nextafter(at, inf)
         if at < self._tick_at:
             self._tick_at = at

@@ -15,9 +15,7 @@ from mockbroker.broker.handlers import HANDLERS
 from mockbroker.broker.journal import Journal
 from mockbroker.faults.parsing import parse_rule
 from mockbroker.groups.classic.rules import NEW_MEMBER_TIMEOUT
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation import liveness
 from mockbroker.lab.simulation.buggify import EARLIEST, Buggify
 from mockbroker.lab.simulation.checkers import CHECKERS
@@ -198,10 +196,8 @@ class World:
         for rule in script.rules:
             self.shell.add_rule(parse_rule(rule, HANDLERS))
         self.clients = [self._client(KINDS[each.kind], each) for each in script.members]
-        admin = MemberScript(number=len(script.members), kind="admin", group="", topics=())
-        if script.members:
-            admin = MemberScript(number=max(m.number for m in script.members) + 1, kind="admin", group="", topics=())
-        self.admin = self._client(Admin, admin)
+        last = max((member.number for member in script.members), default=-1)
+        self.admin = self._client(Admin, MemberScript(number=last + 1, kind="admin", group="", topics=()))
         self._by_number = {client.script.number: client for client in self.clients}
         self._chance = Dice("faults", script.seed)
         self._ending = False
@@ -292,6 +288,8 @@ class World:
                 self.shell.network.break_off(connection)
 
     def _clog(self, client: Client, value: float) -> None:
+        if self._ending:  # swizzle clogs links some time after it begins
+            return
         client.link.clogged = True
         self.queue.after(value, self.shell.network.free, client.link)
 
@@ -497,13 +495,17 @@ class World:
                 client.enforce_rebalance()
         self._wait_for_records()
         until = max([self.queue.now, *late]) + self.recovery_time
-        most = self.trace.events + MOST_EVENTS * max(self.script.events, 1_000)
+        begun = self.trace.events
+        most = begun + MOST_EVENTS * max(self.script.events, 1_000)
         why = liveness.why_not(self.shell.broker, self.clients)
         while why and self.queue.next <= until and self.trace.events < most:
             self.queue.run_events(self.trace, self.trace.events + CHECKED_EVERY, until)
             why = liveness.why_not(self.shell.broker, self.clients)
-        if why:
+        if why and self.queue.next > until:
             raise Broken(liveness.NAME, f"no progress {self.recovery_time:g} s after the last fault ended: {why}")
+        if why:
+            events = self.trace.events - begun
+            raise Broken(liveness.NAME, f"no progress in {events:,} events after the last fault: {why}")
         self.shell.watchers.notify("healed", self.shell.broker, self.shell.now)
         self.shell.watchers.notify("inspect", self.shell.broker, self.shell.now)
 

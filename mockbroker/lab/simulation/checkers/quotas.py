@@ -109,9 +109,10 @@ class _Check:
         """
         changes = [each for each in self._upkeep.quota_changes if (each.client, each.quota) == (use.client, use.quota)]
         begun = [each for each in changes if each.sent_at <= end]
-        sure = max((each.sent_at for each in begun if each.done_at <= begin), default=-inf)  # earlier ones are replaced
-        possible = {each.value for each in begun if each.done_at >= sure}
-        return possible | ({NO_QUOTA} if sure == -inf else set())
+        # The last change that certainly took effect before the interval; it has replaced the earlier ones.
+        last = max((each.sent_at for each in begun if each.done_at <= begin), default=-inf)
+        possible = {each.value for each in begun if each.done_at >= last}
+        return possible | ({NO_QUOTA} if last == -inf else set())
 
     def mutations(self, uses: list[QuotaUse]) -> str:
         """Return a description of a controller_mutation_rate quota that was exceeded; "" if no such quota was exceeded.

@@ -232,7 +232,7 @@ class Administrator(Client):
             return
         topic, index = self.dice.pick(places)
         kind = AlterPartitionReassignmentsRequest.Topic
-        replicas = None if self.dice.chance(0.2) else (self.dice.some(nodes) or nodes)
+        replicas = None if self.dice.chance(0.2) else self.dice.some(nodes)
         line = kind(name=topic, partitions=[kind.Partition(partition_index=index, replicas=replicas)])
         request = AlterPartitionReassignmentsRequest(timeout_ms=1_000, topics=[line])
         self._ask(ApiKey.ALTER_PARTITION_REASSIGNMENTS, 1, request, ignore)

@@ -141,10 +141,8 @@ class ClassicClient(Reader):
                 if self.member_id:
                     self.reported = self.reports  # replaces the earlier process's partitions
                 if self.generation == answer.generation_id and answer.leader != answer.member_id:
-                    self.seen_in = {
-                        **self.seen_in,
-                        self.generation: self.there,
-                    }  # the leader decides whether to rebalance
+                    # the leader decides whether to rebalance
+                    self.seen_in = {**self.seen_in, self.generation: self.there}
                 if not answer.leader:  # a consumer group: the JoinGroup is a step of the reconciliation
                     self.gave_up_in = -1
                 self.member_id, self.generation = answer.member_id, answer.generation_id

@@ -44,7 +44,7 @@ class Leaders:
         self._requested: tuple[str, ...] | None = None  # topics of ``_request``
 
     def start(self) -> None:
-        """Request metadata now, and again at random intervals of up to 1.5 times MAX_AGE."""
+        """Request metadata now, and again at random intervals of 0.5 to 1.5 times MAX_AGE."""
         self._refresh()
         self._client.later(MAX_AGE * (0.5 + self._client.dice.random()), self.start)
 

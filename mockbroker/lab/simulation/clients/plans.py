@@ -95,9 +95,9 @@ def cooperative(members: Mapping[str, Subscription], partitions: Mapping[str, in
     Returns: member -> assigned partitions.
     """
     owners: dict[Place, tuple[int, str]] = {}
-    for name, said in sorted(members.items()):
-        for place in sorted(said.owned):
-            owners[place] = max(owners.get(place, (-1, "")), (said.generation, name))
+    for name, subscription in sorted(members.items()):
+        for place in sorted(subscription.owned):
+            owners[place] = max(owners.get(place, (-1, "")), (subscription.generation, name))
     there = {(topic, index) for topic, count in partitions.items() for index in range(count)}
     most = -(-len(there) // max(len(members), 1))
     kept: dict[str, set[Place]] = {name: set() for name in sorted(members)}

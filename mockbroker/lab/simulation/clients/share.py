@@ -58,6 +58,7 @@ class ShareClient(Client):
         target: assigned partitions, as (topic id, partition).
         sessions: broker id -> share session.
         beating: whether a heartbeat is in flight.
+        outlet: connection for Produce; None without a connection.
     """
 
     def begin(self) -> None:
@@ -65,7 +66,7 @@ class ShareClient(Client):
         self.epoch = JOINING
         self.target: frozenset[Place] = frozenset()
         self.sessions: dict[int, NodeSession] = {}
-        self.outlet: Wire | None = None  # connection for Produce
+        self.outlet: Wire | None = None
         self._sent = 0  # number of batches so far
         self.beating = False
         self.later(self.script.heartbeat, self._beat)
@@ -289,9 +290,11 @@ class ShareClient(Client):
             topics=_topics(ShareAcknowledgeRequest.Topic, acknowledged),
         )
         session.busy = True
-        self.send(session.wire, ApiKey.SHARE_ACKNOWLEDGE, 2, request, lambda answer: self._told(session, answer))
+        self.send(
+            session.wire, ApiKey.SHARE_ACKNOWLEDGE, 2, request, lambda answer: self._acknowledged(session, answer)
+        )
 
-    def _told(self, session: NodeSession, answer: ShareAcknowledgeResponse) -> None:
+    def _acknowledged(self, session: NodeSession, answer: ShareAcknowledgeResponse) -> None:
         session.busy = False
         if self._is_valid_after(session, answer.error_code):
             self.later(BACKOFF * self.dice.random(), self._fetch_again, session)

@@ -87,7 +87,13 @@ class TelemetryClient(Operator):
         self.request(wire, GetTelemetrySubscriptionsRequest(client_instance_id=self.instance), 0, answered)
 
     def _possible(self, sent_at: float, done_at: float, error: E) -> list[E]:
-        """Return the errors that are possible for a push. ``error``: its error if it is not refused as too early."""
+        """Return the errors that are possible for a push.
+
+        Args:
+            sent_at: broker time of the request, seconds.
+            done_at: broker time of the response, seconds.
+            error: error of the push if it is not refused as too early; NONE for a valid push.
+        """
         if self.is_over:
             return [E.INVALID_REQUEST]
         possible: list[E] = []

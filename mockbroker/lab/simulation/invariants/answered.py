@@ -15,8 +15,8 @@ from mockbroker.lab.simulation.watching import Broken, Watcher, has_no_response
 class Answered(Watcher):
     """The checker of the invariants I7 and I8.
 
-    Every request is answered exactly once, in order (I7) and within its time limit (I8). Two kinds of requests need no
-    response:
+    Every request is answered exactly once and within its time limit (I7), and the responses of a connection have the
+    order of its requests and the right type (I8). Two kinds of requests need no response:
 
     - a request whose connection was closed
     - the SyncGroup of a removed member, which Kafka drops
@@ -84,13 +84,13 @@ class Answered(Watcher):
                     f"has had no response for {now - since:.3f} s, above the limit of {self._longest:g} s"
                 )
 
-            if ticket.api_key == ApiKey.JOIN_GROUP and not self._is_parked(broker, call):
+            if ticket.api_key == ApiKey.JOIN_GROUP and not self._is_pending(broker, call):
                 raise self.broken(
                     f"request {ticket.correlation_id} (JoinGroup) of connection {ticket.connection} has had no "
                     "response, but is not pending in its group"
                 )
 
-    def _is_parked(self, broker: Broker, call: Call[Any]) -> bool:
+    def _is_pending(self, broker: Broker, call: Call[Any]) -> bool:
         """Return whether a JoinGroup request, or a newer JoinGroup of the same member, is pending in its group.
 
         The result is False if the group does not exist or is not a classic group.

@@ -28,9 +28,8 @@ class CommitsKept(Watcher):
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._asked: dict[
-            Ticket, dict[str, tuple[dict[Place, int], set[Place]]]
-        ] = {}  # pending OffsetFetch -> group -> committed offsets and unstable partitions
+        # Pending OffsetFetch -> group -> committed offsets and unstable partitions.
+        self._asked: dict[Ticket, dict[str, tuple[dict[Place, int], set[Place]]]] = {}
 
     def before(self, broker: Broker, call: Call[Any], now: float) -> None:
         """Before an OffsetFetch is handled, store the committed offsets that the model expects in the response.

@@ -9,15 +9,9 @@ from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
-from mockbroker.groups.share.state import (
-    ShareGroup,
-)
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.share.state import ShareGroup
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Origins, Watcher
 
 HEARTBEATS = (ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.STREAMS_GROUP_HEARTBEAT)  # with member epochs
@@ -96,8 +90,8 @@ class Generations(Watcher):
         """
         if generation < self._settled.get(group, generation):
             raise self.broken(
-                f"group {group} was loaded in generation {generation}, but "
-                f"generation {self._settled[group]} was acknowledged"
+                f"group {group} was loaded in generation {generation}, but generation {self._settled[group]} was "
+                "acknowledged"
             )
         self._reached[group] = generation
         self._returned.pop(group, None)

@@ -66,9 +66,8 @@ class Leadership(Watcher):
         before, leader = self._leaders.get(event.group), self._name(event.group, event.leader)
         if before not in (None, leader) and (event.group, before) in self._joining.values():
             raise self.broken(
-                f"member {leader} is the leader of generation {event.generation} "
-                f"of {event.group}, but the previous leader "
-                f"{before} rejoined and should have stayed the leader"
+                f"member {leader} is the leader of generation {event.generation} of {event.group}, but the previous "
+                f"leader {before} rejoined and should have stayed the leader"
             )
         self._leaders[event.group] = leader
         self._forget_joins(event.group)

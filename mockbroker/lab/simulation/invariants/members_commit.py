@@ -12,12 +12,8 @@ from mockbroker.base.effects import Call, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher, is_away
 
 

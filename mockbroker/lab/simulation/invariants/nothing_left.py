@@ -11,14 +11,10 @@ from typing import Any
 from mockbroker.base.timers import OF_LOGS, SWEEP, TOKEN_SWEEP, TRANSACTIONAL_IDS, CatchUpDue, MoveDue, StageDue
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.coordinated import CoordinatedGroup
 from mockbroker.groups.partition_sets import TopicIdPartition
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 OF_A_GROUP = 3  # maximum number of deadlines of a group, not counting the deadlines of members
@@ -57,8 +53,8 @@ class NothingLeft(Watcher):
                 )
             if group.offsets.pending_transactional:
                 raise self.broken(
-                    f"group {group.group_id} still has pending offsets of a "
-                    "transaction after all producers have stopped"
+                    f"group {group.group_id} still has pending offsets of a transaction after all producers have "
+                    "stopped"
                 )
         if len(broker.cluster.tokens):
             raise self.broken(f"{len(broker.cluster.tokens)} delegation tokens are left after all have expired")
@@ -77,14 +73,14 @@ class NothingLeft(Watcher):
 
 def _of_classic(group: ClassicGroup) -> str:
     members = group.members
-    parked, static = 0, {}
+    pending, static = 0, {}
     for member in members.values():
-        parked += member.pending_join is not None
+        pending += member.pending_join is not None
         if member.instance_id is not None:
             static[member.instance_id] = member.member_id
     most = len(members) + len(group.pending_members) + OF_A_GROUP
-    if group.pending_join_count != parked:
-        return f"counts {group.pending_join_count} pending JoinGroups, but {parked} members have one"
+    if group.pending_join_count != pending:
+        return f"counts {group.pending_join_count} pending JoinGroups, but {pending} members have one"
     if group.static_members != static:
         return f"has the static members {group.static_members}, but its members have the instance ids {static}"
     if len(group.timers) > most:

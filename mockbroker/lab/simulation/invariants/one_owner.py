@@ -13,9 +13,7 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.checkers.final_log import named
 from mockbroker.lab.simulation.clients.plans import decoded_share
 from mockbroker.lab.simulation.watching import Origins, Watcher, remove_group

@@ -9,13 +9,9 @@ from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.coordinated import CoordinatedGroup
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 # Requests that end transactions, and so change all groups with pending offsets; an election moves groups to other

@@ -10,16 +10,12 @@ from operator import is_not
 from kwire.records.batch import read_batch
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.coordinated import CoordinatedGroup, as_type
 from mockbroker.groups.records.rebuild import groups_from_records
 from mockbroker.groups.records.replay import Replay
 from mockbroker.groups.records.wall_time import WallClock
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher, is_away
 from mockbroker.topics.log import StoredBatch
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition

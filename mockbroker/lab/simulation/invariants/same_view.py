@@ -15,9 +15,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Watcher, remove_group
 
 
@@ -153,7 +151,6 @@ class SameView(Watcher):
         member_name = self._name(request.group_id, request.member_id)
         if response.assignment != view.shares.get(member_name, b""):
             raise self.broken(
-                f"member {member_name} of group {request.group_id} in generation "
-                f"{request.generation_id} got an assignment"
-                " that the leader did not send"
+                f"member {member_name} of group {request.group_id} in generation {request.generation_id} got an "
+                "assignment that the leader did not send"
             )

@@ -14,9 +14,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.lab.simulation.watching import Offsets, Watcher
 
 BEGINNING = (EventKind.GENERATION, EventKind.UPGRADE, EventKind.DOWNGRADE)  # events that renew all sessions of a group
@@ -39,9 +37,8 @@ class Sessions(Watcher):
         self._renewed_at_latest: dict[tuple[str, str], float] = {}
         self._sessions: dict[tuple[str, str], float] = {}
         self._classic: dict[tuple[str, str], float] = {}  # session timeouts in JoinGroup requests
-        self._unused: dict[
-            tuple[str, str], float
-        ] = {}  # group and assigned member id -> time at which the unused id expires
+        # Group and assigned member id -> time at which the unused id expires.
+        self._unused: dict[tuple[str, str], float] = {}
 
     def _record_renewal(self, group: str, member_id: str, now: float, *, certain: bool) -> None:
         self._renewed_at_latest[group, member_id] = now
@@ -71,9 +68,8 @@ class Sessions(Watcher):
                     self._sessions[key] = self._classic.get(key, inf)
                     self._record_renewal(request.group_id, request.member_id, now, certain=True)
             case ApiKey.SYNC_GROUP:
-                self._record_renewal(
-                    request.group_id, request.member_id, now, certain=False
-                )  # also if a rebalance interrupted the SyncGroup
+                # also if a rebalance interrupted the SyncGroup
+                self._record_renewal(request.group_id, request.member_id, now, certain=False)
             case ApiKey.CONSUMER_GROUP_HEARTBEAT:
                 if not response.error_code:
                     key = request.group_id, response.member_id
@@ -101,9 +97,8 @@ class Sessions(Watcher):
             since = self._renewed.get(key)
             if session is not None and since is not None and now - since < session - SLACK:
                 raise self.broken(
-                    f"member {event.member_id} of group {event.group} expired "
-                    f"{now - since:.3f} s after its last session "
-                    f"renewal, with a session timeout of {session} s"
+                    f"member {event.member_id} of group {event.group} expired {now - since:.3f} s after its last "
+                    f"session renewal, with a session timeout of {session} s"
                 )
         elif event.event == EventKind.EXPIRE and event.reason == "member id was never used":
             at = self._unused.get(key)

@@ -18,7 +18,7 @@ from mockbroker.lab.simulation.watching import Watcher
 from mockbroker.share.sessions import SessionKey
 from mockbroker.share.state import StateKey
 
-RENEW = 4
+RENEW = 4  # type of acknowledgement that extends the lock of a record
 COMPLETE = frozenset({0, 1, 3})  # types of acknowledgement after which a record is not delivered again
 APIS = frozenset({ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKNOWLEDGE})
 

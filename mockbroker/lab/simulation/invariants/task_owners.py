@@ -9,9 +9,7 @@ from mockbroker.base.effects import Call
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.invariants.task_targets import task_name
 from mockbroker.lab.simulation.watching import Watcher
 

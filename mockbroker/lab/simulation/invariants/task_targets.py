@@ -7,9 +7,7 @@ from __future__ import annotations
 from collections import Counter
 
 from mockbroker.broker.broker import Broker
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.streams.state import StreamsGroup
 from mockbroker.lab.simulation.watching import Watcher
 
 

@@ -10,9 +10,7 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.journal import Event
 from mockbroker.groups.classic.state import ClassicGroup, State
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.coordinated import as_type
 from mockbroker.lab.simulation.watching import Watcher
 

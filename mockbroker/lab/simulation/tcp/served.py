@@ -242,7 +242,7 @@ class ServedSockets(Sockets):
         sock = cast("SimulatedSocket", connection.sock)
         self.simulated_watch.check(sock)
         if connection.draining and sock.writable:
-            self.shell.queue.after(WRITABLE_AFTER * self._dice.random(), self._go_on_draining, connection)
+            self.shell.queue.after(WRITABLE_AFTER * self._dice.random(), self._continue_draining, connection)
 
     # --- slow readers, as in Sockets._drain ---
 
@@ -254,13 +254,13 @@ class ServedSockets(Sockets):
         sock, queue = cast("SimulatedSocket", connection.sock), self.shell.queue
         queue.after(SEND_TIMEOUT, self._drain_timeout, connection, len(connection.out), connection.number)
         if sock.writable:
-            queue.after(WRITABLE_AFTER * self._dice.random(), self._go_on_draining, connection)
+            queue.after(WRITABLE_AFTER * self._dice.random(), self._continue_draining, connection)
 
-    def _go_on_draining(self, connection: SocketConnection) -> None:
+    def _continue_draining(self, connection: SocketConnection) -> None:
         if not connection.draining or connection.closed or self.shell.sockets is not self:
             return
         if self.shell.busy:
-            self.shell.queue.at(self.shell.stalled, self._go_on_draining, connection)
+            self.shell.queue.at(self.shell.stalled, self._continue_draining, connection)
             return
         sock = cast("SimulatedSocket", connection.sock)
         if not sock.writable:
@@ -303,7 +303,7 @@ class ServedSockets(Sockets):
         """
         left = [each for each in self.connections.values() if each.requests.ticket is None]
         if left:
-            raise Broken("I41", f"connection {left[0].number} is still open long after its client has gone")
+            raise Broken("I41", f"connection {left[0].number} is still open long after its client has vanished")
         if not self.connections and (held := self._pump.requests.total + self._pump.responses.total):
             raise Broken("I41", f"{held} bytes are counted as buffered, but there are no connections")
 
