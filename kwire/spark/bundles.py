@@ -264,7 +264,7 @@ class Bundler:
         self._least = slice_size // MOST_SLICES  # bytes of the events of a group in one task that are reported
         self._by_group: Counter[str] = Counter()
         self.counts: dict[str, Counts] = {name: Counts(name) for name in COUNTED}
-        self._told: set[tuple[Any, ...]] = set()
+        self._sent: set[tuple[Any, ...]] = set()
         self._size = 0
 
     def add(self, rows: Rows) -> Iterator[Bundle]:
@@ -336,8 +336,8 @@ class Bundler:
             ("producers", producers),
             ("wanted", by_kind.get("wanted", [])),
         ):
-            if fresh := {(kind, *row) for row in rows} - self._told:
-                self._told |= fresh
+            if fresh := {(kind, *row) for row in rows} - self._sent:
+                self._sent |= fresh
                 yield self._bundle(kind, "", [row[1:] for row in fresh])
         for kind in ("sizes", "statements", "damage", "skipped", "remarks", "unread", "slices"):
             if rows := by_kind.get(kind):
