@@ -8,6 +8,7 @@ from kwire import ErrorCode
 from kwire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import chunks, copy_with, in_slices
 from mockbroker.quotas.client_quotas import QuotaError, check_entity
 from mockbroker.quotas.entity import DEFAULT, TYPES, Default, of_names
 
@@ -15,7 +16,7 @@ Entry = AlterClientQuotasRequest.Entry
 Answered = AlterClientQuotasResponse.Entry
 
 
-def handle(broker: Broker, call: Call[AlterClientQuotasRequest], now: float) -> Effects:  # noqa: ARG001
+def _handle(broker: Broker, call: Call[AlterClientQuotasRequest], now: float) -> Effects:  # noqa: ARG001
     validate_only = call.request.validate_only
     entries = [_alter(broker, entry, validate_only=validate_only) for entry in call.request.entries]
     return [Reply(call.ticket, AlterClientQuotasResponse(entries=entries))]
@@ -51,3 +52,14 @@ def _alter(broker: Broker, entry: Entry, *, validate_only: bool) -> Answered:
 def _position(part: Entry.Entity) -> int:
     """Return the position at which the response lists a component of a quota entity (``part``), such as the user."""
     return TYPES.index(part.entity_type) if part.entity_type in TYPES else len(TYPES)
+
+
+def _split(broker: Broker, request: AlterClientQuotasRequest) -> list[AlterClientQuotasRequest]:
+    return [copy_with(request, entries=part) for part in chunks(request.entries, broker.slice_size)]
+
+
+def _merge(response: AlterClientQuotasResponse, more: AlterClientQuotasResponse) -> None:
+    response.entries += more.entries
+
+
+handle = in_slices(_handle, _split, _merge)

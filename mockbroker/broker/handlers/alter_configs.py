@@ -8,11 +8,13 @@ from __future__ import annotations
 from kwire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.config_requests import merge, split
+from mockbroker.broker.slices import in_slices
 from mockbroker.topics.alteration import Alteration
 from mockbroker.topics.config_changes import SET, Change
 
 
-def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
+def _handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     changes = [
         (
             (resource.resource_type, resource.resource_name),
@@ -37,3 +39,6 @@ def handle(broker: Broker, call: Call[AlterConfigsRequest], now: float) -> Effec
         for ((resource_type, name), _), result in zip(changes, results, strict=True)
     ]
     return [Reply(call.ticket, AlterConfigsResponse(responses=responses))]
+
+
+handle = in_slices(_handle, split, merge)

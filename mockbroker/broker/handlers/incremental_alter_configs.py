@@ -5,11 +5,13 @@ from __future__ import annotations
 from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.config_requests import merge, split
+from mockbroker.broker.slices import in_slices
 from mockbroker.topics.alteration import Alteration
 from mockbroker.topics.config_changes import Change
 
 
-def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
+def _handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     changes = [
         (
             (resource.resource_type, resource.resource_name),
@@ -33,3 +35,6 @@ def handle(broker: Broker, call: Call[IncrementalAlterConfigsRequest], now: floa
         for ((resource_type, name), _), result in zip(changes, results, strict=True)
     ]
     return [Reply(call.ticket, IncrementalAlterConfigsResponse(responses=responses))]
+
+
+handle = in_slices(_handle, split, merge)

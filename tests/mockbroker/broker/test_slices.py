@@ -9,6 +9,8 @@ import pytest
 from tools.broker_harness import BrokerHarness
 
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, Topic
+from kwire.messages.alter_client_quotas import AlterClientQuotasRequest
+from kwire.messages.alter_configs import AlterConfigsRequest
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.delete_share_group_state import DeleteShareGroupStateRequest
@@ -17,6 +19,7 @@ from kwire.messages.describe_producers import DescribeProducersRequest
 from kwire.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.messages.elect_leaders import ElectLeadersRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
+from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.initialize_share_group_state import InitializeShareGroupStateRequest
 from kwire.messages.read_share_group_state import ReadShareGroupStateRequest
@@ -54,6 +57,17 @@ def share_state(kind: Any, **fields: Any) -> Any:
     )
 
 
+def configs(kind: Any) -> list[Any]:
+    change = kind.Config(name="retention.ms", value="1000")
+    return [kind(resource_type=2, resource_name=name, configs=[change]) for name in ("t", "none", "u", "")]
+
+
+def quota(user: str) -> AlterClientQuotasRequest.Entry:
+    entry = AlterClientQuotasRequest.Entry
+    named = entry.Entity(entity_type="user", entity_name=user)
+    return entry(entity=[named], ops=[entry.Op(key="producer_byte_rate", value=1_000.0)])
+
+
 def transaction(*partitions: int) -> AddPartitionsToTxnRequest.Transaction:
     return AddPartitionsToTxnRequest.Transaction(
         transactional_id="x", producer_id=0, producer_epoch=0, topics=[Topic(name="t", partitions=list(partitions))]
@@ -82,6 +96,9 @@ REQUESTS = [
         ]
     ),
     AddPartitionsToTxnRequest(transactions=[transaction(0), transaction(9), transaction(1, 2), transaction(3)]),
+    AlterConfigsRequest(resources=configs(AlterConfigsRequest.Resource)),
+    IncrementalAlterConfigsRequest(resources=configs(IncrementalAlterConfigsRequest.Resource)),
+    AlterClientQuotasRequest(entries=[quota(name) for name in ("a", "b", "a", "c", "")]),
     share_state(InitializeShareGroupStateRequest, state_epoch=1),
     share_state(ReadShareGroupStateRequest, leader_epoch=0),
     share_state(ReadShareGroupStateSummaryRequest, leader_epoch=0),
