@@ -31,9 +31,9 @@ CONSTANT = frozenset(
     """
     __build_class__ __contains__ __delitem__ __getitem__ __hash__ __init__ __iter__ __len__ __new__ __next__ __setattr__
     __setitem__ add append appendleft bisect bisect_left bisect_right bit_length callable cast clear close discard
-    endswith from_bytes fullmatch get getattr hasattr hash heappop heappush heappushpop heapreplace id insort isinstance
-    issubclass items iter keys len match move_to_end next pack_into popitem popleft print property range release repr
-    search send setattr setdefault startswith super throw to_bytes type unpack unpack_from values
+    endswith from_bytes get getattr hasattr hash heappop heappush heappushpop heapreplace id isinstance
+    issubclass items iter keys len move_to_end next pack_into popitem popleft print property range release
+    send setattr setdefault startswith super throw to_bytes type unpack unpack_from values
     """.split()  # noqa: SIM905 - a list of so many strings is harder to read
 )
 # Methods whose cost is the size of their argument.
