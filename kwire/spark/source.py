@@ -48,8 +48,7 @@ SPLIT = 64 * 1024 * 1024  # default bytes of a part
 OPENING = 64 * 1024  # bytes that a task could read in the time in which it opens a file
 SETTLE = 60.0  # seconds
 NEVER = float("inf")
-MOST_UNREAD = 100  # files that a stream does not read, reported in one micro-batch
-EMPTY = "the file is empty"
+MOST_ASIDE = 100  # late files and files without packets, of each, in one micro-batch
 LATE = "the file is not read: files with later packets were read before"
 PICKLER: Any = CPickleSerializer()
 Step = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -112,18 +111,16 @@ class Part(InputPartition):
 
 
 @dataclass(frozen=True, slots=True)
-class Unread(InputPartition):
-    """A file of a stream that is not read.
+class Late(InputPartition):
+    """A file of a stream that is not read, because files with later packets were read before.
 
     Attributes:
         file: number of the file, in reading order.
         path: path of the file.
-        reason: why the file is not read.
     """
 
     file: int
     path: str
-    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,14 +370,15 @@ class CaptureReader(DataSourceReader):
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader for a streaming query: it reads the complete files of a rotating capture, ordered by first timestamp.
 
-    An offset of the stream has four fields: the first timestamp of the last file that was read, the path of this file
-    without ``.gz``, ``calls`` and ``unread``. The counter ``calls`` is increased when no file has arrived for ``idle``
-    seconds, because Spark runs a micro-batch only for a new offset. A file that is compressed later (``tcpdump -z
-    gzip``) is not read again.
+    An offset of the stream has five fields: the first timestamp of the last file that was read, the path of this file
+    without ``.gz``, ``calls``, ``late`` and ``without_packets``. The counter ``calls`` is increased when no file has
+    arrived for ``idle`` seconds, because Spark runs a micro-batch only for a new offset. A file that is compressed
+    later (``tcpdump -z gzip``) is not read again.
 
-    Two kinds of files are not read: empty files, and files that arrive late, after a file with later packets was read.
-    ``unread`` has the paths of such files and the reasons; the micro-batch that ends with the offset reports them.
-    Files that arrived late while no query was running are not noticed.
+    Files that arrive late, after a file with later packets was read, are not read. ``late`` has the paths of such
+    files, and the micro-batch that ends with the offset reports them. ``without_packets`` has the paths of files
+    without packets, such as empty files; the micro-batch reports their damage. Such files that arrived while no query
+    was running are not noticed.
 
     Args:
         inputs: files, folders and glob patterns.
@@ -409,15 +407,14 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.times: dict[str, tuple[float, int]] = {}  # modification time and first timestamp of each file
         self.quiet: tuple[Place, float] | None = None  # last position, and the time at which the stream becomes idle
         self.last: Place | None = None  # last position to read, with availableNow
-        self.known: set[str] = set()  # paths without .gz of the files that were read or reported
+        self.known: set[str] = set()  # paths without .gz of the files that were read, or are in an offset
         self.has_listed = False  # whether ``known`` has the files that an earlier run read
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"time_us": -1, "path": "", "calls": 0, "unread": []}
+        return {"time_us": -1, "path": "", "calls": 0, "late": [], "without_packets": []}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        unread = self._unread(_place(start))
-        start = {**start, "unread": unread} if unread else start
+        start = {**start, **self._aside(_place(start))}
         fresh = [place for place in self._complete() if place > _place(start) and not (self.last and place > self.last)]
         if isinstance(limit, ReadMaxFiles):
             fresh = fresh[: limit.max_files]
@@ -429,24 +426,32 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {**start, "calls": calls + 1}
         return start
 
-    def _unread(self, start: Place) -> list[tuple[str, str]]:
-        """Return the paths of newly noticed files that are not read, each with the reason.
+    def _aside(self, start: Place) -> dict[str, list[str]]:
+        """Return fields of the next offset: the newly noticed files that are late or have no packets.
+
+        The result is empty if there are no such files. A file without packets that may still grow is ignored.
 
         ``start``: position of the last file that was read.
         """
         matches = self._matches()
-        earlier = [path for place, path in self._paths_by_position().items() if place <= start]
+        places = self._paths_by_position(matches)
+        earlier = [path for place, path in places.items() if place <= start]
         empty = [path for path in matches if not size_of(path)]
         if not self.has_listed:
             self.known |= {path.removesuffix(".gz") for path in [*earlier, *(empty if start[1] else ())]}
             self.has_listed = True
         newest = max(map(changed_at, matches), default=0.0)
         settled = time.time() - self.settle
-        ended = [path for path in empty if changed_at(path) < newest or (self.last and changed_at(path) <= settled)]
-        found = [(path, LATE) for path in earlier] + [(path, EMPTY) for path in ended]
-        new = [one for one in found if one[0].removesuffix(".gz") not in self.known][:MOST_UNREAD]
-        self.known |= {path.removesuffix(".gz") for path, _ in new}
-        return new
+        new = [path for path in [*earlier, *empty] if path.removesuffix(".gz") not in self.known]
+        late = [path for path in new if size_of(path) and self._first(path)]
+        ended = [
+            path
+            for path in new
+            if path not in late and (changed_at(path) < newest or (self.last and changed_at(path) <= settled))
+        ]
+        fields = {"late": late[:MOST_ASIDE], "without_packets": ended[:MOST_ASIDE]}
+        self.known |= {path.removesuffix(".gz") for paths in fields.values() for path in paths}
+        return fields if late or ended else {}
 
     def _timers_are_due(self, start: dict[str, Any]) -> bool:
         """Return whether an empty micro-batch must be run so that Spark's timers advance.
@@ -473,17 +478,20 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         places = self._paths_by_position()
         due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
-        unread = end.get("unread", []) if end.get("unread") != start.get("unread") else []
+        late, without_packets = (
+            end.get(name, []) if end.get(name) != start.get(name) else [] for name in ("late", "without_packets")
+        )
+        read = [*due, *without_packets]
         partitions: list[InputPartition] = [
-            Part(number, split, self.unpacked) for number, path in enumerate(due) for split in parts(path, self.size)
+            Part(number, split, self.unpacked) for number, path in enumerate(read) for split in parts(path, self.size)
         ]
-        partitions += [Unread(len(due) + number, path, reason) for number, (path, reason) in enumerate(unread)]
+        partitions += [Late(len(read) + number, path) for number, path in enumerate(late)]
         return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         collect_garbage_rarely()
-        if isinstance(partition, Unread):
-            return iter([_remark(partition, Problem(partition.path, 0, partition.reason))])
+        if isinstance(partition, Late):
+            return iter([_remark(partition, Problem(partition.path, 0, LATE))])
         assert isinstance(partition, Part)
         return references(partition)
 
@@ -494,13 +502,15 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             complete.pop()
         return complete
 
-    def _paths_by_position(self) -> dict[Place, str]:
+    def _paths_by_position(self, matches: Sequence[str] | None = None) -> dict[Place, str]:
         """Return the paths of the existing files, by first timestamp and path without ``.gz``.
 
         While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
-        is returned. Empty files are left out.
+        is returned. Empty files are left out. A file without packets has the first timestamp 0.
+
+        ``matches``: the existing files; None to list them.
         """
-        paths = [path for path in self._matches() if size_of(path)]
+        paths = [path for path in (self._matches() if matches is None else matches) if size_of(path)]
         return {(self._first(path), path.removesuffix(".gz")): path for path in sorted(paths, reverse=True)}
 
     def _matches(self) -> list[str]:
@@ -685,7 +695,7 @@ def _frames_of_log(part: Part) -> Iterator[pa.RecordBatch]:
         yield _remark(part, problem)
 
 
-def _remark(part: Part | Unread, remark: Problem | Skipped) -> pa.RecordBatch:
+def _remark(part: Part | Late, remark: Problem | Skipped) -> pa.RecordBatch:
     """Return a batch with one row, which reports a damaged position of a file or the number of skipped packets."""
     row: dict[str, Any] = dict.fromkeys(REFERENCES.names)
     row |= {"connection": b"", "path": remark.file, "file": part.file, "position": 0, "number": 0}

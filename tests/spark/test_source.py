@@ -104,6 +104,9 @@ def test_the_format(spark, long):
     assert result.where("size > 0").select("path").distinct().collect()[0].path == str(long)
 
 
+EMPTY = "the file is empty"
+
+
 class TestStream:
     def stream(self, folder: Any, settle: float = 0.0, most: int = 0) -> Any:
         return source.CaptureStream([str(folder)], 1 << 20, settle, most)
@@ -169,7 +172,7 @@ class TestStream:
         assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
         assert [part.split.path for part in stream.partitions(start, end)] == [str(path) for path in packed]
 
-    def unread(self, stream: Any, start: Any) -> tuple[Any, list[tuple[str, str]]]:
+    def reported(self, stream: Any, start: Any) -> tuple[Any, list[tuple[str, str]]]:
         """The next offset, and the names of the files that the batch before it reports."""
         end = stream.latestOffset(start, stream.getDefaultReadLimit())
         parts = stream.partitions(start, end)
@@ -180,15 +183,15 @@ class TestStream:
         paths = traces.cut(long, tmp_path / "r", 3)
         late = paths[0].rename(tmp_path / "late.pcap")
         stream = self.stream(tmp_path / "r", most=1)
-        offset, reported = self.unread(stream, stream.initialOffset())
+        offset, reported = self.reported(stream, stream.initialOffset())
         assert reported == []
         late.rename(paths[0])
-        offset, reported = self.unread(stream, offset)
+        offset, reported = self.reported(stream, offset)
         assert (reported, offset["path"]) == ([("rotated-0.pcap", source.LATE)], str(paths[2]))
-        offset, reported = self.unread(stream, offset)
+        offset, reported = self.reported(stream, offset)
         assert reported == []
         assert stream.latestOffset(offset, stream.getDefaultReadLimit()) == offset
-        assert self.unread(self.stream(tmp_path / "r"), offset) == (offset, []), "known after a restart"
+        assert self.reported(self.stream(tmp_path / "r"), offset) == (offset, []), "known after a restart"
 
     def test_an_empty_file_is_reported_when_it_cannot_grow(self, long, tmp_path):
         (first,) = traces.cut(long, tmp_path / "r", 1)
@@ -196,18 +199,31 @@ class TestStream:
         empty = tmp_path / "r" / "empty.pcap"
         empty.touch()
         stream = self.stream(tmp_path / "r")
-        offset, reported = self.unread(stream, stream.initialOffset())
+        offset, reported = self.reported(stream, stream.initialOffset())
         assert reported == [], "it is the newest file"
         os.utime(empty, (999, 999))
-        offset, reported = self.unread(stream, offset)
-        assert reported == [("empty.pcap", source.EMPTY)]
-        assert self.unread(stream, offset)[1] == []
+        offset, reported = self.reported(stream, offset)
+        assert reported == [("empty.pcap", EMPTY)]
+        assert self.reported(stream, offset)[1] == []
+
+    def test_a_minute_without_packets_is_no_damage(self, long, tmp_path):
+        """tcpdump writes a header without packets then. A file with less than a header is damaged."""
+        (first,) = traces.cut(long, tmp_path / "r", 1)
+        stream = self.stream(tmp_path / "r")
+        offset, reported = self.reported(stream, stream.initialOffset())
+        for name, size in (("quiet.pcap", traces.HEAD), ("cut.pcap", 10)):
+            (tmp_path / "r" / name).write_bytes(first.read_bytes()[:size])
+            os.utime(tmp_path / "r" / name, (1_000, 1_000))
+        offset, reported = self.reported(stream, offset)
+        assert [name for name, _ in reported] == ["cut.pcap"]
+        assert offset["path"] == str(first)
+        assert self.reported(stream, offset) == (offset, [])
 
     def test_the_newest_file_may_be_empty_at_the_end(self, tmp_path):
         (tmp_path / "empty.pcap").touch()
         stream = self.stream(tmp_path)
         stream.prepareForTriggerAvailableNow()
-        assert self.unread(stream, stream.initialOffset())[1] == [("empty.pcap", source.EMPTY)]
+        assert self.reported(stream, stream.initialOffset())[1] == [("empty.pcap", EMPTY)]
 
     def test_an_empty_folder(self, tmp_path):
         stream = self.stream(tmp_path)
