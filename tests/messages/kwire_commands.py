@@ -22,10 +22,11 @@ from messages import cluster
 from messages.row import Row, Run, run
 from tools.pcap import Talk, block, enhanced, interface, packets, pcap, section
 
+from kwire.capture.files.blocks import Problem
 from kwire.capture.limits import MAX_DAMAGES
 from kwire.capture.reading import Reading
 from kwire.client_properties import ClientProperties, Credentials
-from kwire.spark import plain
+from kwire.spark import plain, source
 from kwire.spark.bundles import Bundler
 from kwire.spark.output import Output
 from kwire.spark.stream import Stream
@@ -187,6 +188,13 @@ def groups_of_no_topic() -> str:
         return run(f"kwire groups kafka://{cluster.bootstrap_servers}/nope").stderr()
 
 
+def late_file() -> str:
+    stream = source.CaptureStream(["."], 1, 0.0, 0)
+    (batch,) = stream.read(source.Late(0, "late.pcap"))
+    (row,) = batch.to_pylist()
+    return str(Problem(row["path"], row["position"], row["problem"]))
+
+
 ROWS = [
     Row("topic with a token for Spark", lambda: ClientProperties(credentials=Credentials("OAUTHBEARER")).of_java(), "PropertyError: sasl.mechanism=OAUTHBEARER is not supported with Spark"),
     # kwire decode
@@ -335,6 +343,7 @@ ROWS = [
     Row("class that does not exist", lambda: plain._class("kwire.errorcodes:Nope"), "PlainError: the stored state contains class kwire.errorcodes:Nope, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that does not exist", lambda: plain.MADE("kwire.messages.heartbeat:HeartbeatRequest", {"nope": 1}), "PlainError: the stored state contains field nope of class kwire.messages.heartbeat:HeartbeatRequest, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that a stored state lacks", lambda: plain.MADE("kwire.capture.tcp.stream:Stream", {}), "PlainError: the stored state lacks field acked of class kwire.capture.tcp.stream:Stream: it is from an earlier release of kwire. To restart a stream from scratch, delete its folder _stream/capture_id=..."),
+    Row("file that arrives late in a stream", late_file, "late.pcap at byte 0: the file is not read: files with later packets were read before"),
     # kwire fuzz
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),
