@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from kwire.java import partition_of_key
@@ -76,17 +76,17 @@ def check_topics(topics: Mapping[str, int]) -> None:
     """
     by_metric = {metric_name(OFFSETS_TOPIC): OFFSETS_TOPIC}
     for name, partitions in topics.items():
-        _check_topic(name, partitions, by_metric.get)
+        _check_topic(name, partitions, by_metric.get(metric_name(name)))
         by_metric[metric_name(name)] = name
 
 
-def _check_topic(name: str, partitions: int, find: Callable[[str], str | None]) -> None:
+def _check_topic(name: str, partitions: int, existing: str | None) -> None:
     """Check that a topic can be created.
 
     Args:
         name: The name of the topic.
         partitions: Number of partitions.
-        find: Function that returns the existing topic with a name in metrics, or None.
+        existing: Name of the existing topic that has the same name in metrics, or None.
 
     Raises: TopicExistsError if the topic exists, or its name collides with an existing topic; SettingsError if the name
     is illegal, or the number of partitions is out of range.
@@ -99,7 +99,6 @@ def _check_topic(name: str, partitions: int, find: Callable[[str], str | None]) 
         raise SettingsError(
             f"topic {name}: the number of partitions, {partitions}, is out of range (1-{MAX_PARTITIONS})"
         )
-    existing = find(metric_name(name))
     if existing == name:
         raise TopicExistsError(f"topic {name} already exists")
     if existing is not None:
@@ -120,7 +119,7 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
 
     Raises: TopicExistsError; SettingsError if the name, the number of partitions or a configuration is invalid.
     """
-    _check_topic(name, partitions, broker.cluster.colliding)
+    _check_topic(name, partitions, broker.cluster.colliding(name))
     configs = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()
     }

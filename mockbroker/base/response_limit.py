@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from mockbroker.base.settings import NO_LIMIT
 
@@ -31,6 +31,7 @@ class Room:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self.taken = 0
+        self._known: dict[Any, tuple[Any, int]] = {}  # key -> description and its size
 
     def reserve(self, size: int) -> None:
         """Add ``size``, an approximate number of bytes, to the size of the response.
@@ -45,28 +46,21 @@ class Room:
                 f"({self._limit}): request fewer items at once, or raise the setting"
             )
 
-    def describe_each(
-        self,
-        keys: Iterable[K],
-        describe: Callable[[K], A],
-        size: Callable[[A], int],
-        known: dict[K, tuple[A, int]] | None = None,
-    ) -> list[A]:
+    def describe_each(self, keys: Iterable[K], describe: Callable[[K], A], size: Callable[[A], int]) -> list[A]:
         """Return the description of each key, such as a topic name. Add the size of each description to the size of the
         response.
 
-        For a repeated key, ``describe`` is called only once, but the size is added each time.
+        For a repeated key, also of an earlier call, ``describe`` is called only once, but the size is added each time.
 
         Args:
             keys: The keys, in the order of the response.
             describe: Function that returns the description of a key.
             size: Function that returns the approximate size of a description in bytes.
-            known: Descriptions of earlier calls with their sizes, to which those of this call are added; None for none.
 
         Raises:
             ResponseTooLargeError: The size of the response exceeds the limit.
         """
-        known = {} if known is None else known
+        known = self._known
         descriptions: list[A] = []
         for key in keys:
             if key not in known:

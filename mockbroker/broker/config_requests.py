@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks, copy_with
+from mockbroker.broker.slices import chunks, copy_with, merge_array
 
 
 def split(broker: Broker, request: Any) -> list[Any]:
@@ -16,6 +16,4 @@ def split(broker: Broker, request: Any) -> list[Any]:
     return [copy_with(request, resources=part) for part in chunks(resources, size)]
 
 
-def merge(response: Any, more: Any) -> None:
-    """Add the results of ``more`` to ``response``."""
-    response.responses += more.responses
+merge = merge_array("responses")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kwire import ErrorCode
-from mockbroker.base.effects import Call, Effects
+from mockbroker.base.effects import Call, Effects, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import GROUP_OPERATIONS
 from mockbroker.broker.slices import describe_in_slices
@@ -33,9 +33,10 @@ def describe_groups(
     def describe(group_id: str) -> Any:
         return _describe(broker, call, response.Group, group_type, group_id, served=served)
 
-    return describe_in_slices(
+    steps = describe_in_slices(
         broker, call.ticket, call.request.group_ids, describe, size, lambda groups: response(groups=groups)
     )
+    return begin(call.ticket, steps)
 
 
 def _describe(

@@ -8,7 +8,7 @@ generators themselves (``effects.Steps``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import wraps
@@ -91,11 +91,11 @@ def describe_in_slices(
     describe: Callable[[str], Described],
     size: Callable[[Described], int],
     response: Callable[[list[Described]], Any],
-) -> Effects:
+) -> Steps:
     """Respond with the description of each key, including duplicates. Describe at least SLICE_SIZE keys in a slice.
 
     The smaller slices of the simulator are not used, because its checks compare a description with the state at the
-    time of the response. If the response becomes too large, the connection is closed.
+    time of the response. If the response becomes too large, the connection is closed. The last effect is the response.
 
     Args:
         broker: The state of the cluster.
@@ -104,28 +104,64 @@ def describe_in_slices(
         describe: Function that returns the description of a key. It is called once for each key.
         size: Function that returns the approximate size of a description in bytes.
         response: Function that returns the response with the descriptions.
-
-    Returns: the effects of the first slice, and the remaining work.
     """
-    return begin(ticket, _describe_slices(broker, ticket, keys, describe, size, response))
-
-
-def _describe_slices(
-    broker: Broker,
-    ticket: Ticket,
-    keys: Sequence[str],
-    describe: Callable[[str], Described],
-    size: Callable[[Described], int],
-    response: Callable[[list[Described]], Any],
-) -> Steps:
     room = broker.response_room()
-    known: dict[str, tuple[Described, int]] = {}
     descriptions: list[Described] = []
     for number, part in enumerate(chunks(keys, max(broker.slice_size, SLICE_SIZE))):
         if number:
             yield []
-        descriptions += room.describe_each(part, describe, size, known)
+        descriptions += room.describe_each(part, describe, size)
     return [Reply(ticket, response(descriptions))]
+
+
+def topics_in_slices(
+    broker: Broker,
+    requested: Iterable[Any],
+    topic_result: Callable[[Any], Any],
+    partition_results: Callable[[Any, Sequence[Any]], list[Any]],
+    partitions: str = "partitions",
+) -> Generator[Effects, float, list[Any]]:
+    """Return a topic of the response for each topic of the request, including duplicates.
+
+    A slice has about ``Broker.slice_size`` partitions, or topics without partitions.
+
+    Args:
+        broker: The state of the cluster.
+        requested: The topics of the request.
+        topic_result: Function that returns the topic of the response, without partitions, for a topic of the request.
+        partition_results: Function that gets a topic of the request and some of its partitions, and returns the
+            partitions of the response.
+        partitions: Field of a requested topic that contains its partitions.
+    """
+    topics: list[Any] = []
+    handled = 0
+    for topic in requested:
+        topics.append(topic_result(topic))
+        for part in chunks(getattr(topic, partitions), broker.slice_size) or [()]:
+            if handled >= broker.slice_size:
+                handled = 0
+                yield []
+            handled += max(len(part), 1)
+            topics[-1].partitions += partition_results(topic, part)
+    return topics
+
+
+def split_array(field: str) -> Split:
+    """Return a function that divides the array ``field`` of a request into ``Broker.slice_size`` elements per slice."""
+
+    def split(broker: Broker, request: Any) -> list[Any]:
+        return [copy_with(request, **{field: part}) for part in chunks(getattr(request, field), broker.slice_size)]
+
+    return split
+
+
+def merge_array(field: str) -> Merge:
+    """Return a function that appends the array ``field`` of a response to that of the merged response."""
+
+    def merge(response: Any, more: Any) -> None:
+        getattr(response, field).extend(getattr(more, field))
+
+    return merge
 
 
 def split_by_partition(broker: Broker, request: Any) -> Iterator[Any]:
@@ -165,21 +201,33 @@ def topic_slices(requested: Sequence[Any], size: int) -> Iterator[list[Any]]:
     yield part
 
 
-def merge_topics(response: Any, more: Any) -> None:
-    """Append the topics of the response ``more`` to ``response``.
+def merge_by_topic(field: str, identity: Callable[[Any], Any], partitions: str = "partitions") -> Merge:
+    """Return a function that appends the topics of a response to those of the merged response.
 
-    If both responses contain a topic, its partitions are merged.
+    If the last topic of the merged response continues in the response, its partitions are merged.
+
+    Args:
+        field: Field of the responses that contains the topics.
+        identity: Function that returns the name or the id of a topic of the response.
+        partitions: Field of a topic that contains its partitions.
     """
-    for topic in more.topics:
-        last = response.topics[-1] if response.topics else None
-        if last is not None and _identity(last) == _identity(topic):
-            last.partitions += topic.partitions
-        else:
-            response.topics.append(topic)
+
+    def merge(response: Any, more: Any) -> None:
+        topics = getattr(response, field)
+        for topic in getattr(more, field):
+            if topics and identity(topics[-1]) == identity(topic):
+                getattr(topics[-1], partitions).extend(getattr(topic, partitions))
+            else:
+                topics.append(topic)
+
+    return merge
 
 
-def _identity(topic: Any) -> tuple[str, Any]:
+def _name_and_id(topic: Any) -> tuple[str, Any]:
     return topic.name, getattr(topic, "topic_id", None)
+
+
+merge_topics = merge_by_topic("topics", _name_and_id)
 
 
 def chunks(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:

@@ -538,9 +538,8 @@ class FaultStage(Stage):
                 return effect
             return Close(entry.ticket, _unanswerable(entry))
         if entry.injection is not None:
-            return Reply(
-                effect.ticket, self._merged(entry, entry.injection, effect.response, now), None, effect.delivery
-            )
+            merged = self._merged(entry, entry.injection, effect.response, now)
+            return Reply(effect.ticket, merged, delivery=effect.delivery)
         match entry.fault.rule.action.effect:
             case Disconnect(disconnect="mid-response", bytes=sent, reset=reset):
                 reason = f"fault rule {entry.name}: disconnect mid-response"
@@ -561,10 +560,11 @@ class FaultStage(Stage):
             now: The broker's time in seconds.
         """
         merged = injection.merge(response)
-        if injection.was_merged and not injection.is_certain:
-            self._record(entry.fault, entry.call, now)
-        elif not injection.is_certain:
-            entry.fault.active.counters.undo()
+        if not injection.is_certain:  # else it is recorded already
+            if injection.was_merged:
+                self._record(entry.fault, entry.call, now)
+            else:
+                entry.fault.active.counters.undo()
         return merged
 
     def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:

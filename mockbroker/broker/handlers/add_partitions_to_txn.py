@@ -14,7 +14,7 @@ from kwire.messages.add_partitions_to_txn import (
 )
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks, copy_with, in_slices
+from mockbroker.broker.slices import in_slices, merge_array, split_array
 from mockbroker.transactions import rules
 from mockbroker.transactions.state import Identity
 
@@ -162,12 +162,4 @@ def _results(topics: list[Topic], errors: Errors) -> list[TopicResult]:
     ]
 
 
-def _split(broker: Broker, request: AddPartitionsToTxnRequest) -> list[AddPartitionsToTxnRequest]:
-    return [copy_with(request, transactions=part) for part in chunks(request.transactions, broker.slice_size)]
-
-
-def _merge(response: AddPartitionsToTxnResponse, more: AddPartitionsToTxnResponse) -> None:
-    response.results_by_transaction += more.results_by_transaction
-
-
-handle = in_slices(_handle, _split, _merge)
+handle = in_slices(_handle, split_array("transactions"), merge_array("results_by_transaction"))

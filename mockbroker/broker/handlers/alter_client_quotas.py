@@ -8,7 +8,7 @@ from kwire import ErrorCode
 from kwire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks, copy_with, in_slices
+from mockbroker.broker.slices import in_slices, merge_array, split_array
 from mockbroker.quotas.client_quotas import QuotaError, check_entity
 from mockbroker.quotas.entity import DEFAULT, TYPES, Default, of_names
 
@@ -54,12 +54,4 @@ def _position(part: Entry.Entity) -> int:
     return TYPES.index(part.entity_type) if part.entity_type in TYPES else len(TYPES)
 
 
-def _split(broker: Broker, request: AlterClientQuotasRequest) -> list[AlterClientQuotasRequest]:
-    return [copy_with(request, entries=part) for part in chunks(request.entries, broker.slice_size)]
-
-
-def _merge(response: AlterClientQuotasResponse, more: AlterClientQuotasResponse) -> None:
-    response.entries += more.entries
-
-
-handle = in_slices(_handle, _split, _merge)
+handle = in_slices(_handle, split_array("entries"), merge_array("entries"))

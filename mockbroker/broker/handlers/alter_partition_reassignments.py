@@ -6,6 +6,7 @@ A new replica is in sync after ``mockbroker.replica.catch.up.ms``; replication q
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from kwire import ErrorCode
 from kwire.messages.alter_partition_reassignments import (
@@ -17,7 +18,7 @@ from mockbroker.base.texts import shortened
 from mockbroker.broker import reassignments
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
-from mockbroker.broker.slices import in_slices, split_by_partition
+from mockbroker.broker.slices import in_slices, merge_by_topic, split_by_partition
 from mockbroker.topics.model import Partition
 from mockbroker.topics.placement import assignment_error
 
@@ -113,12 +114,4 @@ def _alter(
     return DONE
 
 
-def _merge(response: Response, more: Response) -> None:
-    for topic in more.responses:
-        if response.responses and response.responses[-1].name == topic.name:
-            response.responses[-1].partitions += topic.partitions
-        else:
-            response.responses.append(topic)
-
-
-handle = in_slices(_handle, split_by_partition, _merge)
+handle = in_slices(_handle, split_by_partition, merge_by_topic("responses", attrgetter("name")))

@@ -6,6 +6,7 @@ Source: Kafka's KafkaApis.handleAlterShareGroupOffsetsRequest and GroupCoordinat
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import Any
 
 from kwire import ErrorCode
@@ -13,7 +14,7 @@ from kwire.messages.alter_share_group_offsets import AlterShareGroupOffsetsReque
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import in_slices, split_partitions
+from mockbroker.broker.slices import in_slices, merge_by_topic, split_partitions
 from mockbroker.groups.events import AlterShareOffsets
 from mockbroker.groups.group_type import Refused
 
@@ -40,6 +41,9 @@ def _split(_: Broker, request: AlterShareGroupOffsetsRequest) -> Iterator[Any]:
     return split_partitions(request, SLICE)
 
 
+_merge_topics = merge_by_topic("responses", attrgetter("topic_name"))
+
+
 def _merge(response: AlterShareGroupOffsetsResponse, more: AlterShareGroupOffsetsResponse) -> None:
     """Append the topics of the response ``more`` to ``response``, and copy an error of ``more``.
 
@@ -48,12 +52,7 @@ def _merge(response: AlterShareGroupOffsetsResponse, more: AlterShareGroupOffset
     """
     if more.error_code and not response.error_code:
         response.error_code, response.error_message, response.responses = more.error_code, more.error_message, []
-    for topic in more.responses:
-        last = response.responses[-1] if response.responses else None
-        if last is not None and last.topic_name == topic.topic_name:
-            last.partitions += topic.partitions
-        else:
-            response.responses.append(topic)
+    _merge_topics(response, more)
 
 
 handle = in_slices(_handle, _split, _merge)

@@ -7,7 +7,7 @@ from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsRespon
 from mockbroker.base.effects import Call, Effects, Note, Reply
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks, copy_with, in_slices
+from mockbroker.broker.slices import chunks, copy_with, in_slices, merge_array
 
 
 def _handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:
@@ -38,8 +38,4 @@ def _split(broker: Broker, request: DeleteGroupsRequest) -> list[DeleteGroupsReq
     return [copy_with(request, groups_names=part) for part in chunks(names, broker.slice_size)]
 
 
-def _merge(response: DeleteGroupsResponse, more: DeleteGroupsResponse) -> None:
-    response.results += more.results
-
-
-handle = in_slices(_handle, _split, _merge)
+handle = in_slices(_handle, _split, merge_array("results"))

@@ -13,7 +13,7 @@ from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
-from mockbroker.broker.slices import chunks, copy_with, in_slices
+from mockbroker.broker.slices import chunks, copy_with, in_slices, merge_array
 from mockbroker.topics.model import Topic
 
 RequestTopic = DeleteTopicsRequest.Topic
@@ -152,8 +152,4 @@ def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsReq
     ]
 
 
-def _merge(response: DeleteTopicsResponse, more: DeleteTopicsResponse) -> None:
-    response.responses += more.responses
-
-
-handle = in_slices(_handle, _split, _merge)
+handle = in_slices(_handle, _split, merge_array("responses"))

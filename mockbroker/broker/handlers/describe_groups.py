@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
-from mockbroker.base.effects import Call, Effects
+from mockbroker.base.effects import Call, Effects, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import GROUP_OPERATIONS, GROUP_OPERATIONS_BEFORE_4_0
 from mockbroker.broker.slices import describe_in_slices
@@ -24,7 +24,7 @@ def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Eff
 
     Returns: the effects, such as responses and journal events.
     """
-    return describe_in_slices(
+    steps = describe_in_slices(
         broker,
         call.ticket,
         call.request.groups,
@@ -32,6 +32,7 @@ def handle(broker: Broker, call: Call[DescribeGroupsRequest], now: float) -> Eff
         _size,
         lambda groups: DescribeGroupsResponse(groups=groups),
     )
+    return begin(call.ticket, steps)
 
 
 def _size(described: Described) -> int:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kwire import ErrorCode
 from kwire.messages.describe_producers import DescribeProducersRequest, DescribeProducersResponse
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks
+from mockbroker.broker.slices import topics_in_slices
 from mockbroker.topics.model import name_error
 
 ResponseTopic = DescribeProducersResponse.Topic
-Place = tuple[str, int]  # topic name and partition index
 PRODUCER = 40  # approximate bytes of a producer in a response
 
 
@@ -31,22 +32,20 @@ def handle(broker: Broker, call: Call[DescribeProducersRequest], now: float) -> 
 
 
 def _describe_topics(broker: Broker, call: Call[DescribeProducersRequest]) -> Steps:
-    """Describe ``Broker.slice_size`` partitions or topics in a slice. The last effect is the response."""
-    room, handled = broker.response_room(), 0
-    known: dict[Place, tuple[ResponseTopic.Partition, int]] = {}
-    topics: list[ResponseTopic] = []
-    for topic in call.request.topics:
-        described = ResponseTopic(name=topic.name, partitions=[])
-        topics.append(described)
-        for part in chunks(topic.partition_indexes, broker.slice_size) or [()]:
-            if handled >= broker.slice_size:
-                handled = 0
-                yield []
-            handled += max(len(part), 1)
-            places = [(topic.name, index) for index in part]
-            described.partitions += room.describe_each(
-                places, lambda place: _describe(broker, call.client.node, *place), _size, known
-            )
+    """Describe the partitions in slices. The last effect is the response."""
+    room = broker.response_room()
+
+    def describe(topic: DescribeProducersRequest.Topic, indexes: Sequence[int]) -> list[ResponseTopic.Partition]:
+        places = [(topic.name, index) for index in indexes]
+        return room.describe_each(places, lambda place: _describe(broker, call.client.node, *place), _size)
+
+    topics = yield from topics_in_slices(
+        broker,
+        call.request.topics,
+        lambda topic: ResponseTopic(name=topic.name, partitions=[]),
+        describe,
+        "partition_indexes",
+    )
     return [Reply(call.ticket, DescribeProducersResponse(topics=topics))]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_transactions import DescribeTransactionsRequest, DescribeTransactionsResponse
-from mockbroker.base.effects import Call, Effects
+from mockbroker.base.effects import Call, Effects, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.slices import describe_in_slices
 from mockbroker.transactions.state import PREPARED
@@ -25,7 +25,7 @@ def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) 
 
     Returns: the effects, such as responses and journal events.
     """
-    return describe_in_slices(
+    steps = describe_in_slices(
         broker,
         call.ticket,
         call.request.transactional_ids,
@@ -33,6 +33,7 @@ def handle(broker: Broker, call: Call[DescribeTransactionsRequest], now: float) 
         _size,
         lambda transactions: DescribeTransactionsResponse(transaction_states=transactions),
     )
+    return begin(call.ticket, steps)
 
 
 def _size(described: ResponseTransaction) -> int:

@@ -11,7 +11,7 @@ from kwire.messages.describe_user_scram_credentials import (
 )
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks, copy_with, in_slices
+from mockbroker.broker.slices import chunks, copy_with, in_slices, merge_array
 from mockbroker.security.users import SCRAM_NUMBERS, Users
 
 Result = DescribeUserScramCredentialsResponse.Result
@@ -57,8 +57,4 @@ def _split(broker: Broker, request: DescribeUserScramCredentialsRequest) -> list
     return [copy_with(request, users=part) for part in chunks(users, size)]
 
 
-def _merge(response: DescribeUserScramCredentialsResponse, more: DescribeUserScramCredentialsResponse) -> None:
-    response.results += more.results
-
-
-handle = in_slices(_handle, _split, _merge)
+handle = in_slices(_handle, _split, merge_array("results"))

@@ -6,13 +6,15 @@ replica.
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from kwire import ErrorCode
 from kwire.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker import failover
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
-from mockbroker.broker.slices import copy_with, in_slices, topic_slices
+from mockbroker.broker.slices import copy_with, in_slices, merge_by_topic, topic_slices
 from mockbroker.topics.model import Partition
 
 PREFERRED, UNCLEAN = 0, 1
@@ -107,13 +109,5 @@ def _split(broker: Broker, request: ElectLeadersRequest) -> list[ElectLeadersReq
     return [copy_with(request, topic_partitions=part) for part in topic_slices(topics, broker.slice_size)]
 
 
-def _merge(response: ElectLeadersResponse, more: ElectLeadersResponse) -> None:
-    for topic in more.replica_election_results:
-        last = response.replica_election_results[-1]
-        if last.topic == topic.topic:
-            last.partition_result += topic.partition_result
-        else:
-            response.replica_election_results.append(topic)
-
-
+_merge = merge_by_topic("replica_election_results", attrgetter("topic"), "partition_result")
 handle = in_slices(_handle, _split, _merge)

@@ -19,7 +19,7 @@ from mockbroker.broker.fetch.delayed_fetch import (
     responds_at_once,
 )
 from mockbroker.broker.fetch.session_cache import FetchContext
-from mockbroker.broker.slices import chunks
+from mockbroker.broker.slices import topics_in_slices
 
 PARTITIONS_BEFORE = 13  # first version whose error response has no partitions
 
@@ -66,19 +66,14 @@ def _fail(broker: Broker, call: Call[FetchRequest], error: ErrorCode) -> Steps:
         call: The Fetch request.
         error: The error.
     """
-    response, handled = FetchResponse(error_code=error), 0
-    for topic in call.request.topics if call.version < PARTITIONS_BEFORE else ():
-        failed = FetchResponse.Topic(topic=topic.topic, partitions=[])
-        response.responses.append(failed)
-        for part in chunks(topic.partitions, broker.slice_size):
-            if handled >= broker.slice_size:
-                handled = 0
-                yield []
-            handled += len(part)
-            failed.partitions += [
-                FetchResponse.Topic.Partition(
-                    partition_index=partition.partition, error_code=error, high_watermark=-1, records=b""
-                )
-                for partition in part
-            ]
-    return [Reply(call.ticket, response)]
+    kind = FetchResponse.Topic
+    responses = yield from topics_in_slices(
+        broker,
+        call.request.topics if call.version < PARTITIONS_BEFORE else (),
+        lambda topic: kind(topic=topic.topic, partitions=[]),
+        lambda _, partitions: [
+            kind.Partition(partition_index=each.partition, error_code=error, high_watermark=-1, records=b"")
+            for each in partitions
+        ],
+    )
+    return [Reply(call.ticket, FetchResponse(error_code=error, responses=responses))]

@@ -11,7 +11,7 @@ from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordina
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks, copy_with, in_slices
+from mockbroker.broker.slices import in_slices, merge_array, split_array
 from mockbroker.share.state import StateKey
 from mockbroker.topics.configs import JAVA_SPACE
 from mockbroker.topics.model import OFFSETS_TOPIC, SHARE_STATE_TOPIC, TRANSACTIONS_TOPIC
@@ -92,13 +92,4 @@ def _transaction_error(broker: Broker, transactional_id: str) -> ErrorCode:
     return ErrorCode.COORDINATOR_NOT_AVAILABLE if missing and on_demand else ErrorCode.NONE
 
 
-def _split(broker: Broker, request: FindCoordinatorRequest) -> list[FindCoordinatorRequest]:
-    keys = request.coordinator_keys
-    return [copy_with(request, coordinator_keys=part) for part in chunks(keys, broker.slice_size)]
-
-
-def _merge(response: FindCoordinatorResponse, more: FindCoordinatorResponse) -> None:
-    response.coordinators += more.coordinators
-
-
-handle = in_slices(_handle, _split, _merge)
+handle = in_slices(_handle, split_array("coordinator_keys"), merge_array("coordinators"))

@@ -14,7 +14,7 @@ from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.delayed_fetch import ISOLATION_LEVELS, READ_COMMITTED
-from mockbroker.broker.slices import chunks
+from mockbroker.broker.slices import topics_in_slices
 from mockbroker.topics.log import PartitionLog
 from mockbroker.topics.model import Partition
 
@@ -33,19 +33,15 @@ def handle(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Effect
 
 def _fail(broker: Broker, call: Call[ListOffsetsRequest], error: ErrorCode) -> Steps:
     """Respond with the error for each partition of the request, in slices. A duplicate partition occurs twice."""
-    response, handled = ListOffsetsResponse(), 0
-    for topic in call.request.topics:
-        failed = ListOffsetsResponse.Topic(name=topic.name, partitions=[])
-        response.topics.append(failed)
-        for part in chunks(topic.partitions, broker.slice_size):
-            if handled >= broker.slice_size:
-                handled = 0
-                yield []
-            handled += len(part)
-            failed.partitions += [
-                ResponsePartition(partition_index=each.partition_index, error_code=error) for each in part
-            ]
-    return [Reply(call.ticket, response)]
+    topics = yield from topics_in_slices(
+        broker,
+        call.request.topics,
+        lambda topic: ListOffsetsResponse.Topic(name=topic.name, partitions=[]),
+        lambda _, partitions: [
+            ResponsePartition(partition_index=each.partition_index, error_code=error) for each in partitions
+        ],
+    )
+    return [Reply(call.ticket, ListOffsetsResponse(topics=topics))]
 
 
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from typing import Any
 
 from kwire import ErrorCode
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import split_by_partition
+from mockbroker.broker.slices import merge_by_topic, split_by_partition
 from mockbroker.share.state import StateKey
 
 NEGATIVE_PARTITION = "The partition id cannot be a negative number."
@@ -59,14 +60,7 @@ def split(broker: Broker, request: Any) -> Iterable[Any]:
     return split_by_partition(broker, request)
 
 
-def merge(response: Any, more: Any) -> None:
-    """Add the results of ``more`` to ``response``. If both contain a topic, its partitions are merged."""
-    for topic in more.results:
-        last = response.results[-1]
-        if last.topic_id == topic.topic_id:
-            last.partitions += topic.partitions
-        else:
-            response.results.append(topic)
+merge = merge_by_topic("results", attrgetter("topic_id"))
 
 
 def _result(broker: Broker, call: Call[Any], key: StateKey, given: Any, kind: Any, operation: Operation) -> Any:
