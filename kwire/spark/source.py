@@ -14,7 +14,7 @@ import itertools
 import json
 import sys
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -414,8 +414,11 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"time_us": -1, "path": "", "calls": 0, "late": [], "without_packets": []}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        start = {**start, **self._aside(_place(start))}
-        fresh = [place for place in self._complete() if place > _place(start) and not (self.last and place > self.last)]
+        places, empty = self._listed()
+        start = {**start, **self._aside(_place(start), places, empty)}
+        fresh = [
+            place for place in self._complete(places) if place > _place(start) and not (self.last and place > self.last)
+        ]
         if isinstance(limit, ReadMaxFiles):
             fresh = fresh[: limit.max_files]
         calls = start.get("calls", 0)
@@ -426,24 +429,24 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {**start, "calls": calls + 1}
         return start
 
-    def _aside(self, start: Place) -> dict[str, list[str]]:
+    def _aside(self, start: Place, places: Mapping[Place, str], empty: Sequence[str]) -> dict[str, list[str]]:
         """Return fields of the next offset: the newly noticed files that are late or have no packets.
 
         The result is empty if there are no such files. A file without packets that may still grow is ignored.
 
-        ``start``: position of the last file that was read.
+        Args:
+            start: position of the last file that was read.
+            places: paths of the files that are not empty, by position.
+            empty: paths of the empty files.
         """
-        matches = self._matches()
-        places = self._paths_by_position(matches)
-        earlier = [path for place, path in places.items() if place <= start]
-        empty = [path for path in matches if not size_of(path)]
+        earlier = {path: place for place, path in places.items() if place <= start}
         if not self.has_listed:
             self.known |= {path.removesuffix(".gz") for path in [*earlier, *(empty if start[1] else ())]}
             self.has_listed = True
-        newest = max(map(changed_at, matches), default=0.0)
+        newest = max(map(changed_at, [*places.values(), *empty]), default=0.0)
         settled = time.time() - self.settle
         new = [path for path in [*earlier, *empty] if path.removesuffix(".gz") not in self.known]
-        late = [path for path in new if size_of(path) and self._first(path)]
+        late = [path for path in new if path in earlier and earlier[path][0]]  # its first timestamp is not 0
         ended = [
             path
             for path in new
@@ -473,10 +476,11 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxFiles(self.most) if self.most else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        self.last = max(self._complete(), default=(-1, ""))
+        places, _ = self._listed()
+        self.last = max(self._complete(places), default=(-1, ""))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        places = self._paths_by_position()
+        places, _ = self._listed()
         due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
         late, without_packets = (
             end.get(name, []) if end.get(name) != start.get(name) else [] for name in ("late", "without_packets")
@@ -495,27 +499,23 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         assert isinstance(partition, Part)
         return references(partition)
 
-    def _complete(self) -> list[Place]:
-        places = self._paths_by_position()
+    def _complete(self, places: Mapping[Place, str]) -> list[Place]:
         complete = sorted(places)
         if complete and changed_at(places[complete[-1]]) > time.time() - self.settle:
             complete.pop()
         return complete
 
-    def _paths_by_position(self, matches: Sequence[str] | None = None) -> dict[Place, str]:
-        """Return the paths of the existing files, by first timestamp and path without ``.gz``.
+    def _listed(self) -> tuple[dict[Place, str], list[str]]:
+        """Return the paths of the files that are not empty, by first timestamp and path without ``.gz``; and the paths
+        of the empty files.
 
         While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
-        is returned. Empty files are left out. A file without packets has the first timestamp 0.
-
-        ``matches``: the existing files; None to list them.
+        is returned. A file without packets has the first timestamp 0.
         """
-        paths = [path for path in (self._matches() if matches is None else matches) if size_of(path)]
-        return {(self._first(path), path.removesuffix(".gz")): path for path in sorted(paths, reverse=True)}
-
-    def _matches(self) -> list[str]:
-        matches = [path for one in self.inputs for path in _globbed(one)]
-        return list(dict.fromkeys(each(matches)))
+        matches = dict.fromkeys(each([path for one in self.inputs for path in _globbed(one)]))
+        empty = [path for path in matches if not size_of(path)]
+        paths = sorted(matches.keys() - empty, reverse=True)
+        return {(self._first(path), path.removesuffix(".gz")): path for path in paths}, empty
 
     def _first(self, path: str) -> int:
         changed = changed_at(path)

@@ -198,7 +198,7 @@ class Conversation:
     def use_secrets(self, keylog: KeyLog | None) -> None:
         """Continue with the secrets of a key log, if TLS is decrypted. ``keylog``: None if there are no secrets."""
         if self._tls is not None:
-            self._tls.use_secrets(KeyLog() if keylog is None else keylog)
+            self._tls.use_secrets(keylog)
 
     @property
     def held(self) -> int:

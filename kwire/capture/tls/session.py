@@ -125,8 +125,8 @@ class TlsSession:
         for direction in self._directions.values():
             direction.keys = []
 
-    def use_secrets(self, keylog: KeyLog) -> None:
-        """Continue with the secrets of a key log. If it has none for this connection, ``refused`` is set."""
+    def use_secrets(self, keylog: KeyLog | None) -> None:
+        """Continue with the secrets of a key log; None for none. If this connection has none, ``refused`` is set."""
         self._keylog = keylog
         if self._random is not None and self._choice is not None:
             self._derive_keys(self._random, self._choice)
