@@ -98,6 +98,7 @@ def test_leaving_member_is_replaced_at_once(consumer_stage: Stage, family: str) 
 @families
 def test_killed_member_is_evicted(impatient_stage: Stage, family: str) -> None:
     stage = impatient_stage
+    stage.commit_start()
     survivor, victim = join_together(stage, family, family, own_process=True)
     lost = stage.shares(stage.generation())[victim.name]
     victim.kill()
