@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from kwire.java import bucket_order, string_hash
 from mockbroker.base.release import METADATA_VERSION, Release
 from mockbroker.base.texts import shortened
 
@@ -31,26 +30,18 @@ def finalized(release: Release, changed: Mapping[str, int]) -> dict[str, int]:
 
 
 def update_error(
-    release: Release, features: Mapping[str, int], updates: Mapping[str, tuple[int, int]], controller: int
+    release: Release, features: Mapping[str, int], name: str, level: int, kind: int, controller: int
 ) -> str | None:
-    """Return Kafka's error message for the first invalid feature update of a request, or None if all updates are valid.
+    """Return Kafka's reason why the update of a feature is invalid, or None if the update is valid.
 
     Args:
         release: The emulated Kafka release.
         features: Feature name -> finalized level.
-        updates: Feature name -> new level and type of the update (Kafka's number: upgrade, safe or unsafe downgrade).
+        name: Name of the feature.
+        level: New level.
+        kind: Type of the update (Kafka's number: upgrade, safe or unsafe downgrade).
         controller: Broker id of the controller, for the message.
     """
-    for name in bucket_order(updates, string_hash):
-        level, kind = updates[name]
-        if reason := _error(release, features, name, level, kind, controller):
-            return f"The update failed for all features since the following feature had an error: {reason}"
-    return None
-
-
-def _error(
-    release: Release, features: Mapping[str, int], name: str, level: int, kind: int, controller: int
-) -> str | None:
     invalid = f"Invalid update version {level} for feature {shortened(name)}."
     present = features.get(name, 0)
     if level < 0:

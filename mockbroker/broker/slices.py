@@ -120,6 +120,7 @@ def topics_in_slices(
     topic_result: Callable[[Any], Any],
     partition_results: Callable[[Any, Sequence[Any]], list[Any]],
     partitions: str = "partitions",
+    results: str = "partitions",
 ) -> Generator[Effects, float, list[Any]]:
     """Return a topic of the response for each topic of the request, including duplicates.
 
@@ -132,6 +133,7 @@ def topics_in_slices(
         partition_results: Function that gets a topic of the request and some of its partitions, and returns the
             partitions of the response.
         partitions: Field of a requested topic that contains its partitions.
+        results: Field of a topic of the response that contains its partitions.
     """
     topics: list[Any] = []
     handled = 0
@@ -142,7 +144,7 @@ def topics_in_slices(
                 handled = 0
                 yield []
             handled += max(len(part), 1)
-            topics[-1].partitions += partition_results(topic, part)
+            getattr(topics[-1], results).extend(partition_results(topic, part))
     return topics
 
 

@@ -6,11 +6,13 @@ Source: Kafka's ModernGroup and GroupMetadataManager (4.2).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.java import map_order
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, GroupMember
@@ -20,6 +22,7 @@ from mockbroker.groups.partition_sets import PartitionSet, by_topic_name, existi
 from mockbroker.topics.model import ClusterState
 
 M = TypeVar("M", bound=GroupMember)
+MAX_SUBSCRIPTION = 10_000  # topic names of a member, so that a heartbeat takes a few milliseconds
 
 
 class EpochGroup(CoordinatedGroup):
@@ -131,6 +134,25 @@ class EpochGroupType(GroupType[E]):
                 return [] if member is None else self.evict(group, member, reason, context, now)
             case Rebalance(reason):
                 return [group.bump_epoch(reason)] if group.members else []
+
+
+def check_subscription(names: Sequence[str] | None) -> None:
+    """Check the number of topic names in a heartbeat.
+
+    Args:
+        names: The names to which the member subscribes; None if the subscription is not in the request.
+
+    Raises: Refused if there are more than MAX_SUBSCRIPTION names. Kafka has no such limit.
+    """
+    if names is not None and len(names) > MAX_SUBSCRIPTION:
+        text = f"The subscription has {len(names)} topic names, the maximum is {MAX_SUBSCRIPTION}: use several groups."
+        raise Refused(ErrorCode.INVALID_REQUEST, text)
+
+
+@lru_cache(maxsize=8)  # the members of a group mostly have the same subscription
+def described_subscription(names: frozenset[str]) -> tuple[str, ...]:
+    """Return the topic names of a subscription in the order in which Kafka describes them, that of Java's HashMap."""
+    return tuple(map_order(sorted(names)))
 
 
 def described_assignment(kind: Any, assigned: PartitionSet, cluster: ClusterState) -> Any:

@@ -41,7 +41,7 @@ OF_LOGS = "log."  # prefix of the broker settings that are defaults of the logs 
 PRODUCER_IDS = 1_000  # ids that Kafka's brokers allocate at a time; those left over after a restart are never used
 SPARE_NAMES = 1_000  # names of deleted topics that ``Cluster.created`` keeps, besides as many as there are topics
 MAX_NAME = 249  # maximum characters of a topic name
-LEGAL_NAME = rf"[a-zA-Z0-9._-]{{1,{MAX_NAME}}}"
+_LEGAL = re.compile(rf"[a-zA-Z0-9._-]{{1,{MAX_NAME}}}").fullmatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -731,7 +731,7 @@ class ClusterState:
 
 def legal_topic_name(name: str) -> bool:
     """Return whether a topic name is valid. Source: org.apache.kafka.common.internals.Topic."""
-    return re.fullmatch(LEGAL_NAME, name) is not None and name not in (".", "..")
+    return _LEGAL(name) is not None and name not in (".", "..")
 
 
 def metric_name(topic: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kwire import ErrorCode
 from kwire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     AlterUserScramCredentialsResponse,
 )
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import chunks
 from mockbroker.security.users import SCRAM_NUMBERS, ScramCredential, Users
 
 Result = AlterUserScramCredentialsResponse.Result
@@ -17,6 +20,7 @@ Upsertion = AlterUserScramCredentialsRequest.Upsertion
 MECHANISMS = {number: mechanism for mechanism, number in SCRAM_NUMBERS.items()}
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384  # Source: Kafka's ScramMechanism and ScramControlManager
 DUPLICATE = ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
+Alteration = Deletion | Upsertion
 CredentialError = tuple[ErrorCode, str]
 
 
@@ -33,25 +37,39 @@ def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: fl
 
     Returns: the effects, such as responses and journal events.
     """
-    alterations: list[Deletion | Upsertion] = [*call.request.deletions, *call.request.upsertions]
-    errors: dict[str, CredentialError] = {}
-    valid: dict[str, Deletion | Upsertion] = {}
-    for alteration in alterations:
-        name = alteration.name
-        if name in errors:  # the first error of a user counts
-            continue
-        if error := DUPLICATE if valid.pop(name, None) else _error(broker.users, alteration):
-            errors[name] = error
-        else:
-            valid[name] = alteration
-    for alteration in valid.values():
-        _alter(broker, alteration)
+    return begin(call.ticket, _alter_in_slices(broker, call))
+
+
+def _alter_in_slices(broker: Broker, call: Call[AlterUserScramCredentialsRequest]) -> Steps:
+    """Check all alterations, then make those that are valid, in slices."""
+    errors, valid = _checked(broker.users, [*call.request.deletions, *call.request.upsertions])
+    for number, part in enumerate(chunks(list(valid.values()), broker.slice_size)):
+        if number:
+            yield []
+        _alter(broker, part)
     results = [Result(user=name, error_code=code, error_message=text) for name, (code, text) in errors.items()]
     results += [Result(user=name, error_message=None) for name in valid]
     return [Reply(call.ticket, AlterUserScramCredentialsResponse(results=results))]
 
 
-def _error(users: Users, alteration: Deletion | Upsertion) -> CredentialError | None:
+def _checked(
+    users: Users, alterations: Sequence[Alteration]
+) -> tuple[dict[str, CredentialError], dict[str, Alteration]]:
+    """Return the users with an error, and the valid alterations by user."""
+    errors: dict[str, CredentialError] = {}
+    valid: dict[str, Alteration] = {}
+    for alteration in alterations:
+        name = alteration.name
+        if name in errors:  # the first error of a user counts
+            continue
+        if error := DUPLICATE if valid.pop(name, None) else _error(users, alteration):
+            errors[name] = error
+        else:
+            valid[name] = alteration
+    return errors, valid
+
+
+def _error(users: Users, alteration: Alteration) -> CredentialError | None:
     if not alteration.name:
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "Username must not be empty"
     if alteration.mechanism not in MECHANISMS:
@@ -68,14 +86,17 @@ def _error(users: Users, alteration: Deletion | Upsertion) -> CredentialError | 
     return None
 
 
-def _alter(broker: Broker, alteration: Deletion | Upsertion) -> None:
-    mechanism = MECHANISMS[alteration.mechanism]
-    credential = None
-    if not isinstance(alteration, Deletion):
-        credential = ScramCredential.from_salted_password(
-            mechanism, alteration.salted_password, alteration.salt, alteration.iterations
-        )
-    altered = {(alteration.name, mechanism): credential}
+def _alter(broker: Broker, alterations: Sequence[Alteration]) -> None:
+    altered = {(each.name, MECHANISMS[each.mechanism]): _credential(each) for each in alterations}
     broker.users.alter(altered)
     broker.cluster.scram |= altered
     broker.cluster.changed()
+
+
+def _credential(alteration: Alteration) -> ScramCredential | None:
+    """Return the new credential of a user; None if it is to be deleted."""
+    if isinstance(alteration, Deletion):
+        return None
+    return ScramCredential.from_salted_password(
+        MECHANISMS[alteration.mechanism], alteration.salted_password, alteration.salt, alteration.iterations
+    )

@@ -17,6 +17,7 @@ from mockbroker.groups.consumer.state import (
 )
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Refused
+from mockbroker.groups.modern_group import check_subscription
 
 OWN_ID_SINCE = 1  # first version in which members generate their ids (KIP-1082)
 UNCHANGED = -1  # rebalance timeout of a request that does not change the timeout
@@ -60,6 +61,7 @@ def _check(broker: Broker, call: Call[ConsumerGroupHeartbeatRequest]) -> None:
             raise _invalid("InstanceId can't be null.")
     elif request.member_epoch < STATIC_LEAVE_EPOCH:
         raise _invalid("MemberEpoch is invalid.")
+    check_subscription(request.subscribed_topic_names)
     assignors = broker.settings.group_consumer_assignors.split(",")
     if request.server_assignor is not None and request.server_assignor not in assignors:
         text = (

@@ -9,7 +9,7 @@ from collections import Counter
 
 from kwire import ErrorCode
 from kwire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
@@ -23,13 +23,19 @@ TOO_MANY: PartitionsError = ErrorCode.UNKNOWN_SERVER_ERROR, None  # above MAX_NE
 
 
 def handle(broker: Broker, call: Call[CreatePartitionsRequest], now: float) -> Effects:  # noqa: ARG001
+    return begin(call.ticket, _create_partitions(broker, call))
+
+
+def _create_partitions(broker: Broker, call: Call[CreatePartitionsRequest]) -> Steps:
     counts = Counter(topic.name for topic in call.request.topics)
     if is_expired(call.request.timeout_ms) and 1 in counts.values():
         timed_out = [Result(name=topic.name, error_code=TIMED_OUT) for topic in call.request.topics]
         return [Reply(call.ticket, CreatePartitionsResponse(results=timed_out))]
     results: dict[str, Result] = {}
     room = MAX_NEW_PARTITIONS
-    for topic in call.request.topics:
+    for number, topic in enumerate(call.request.topics):
+        if number and number % broker.slice_size == 0:
+            yield []
         if counts[topic.name] > 1:
             error: PartitionsError = (ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
         else:

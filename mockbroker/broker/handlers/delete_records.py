@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.delete_records import DeleteRecordsRequest, DeleteRecordsResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
+from mockbroker.broker.slices import chunks
 from mockbroker.topics.model import INTERNAL, Partition
 
 ResponseTopic = DeleteRecordsResponse.Topic
@@ -27,22 +28,24 @@ def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effe
 
     Returns: the effects, such as responses and journal events.
     """
-    requested: dict[str, dict[int, int]] = {}
+    return begin(call.ticket, _delete_in_slices(broker, call))
+
+
+def _delete_in_slices(broker: Broker, call: Call[DeleteRecordsRequest]) -> Steps:
+    topics: dict[str, ResponseTopic] = {}
+    requested: dict[tuple[str, int], int] = {}
     for topic in call.request.topics:
-        requested.setdefault(topic.name, {}).update(
-            (partition.partition_index, partition.offset) for partition in topic.partitions
-        )
-    truncated: list[Partition] = []
-    topics = [
-        ResponseTopic(
-            name=name,
-            partitions=[
-                _delete(broker, call.client.node, name, index, offset, truncated) for index, offset in offsets.items()
-            ],
-        )
-        for name, offsets in requested.items()
-    ]
-    return [*complete_delayed_fetches(broker, truncated), Reply(call.ticket, DeleteRecordsResponse(topics=topics))]
+        topics[topic.name] = ResponseTopic(name=topic.name, partitions=[])
+        requested |= {(topic.name, each.partition_index): each.offset for each in topic.partitions}
+    effects: Effects = []
+    for number, part in enumerate(chunks(list(requested.items()), broker.slice_size)):
+        if number:
+            yield effects
+        truncated: list[Partition] = []
+        for (name, index), offset in part:
+            topics[name].partitions.append(_delete(broker, call.client.node, name, index, offset, truncated))
+        effects = complete_delayed_fetches(broker, truncated)
+    return [*effects, Reply(call.ticket, DeleteRecordsResponse(topics=list(topics.values())))]
 
 
 def _delete(

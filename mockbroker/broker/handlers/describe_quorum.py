@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import topics_in_slices
 
 METADATA_LOG = "__cluster_metadata"
 LEADER_EPOCH = 1
@@ -22,9 +23,12 @@ Node = DescribeQuorumResponse.Node
 
 def handle(broker: Broker, call: Call[DescribeQuorumRequest], now: float) -> Effects:
     topics = call.request.topics
-    places = [(topic.topic_name, each.partition_index) for topic in topics for each in topic.partitions]
-    if len(topics) != 1 or places != [(METADATA_LOG, 0)]:
-        return [Reply(call.ticket, _not_hosted(call.request))]
+    if (
+        len(topics) != 1
+        or topics[0].topic_name != METADATA_LOG
+        or [p.partition_index for p in topics[0].partitions] != [0]
+    ):
+        return begin(call.ticket, _not_hosted(broker, call))
     cluster = broker.cluster
     partition = Topic.Partition(
         error_message="",
@@ -52,23 +56,19 @@ def _voter(broker: Broker, node: int, now: float) -> Topic.Partition.ReplicaStat
     )
 
 
-def _not_hosted(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    """Return the response to a request for partitions other than partition 0 of the metadata log.
-
-    The response contains an error for each partition.
-    """
+def _not_hosted(broker: Broker, call: Call[DescribeQuorumRequest]) -> Steps:
+    """Respond to a request for partitions other than partition 0 of the metadata log: an error for each partition."""
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    topics = [
-        Topic(
-            topic_name=topic.topic_name,
-            partitions=[
-                Topic.Partition(partition_index=each.partition_index, error_code=error, error_message=NOT_HOSTED)
-                for each in topic.partitions
-            ],
-        )
-        for topic in request.topics
-    ]
-    return DescribeQuorumResponse(error_message="", topics=topics)
+    topics = yield from topics_in_slices(
+        broker,
+        call.request.topics,
+        lambda topic: Topic(topic_name=topic.topic_name, partitions=[]),
+        lambda _, partitions: [
+            Topic.Partition(partition_index=each.partition_index, error_code=error, error_message=NOT_HOSTED)
+            for each in partitions
+        ],
+    )
+    return [Reply(call.ticket, DescribeQuorumResponse(error_message="", topics=topics))]
 
 
 def adapt_response(response: DescribeQuorumResponse, version: int) -> DescribeQuorumResponse:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest, DescribeTopicPartitionsResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.handlers.handler import TOPIC_OPERATIONS
 from mockbroker.broker.partition_metadata import partition_metadata
@@ -32,7 +32,7 @@ def handle(broker: Broker, call: Call[DescribeTopicPartitionsRequest], now: floa
         return [Reply(call.ticket, _error_response(request, ErrorCode.UNKNOWN_SERVER_ERROR))]
     first = {cursor.topic_name: cursor.partition_index} if cursor else {}
     limit = max(1, min(request.response_partition_limit, MAX_PAGE))
-    return [Reply(call.ticket, _page(cluster, sorted(names), first, limit))]
+    return begin(call.ticket, _page(broker, call, sorted(names), first, limit))
 
 
 def _error_response(request: DescribeTopicPartitionsRequest, error: ErrorCode) -> DescribeTopicPartitionsResponse:
@@ -42,19 +42,28 @@ def _error_response(request: DescribeTopicPartitionsRequest, error: ErrorCode) -
 
 
 def _page(
-    cluster: ClusterState, names: list[str], first: dict[str, int], limit: int
-) -> DescribeTopicPartitionsResponse:
-    """Return a page of topics.
+    broker: Broker,
+    call: Call[DescribeTopicPartitionsRequest],
+    names: list[str],
+    first: dict[str, int],
+    limit: int,
+) -> Steps:
+    """Respond with a page of topics. Topics that do not exist count as no partition, so that a page may have many.
 
     Args:
-        cluster: The cluster metadata.
+        broker: The state of the cluster.
+        call: The request, its client, and its ticket (the object that identifies the request).
         names: Sorted topic names.
         first: Topic name -> index of the first partition to return; for a topic that is not in the dict, the index is
             0.
         limit: Maximum number of partitions in the page.
     """
     response = DescribeTopicPartitionsResponse()
-    for name in names:
+    cluster = broker.metadata_view(call.client.node)
+    for number, name in enumerate(names):
+        if number and number % broker.slice_size == 0:
+            yield []
+            cluster = broker.metadata_view(call.client.node)
         start = first.get(name, 0)
         if limit == 0:
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=start)
@@ -74,7 +83,7 @@ def _page(
         if (following := start + len(partitions)) < len(topic.partitions):
             response.next_cursor = DescribeTopicPartitionsResponse.Cursor(topic_name=name, partition_index=following)
             break
-    return response
+    return [Reply(call.ticket, response)]
 
 
 def _response_topic(cluster: ClusterState, topic: Topic, partitions: list[Partition]) -> ResponseTopic:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from kwire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import in_slices, split_array
 from mockbroker.groups.events import Leave, LeavingMember
 
 
-def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects:
+def _handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects:
     request = call.request
     if error := broker.group_error(request.group_id, call.client.node):
         return [Reply(call.ticket, LeaveGroupResponse(error_code=error))]
@@ -19,6 +20,14 @@ def handle(broker: Broker, call: Call[LeaveGroupRequest], now: float) -> Effects
     if call.version < 3:  # one member, in the request itself
         members = [LeavingMember(member_id=request.member_id)]
     return broker.groups.receive(request.group_id, Leave(ticket=call.ticket, members=members), now)
+
+
+def _merge(response: LeaveGroupResponse, more: LeaveGroupResponse) -> None:
+    response.members += more.members
+    response.error_code = response.error_code or more.error_code
+
+
+handle = in_slices(_handle, split_array("members"), _merge)
 
 
 def adapt_response(response: LeaveGroupResponse, version: int) -> LeaveGroupResponse:

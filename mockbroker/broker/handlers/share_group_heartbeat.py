@@ -11,6 +11,7 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker.broker import Broker
 from mockbroker.groups.events import ShareHeartbeat
 from mockbroker.groups.group_type import Refused
+from mockbroker.groups.modern_group import check_subscription
 from mockbroker.groups.share.machine import heartbeat_error
 from mockbroker.groups.share.state import (
     JOIN_EPOCH,
@@ -53,6 +54,7 @@ def _check(request: ShareGroupHeartbeatRequest) -> None:
         raise Refused(ErrorCode.INVALID_REQUEST, "SubscribedTopicNames must be set in first request.")
     if request.member_epoch < LEAVE_EPOCH:
         raise Refused(ErrorCode.INVALID_REQUEST, "MemberEpoch is invalid.")
+    check_subscription(request.subscribed_topic_names)
 
 
 def _event(call: Call[ShareGroupHeartbeatRequest]) -> ShareHeartbeat:

@@ -56,17 +56,17 @@ def _check_topics(topology: Topology) -> None:
     Raises: Refused, with the error response, if the topology is not valid.
     """
     names = list(dict.fromkeys(topic_names(topology)))
-    if prohibited := [name for name in names if name in INTERNAL]:
-        text = f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
-        raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
-    if invalid := [name for name in names if not legal_topic_name(name)]:
-        text = f"Topic names {','.join(invalid)} are not valid topic names."
-        raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
     if len(topology.subtopologies) > MAX_SUBTOPOLOGIES or len(names) > MAX_TOPICS:
         text = (
             f"The topology has {len(topology.subtopologies)} subtopologies with {len(names)} topics, the maximum is "
             f"{MAX_SUBTOPOLOGIES} with {MAX_TOPICS}: divide the application."
         )
+        raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+    if prohibited := [name for name in names if name in INTERNAL]:
+        text = f"Use of Kafka internal topics {','.join(prohibited)} in a Kafka Streams topology is prohibited."
+        raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
+    if invalid := [name for name in names if not legal_topic_name(name)]:
+        text = f"Topic names {','.join(invalid)} are not valid topic names."
         raise Refused(ErrorCode.STREAMS_INVALID_TOPOLOGY, text)
 
 

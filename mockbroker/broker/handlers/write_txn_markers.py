@@ -9,13 +9,15 @@ from collections.abc import Mapping
 
 from kwire import ErrorCode
 from kwire.messages.write_txn_markers import WriteTxnMarkersRequest, WriteTxnMarkersResponse
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
+from mockbroker.broker.slices import chunks
 from mockbroker.topics.model import Partition
 from mockbroker.transactions.state import Identity
 
 ResponseMarker = WriteTxnMarkersResponse.Marker
+PartitionResult = ResponseMarker.Topic.Partition
 RequestMarker = WriteTxnMarkersRequest.Marker
 
 
@@ -32,31 +34,36 @@ def handle(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Ef
 
     Returns: the effects, such as responses and journal events.
     """
+    return begin(call.ticket, _write_in_slices(broker, call, now))
+
+
+def _write_in_slices(broker: Broker, call: Call[WriteTxnMarkersRequest], now: float) -> Steps:
+    results: dict[int, dict[str, dict[int, PartitionResult]]] = {}
     effects: Effects = []
-    appended: list[Partition] = []
-    results: dict[int, dict[str, dict[int, ErrorCode]]] = {}
+    handled = 0
     for marker in call.request.markers:
         topics = results.setdefault(marker.producer_id, {})
-        for name, index in dict.fromkeys((topic.name, i) for topic in marker.topics for i in topic.partition_indexes):
-            error = _write(broker, call.client.node, marker, name, index, now, appended, effects)
-            topics.setdefault(name, {})[index] = error
+        partitions = dict.fromkeys((topic.name, i) for topic in marker.topics for i in topic.partition_indexes)
+        for part in chunks(list(partitions), broker.slice_size):
+            if handled >= broker.slice_size:
+                handled = 0
+                now = yield effects
+                effects = []
+            handled += len(part)
+            appended: list[Partition] = []
+            for name, index in part:
+                error = _write(broker, call.client.node, marker, name, index, now, appended, effects)
+                topics.setdefault(name, {})[index] = PartitionResult(partition_index=index, error_code=error)
+            effects += complete_delayed_fetches(broker, appended)
     markers = [_response_marker(producer_id, topics) for producer_id, topics in results.items()]
-    return [
-        *effects,
-        *complete_delayed_fetches(broker, appended),
-        Reply(call.ticket, WriteTxnMarkersResponse(markers=markers)),
-    ]
+    return [*effects, Reply(call.ticket, WriteTxnMarkersResponse(markers=markers))]
 
 
-def _response_marker(producer_id: int, topics: Mapping[str, Mapping[int, ErrorCode]]) -> ResponseMarker:
-    partition_result = ResponseMarker.Topic.Partition
+def _response_marker(producer_id: int, topics: Mapping[str, Mapping[int, PartitionResult]]) -> ResponseMarker:
     return ResponseMarker(
         producer_id=producer_id,
         topics=[
-            ResponseMarker.Topic(
-                name=name, partitions=[partition_result(partition_index=i, error_code=e) for i, e in errors.items()]
-            )
-            for name, errors in topics.items()
+            ResponseMarker.Topic(name=name, partitions=list(partitions.values())) for name, partitions in topics.items()
         ],
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from kwire.java import map_order
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer.state import (
@@ -13,7 +12,7 @@ from mockbroker.groups.consumer.state import (
 )
 from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
-from mockbroker.groups.modern_group import assigned_view, described_assignment
+from mockbroker.groups.modern_group import assigned_view, described_assignment, described_subscription
 from mockbroker.groups.partition_sets import by_known_name
 from mockbroker.topics.model import ClusterState
 
@@ -50,7 +49,7 @@ def _describe_member(group: ConsumerGroup, member: ConsumerMember, cluster: Clus
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=map_order(sorted(member.topics)),
+        subscribed_topic_names=list(described_subscription(member.topics)),
         subscribed_topic_regex=member.regex,
         assignment=described_assignment(Assignment, member.assigned, cluster),
         target_assignment=described_assignment(Assignment, group.target_of(member.member_id), cluster),

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 from uuid import UUID
 
-from kwire.java import map_order
 from kwire.json.objects import uuid_text
 from kwire.messages.share_group_describe import ShareGroupDescribeResponse
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
-from mockbroker.groups.modern_group import assigned_view, described_assignment
+from mockbroker.groups.modern_group import assigned_view, described_assignment, described_subscription
 from mockbroker.groups.partition_sets import by_known_name
 from mockbroker.groups.share.declaration import (
     SHARE,
@@ -51,7 +50,7 @@ def _describe_member(member: ShareMember, cluster: ClusterState) -> Described.Me
         member_epoch=member.epoch,
         client_id=member.client_id,
         client_host=member.client_host,
-        subscribed_topic_names=map_order(sorted(member.topics)),
+        subscribed_topic_names=list(described_subscription(member.topics)),
         assignment=described_assignment(Assignment, member.assigned, cluster),
     )
 

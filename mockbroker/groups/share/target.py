@@ -47,5 +47,5 @@ def compute_target(group: ShareGroup, cluster: ClusterState) -> Note:
 
 def topic_ids(names: frozenset[str], cluster: ClusterState) -> list[UUID]:
     """Return the ids of the topics that exist, in the order in which Kafka's HashMap iterates over the topic names."""
-    topics = (cluster.topics.get(name) for name in map_order(sorted(names)))
-    return [topic.topic_id for topic in topics if topic is not None]
+    existing = sorted(name for name in names if name in cluster.topics)
+    return [cluster.topics[name].topic_id for name in map_order(existing, most=len(names))]

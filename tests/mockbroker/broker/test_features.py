@@ -34,14 +34,14 @@ def test_feature_of_level_0_is_not_finalized() -> None:
 )
 def test_update_is_validated(name: str, level: int, kind: int, error: str) -> None:
     features = finalized(KAFKA_4_2, {})
-    text = update_error(KAFKA_4_2, features, {name: (level, kind)}, CONTROLLER)
+    text = update_error(KAFKA_4_2, features, name, level, kind, CONTROLLER)
     assert (text is None) is (error == "")
     assert error in (text or "")
 
 
 def test_kraft_version_cannot_be_downgraded() -> None:
-    updates = {"kraft.version": (0, SAFE_DOWNGRADE)}
-    error = update_error(KAFKA_4_2, finalized(KAFKA_4_2, {"kraft.version": 1}), updates, CONTROLLER)
+    features = finalized(KAFKA_4_2, {"kraft.version": 1})
+    error = update_error(KAFKA_4_2, features, "kraft.version", 0, SAFE_DOWNGRADE, CONTROLLER)
     assert (error or "").endswith("Can't downgrade the version of this feature.")
 
 

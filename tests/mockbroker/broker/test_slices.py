@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 from uuid import UUID
 
@@ -11,22 +12,30 @@ from tools.broker_harness import BrokerHarness
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, Topic
 from kwire.messages.alter_client_quotas import AlterClientQuotasRequest
 from kwire.messages.alter_configs import AlterConfigsRequest
+from kwire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kwire.messages.create_partitions import CreatePartitionsRequest
 from kwire.messages.delete_groups import DeleteGroupsRequest
+from kwire.messages.delete_records import DeleteRecordsRequest
 from kwire.messages.delete_share_group_state import DeleteShareGroupStateRequest
 from kwire.messages.describe_groups import DescribeGroupsRequest
 from kwire.messages.describe_producers import DescribeProducersRequest
+from kwire.messages.describe_quorum import DescribeQuorumRequest
+from kwire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kwire.messages.describe_transactions import DescribeTransactionsRequest
 from kwire.messages.elect_leaders import ElectLeadersRequest
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kwire.messages.init_producer_id import InitProducerIdRequest
 from kwire.messages.initialize_share_group_state import InitializeShareGroupStateRequest
+from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.read_share_group_state import ReadShareGroupStateRequest
 from kwire.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from kwire.messages.share_group_describe import ShareGroupDescribeRequest
 from kwire.messages.streams_group_describe import StreamsGroupDescribeRequest
+from kwire.messages.update_features import UpdateFeaturesRequest
 from kwire.messages.write_share_group_state import WriteShareGroupStateRequest
+from kwire.messages.write_txn_markers import WriteTxnMarkersRequest
 from kwire.schema import schema_of
 from mockbroker.base.effects import Call, Client, Ticket, Work
 from mockbroker.broker import slices
@@ -74,6 +83,24 @@ def transaction(*partitions: int) -> AddPartitionsToTxnRequest.Transaction:
     )
 
 
+def partitions(kind: Any, field: str, **more: Any) -> list[Any]:
+    """Requested topics with existing and unknown partitions, some of them twice."""
+    named = (("t", (0, 1, 2, 9)), ("none", (0,)), ("t", (3, 1)), ("u", ()))
+    return [kind(name=name, partitions=[kind.Partition(**{field: n}, **more) for n in some]) for name, some in named]
+
+
+def marker(producer_id: int) -> WriteTxnMarkersRequest.Marker:
+    topic = WriteTxnMarkersRequest.Marker.Topic
+    topics = [topic(name="t", partition_indexes=[0, 1, 1, 9]), topic(name="none", partition_indexes=[0, 2])]
+    return WriteTxnMarkersRequest.Marker(producer_id=producer_id, producer_epoch=0, topics=topics)
+
+
+def upsertion(user: str, mechanism: int = 1) -> AlterUserScramCredentialsRequest.Upsertion:
+    return AlterUserScramCredentialsRequest.Upsertion(
+        name=user, mechanism=mechanism, iterations=4_096, salt=b"salt", salted_password=b"password"
+    )
+
+
 REQUESTS = [
     DescribeGroupsRequest(groups=GROUPS),
     ConsumerGroupDescribeRequest(group_ids=GROUPS),
@@ -96,6 +123,33 @@ REQUESTS = [
         ]
     ),
     AddPartitionsToTxnRequest(transactions=[transaction(0), transaction(9), transaction(1, 2), transaction(3)]),
+    AddPartitionsToTxnRequest(transactions=[transaction(0, 1, 2, 3, 9, 1)]),
+    AddPartitionsToTxnRequest(
+        transactions=[transaction(0, 1, 2, 3, 1), replace(transaction(0, 1, 4), verify_only=True)]
+    ),
+    DeleteRecordsRequest(topics=partitions(DeleteRecordsRequest.Topic, "partition_index", offset=0)),
+    WriteTxnMarkersRequest(markers=[marker(0), marker(1), marker(0)]),
+    LeaveGroupRequest(group_id="g", members=[LeaveGroupRequest.Member(member_id=name) for name in GROUPS]),
+    CreatePartitionsRequest(
+        topics=[CreatePartitionsRequest.Topic(name=name, count=6) for name in ("u", "none", "t", "u", "")],
+        timeout_ms=1_000,
+    ),
+    UpdateFeaturesRequest(
+        feature_updates=[UpdateFeaturesRequest.FeatureUpdate(feature=name) for name in ("a", "b", "c", "d", "e")]
+    ),
+    DescribeTopicPartitionsRequest(topics=[DescribeTopicPartitionsRequest.Topic(name=name) for name in "utvwx"]),
+    DescribeQuorumRequest(
+        topics=[
+            DescribeQuorumRequest.Topic(
+                topic_name=name, partitions=[DescribeQuorumRequest.Topic.Partition(partition_index=n) for n in range(3)]
+            )
+            for name in ("t", "__cluster_metadata")
+        ]
+    ),
+    AlterUserScramCredentialsRequest(
+        deletions=[AlterUserScramCredentialsRequest.Deletion(name="a", mechanism=1)],
+        upsertions=[upsertion("a"), upsertion("b"), upsertion("c"), upsertion("d", 9), *map(upsertion, "efgb")],
+    ),
     AlterConfigsRequest(resources=configs(AlterConfigsRequest.Resource)),
     IncrementalAlterConfigsRequest(resources=configs(IncrementalAlterConfigsRequest.Resource)),
     AlterClientQuotasRequest(entries=[quota(name) for name in ("a", "b", "a", "c", "")]),
@@ -107,14 +161,24 @@ REQUESTS = [
 ]
 
 
-@pytest.mark.parametrize("request_", REQUESTS, ids=lambda request: type(request).__name__)
-def test_response_is_that_of_one_step(request_: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+OF_ONE_TRANSACTION = AddPartitionsToTxnRequest(
+    v3_and_below_transactional_id="x",
+    v3_and_below_topics=[Topic(name="t", partitions=[0, 1, 2, 1]), Topic(name="u", partitions=[0])],
+)
+
+
+@pytest.mark.parametrize(
+    ("request_", "version"),
+    [*((request, None) for request in REQUESTS), (OF_ONE_TRANSACTION, 3)],
+    ids=lambda value: type(value).__name__,
+)
+def test_response_is_that_of_one_step(request_: Any, version: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_SIZE", 2)
     whole, sliced, sliced_again = broker(), broker(), broker()
     sliced.broker.slice_size = sliced_again.broker.slice_size = 2
     api = schema_of(type(request_)).api
     assert api is not None
-    version = whole.broker.advertised_versions[api.key].last
+    version = whole.broker.advertised_versions[api.key].last if version is None else version
     assert version is not None
     call = Call(Ticket(1, 1, api.key, version), Client(0, "c", "/h"), request_)
     effects = sliced.router.handlers[api.key].handle(sliced.broker, call, 0.0)

@@ -10,7 +10,14 @@ from kwire import ErrorCode
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.groups.group_type import Refused
-from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
+from mockbroker.groups.modern_group import (
+    MAX_SUBSCRIPTION,
+    check_size,
+    check_subscription,
+    described_subscription,
+    fenced_epoch,
+    find_member,
+)
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.share.state import (
     ShareGroup,
@@ -39,6 +46,20 @@ def test_member_is_found_by_its_id(group):
     assert find_member(group.members, "g", "a") is MEMBER
     with pytest.raises(Refused, match="Member b is not a member of group g"):
         find_member(group.members, "g", "b")
+
+
+def test_subscription_has_a_maximum_size():
+    for names in (None, [], ["t"] * MAX_SUBSCRIPTION):
+        check_subscription(names)
+    with pytest.raises(
+        Refused, match="The subscription has 10001 topic names, the maximum is 10000: use several groups"
+    ):
+        check_subscription(["t"] * (MAX_SUBSCRIPTION + 1))
+
+
+def test_subscription_is_described_in_the_order_of_a_hash_map():
+    assert described_subscription(frozenset({"orders", "b", "a"})) == ("a", "b", "orders")
+    assert described_subscription(frozenset({"Aa", "BB", "t"})) == ("Aa", "BB", "t")  # Aa and BB have one hash code
 
 
 @pytest.mark.parametrize(("epoch", "size"), [(6, "greater"), (4, "smaller")])

@@ -45,6 +45,10 @@ def harness() -> ConsumerGroupHarness:
         ),
         ({"member_epoch": -2}, "InstanceId can't be null."),
         ({"member_epoch": -3}, "MemberEpoch is invalid."),
+        (
+            {"subscribed_topic_names": [f"t{n}" for n in range(10_001)]},
+            "The subscription has 10001 topic names, the maximum is 10000: use several groups.",
+        ),
     ],
 )
 def test_invalid_fields(harness, fields, text):

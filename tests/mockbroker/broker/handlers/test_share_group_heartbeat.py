@@ -18,6 +18,11 @@ INVALID = [
     pytest.param({"subscribed_topic_names": []}, "SubscribedTopicNames must be set in first request.", id="no topics"),
     pytest.param({"subscribed_topic_names": None}, "SubscribedTopicNames must be set in first request.", id="null"),
     pytest.param({"member_epoch": -2}, "MemberEpoch is invalid.", id="epoch"),
+    pytest.param(
+        {"subscribed_topic_names": [f"t{n}" for n in range(10_001)]},
+        "The subscription has 10001 topic names, the maximum is 10000: use several groups.",
+        id="many topics",
+    ),
 ]
 
 

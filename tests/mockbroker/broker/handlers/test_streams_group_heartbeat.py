@@ -68,6 +68,12 @@ def test_refused(fields: dict[str, Any], error: E, message: str) -> None:
     assert harness.broker.groups == {}
 
 
+def test_size_of_a_topology_is_checked_before_its_names() -> None:
+    names = ("__consumer_offsets", "a b", *(f"t{n}" for n in range(MAX_TOPICS)))
+    answer = StreamsGroupHarness().beat("a", **JOIN | {"topology": topology(part("0", *names))})
+    assert f"1 subtopologies with {MAX_TOPICS + 2} topics" in answer.error_message
+
+
 def test_topology_with_too_many_subtopologies_is_refused() -> None:
     harness = StreamsGroupHarness()
     answer = harness.beat(
