@@ -98,8 +98,17 @@ def test_null_client_id() -> None:
 def test_no_such_version() -> None:
     with pytest.raises(SchemaError, match="HeartbeatRequest has no version 5: its versions are 0-4"):
         encode_request(HeartbeatRequest(), 5, correlation_id=1)
-    with pytest.raises(UnknownApi):
-        decode_response(bytes(10), 12, 5)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "reason"),
+    [(999, 0, "unknown API key 999"), (12, 5, "Heartbeat has no version 5: its versions are 0-4")],
+)
+def test_unknown_response(key: int, version: int, reason: str) -> None:
+    with pytest.raises(UnknownApi) as caught:
+        decode_response(bytes(10), key, version)
+    assert str(caught.value) == f"ResponseHeader at byte 0: {reason}"
+    assert (caught.value.path, caught.value.offset) == ("", 0)
 
 
 @pytest.mark.parametrize("body", [HeartbeatResponse(), JoinGroupRequest.Protocol()])

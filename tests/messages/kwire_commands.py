@@ -221,6 +221,8 @@ ROWS = [
     Row("API name that contradicts the key", encode(api_name="Fetch"), "<stdin>:1: api_name: the name Fetch does not match api_key 18, which is ApiVersions"),
     Row("direction to encode", encode(direction="up"), "<stdin>:1: direction: expected request or response, got 'up'"),
     Row("header that contradicts the line", encode(header={"request_api_version": 3}), "<stdin>:1: header.request_api_version: the value is 3, but api_version of the line is 0"),
+    Row("API key to encode", encode(api_key=999), "<stdin>:1: api_key: unknown API key 999"),
+    Row("API version to encode", encode(api_version=99), "<stdin>:1: api_version: ApiVersions has no version 99: its versions are 0-4"),
     Row("body that is an array", encode(body=[]), "<stdin>:1: body: expected an object, got an array"),
     Row("unknown field", heartbeat(nope=1), "<stdin>:1: HeartbeatRequest v4, nope: unknown field in this version"),
     Row("string that is a number", heartbeat(group_id=1), "<stdin>:1: HeartbeatRequest v4, group_id: expected a string, got 1"),
@@ -236,6 +238,7 @@ ROWS = [
     Row("unknown assignor of user data", blob("StickyUserData", assignor="range", user_data_hex=""), "<stdin>:1: assignor: unknown assignor 'range': expected one of sticky, cooperative-sticky"),
     Row("key of another record type", blob("OffsetCommitKey", hex_as_stored="0002"), "<stdin>:1: OffsetCommitKey at byte 0: the record type is 2, but OffsetCommitKey has record type 1"),
     Row("version of a stored message", blob("OffsetCommitValue", hex_as_stored="0063"), "<stdin>:1: OffsetCommitValue at byte 0: OffsetCommitValue has no version 99: its versions are 0-4"),
+    Row("version of a message to encode", blob("OffsetCommitValue", fields={}, version=99), "<stdin>:1: version: OffsetCommitValue has no version 99: its versions are 0-4"),
     Row("stored message of 1 byte", blob("OffsetCommitValue", hex_as_stored="00"), "<stdin>:1: OffsetCommitValue at byte 0: expected 2 bytes of version, found 1"),
     # kwire explain
     Row("explained frame that is truncated", run("kwire explain 0012000000000007000561"), "<argument>:1: RequestHeader v1 at byte 8, client_id: expected 5 bytes, found 1"),
