@@ -38,7 +38,7 @@ PACKETS = list(packets([*Talk().open()]))
 NOT_KAFKA = pcap(PACKETS)
 FRAME = {"time_us": 0, "connection": "c", "client": "a:1", "broker": "b:2", "direction": "request", "hex": REQUEST}
 RECORD = {"direction": "request", "api_key": 18, "api_version": 0, "body": {}}
-FINDING = {"kind": "none", "detail": "", "what": "", "seed": 0, "case": 0, "nonce": "n", "topic_id": "0" * 32, "steps": [], "form": 0}  # fmt: skip
+FINDING = {"kind": "none", "detail": "", "what": "", "seed": 0, "case": 0, "nonce": "0" * 8, "topic_id": "0" * 32, "steps": [], "form": 0}  # fmt: skip
 
 
 def interface_that_fails(number: int) -> Callable[[], str]:
@@ -351,6 +351,9 @@ ROWS = [
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),
     Row("file that is not a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": "{}"}), "Error: --replay x: the file is not a valid finding: 'steps' is missing"),
+    Row("finding with nested arrays", run("kwire fuzz localhost:9092 --replay x", files={"x": "[" * 100_000}), "Error: --replay x: the file is not a valid finding: the JSON is nested too deeply"),
+    Row("nonce of a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "nonce": "n"})}), "Error: --replay x: the file is not a valid finding: nonce 'n' does not have 8 ASCII characters"),
+    Row("folder for findings", run("kwire fuzz localhost:9092 --save x/y", files={"x": ""}), "Error: --save: cannot write x/y: x is not a writable folder"),
     Row("finding in another format", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: format 0 of the finding is not supported: expected 1"),
     Row("finding of an unknown kind", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "form": 1})}), "Error: --replay x: unknown kind 'none' of the finding: expected one of crash, hang, harm, unreadable, correlation"),
     Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),

@@ -100,6 +100,23 @@ def test_a_finding(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, 
     assert (Finding.from_json(json.dumps(line)), summary["summary"]["findings"]) == (given, 1)
 
 
+def test_folder_that_cannot_be_written(broker: str, finding: Path) -> None:
+    result = kwire("fuzz", broker, "--save", str(finding / "new"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"--save: cannot write {finding / 'new'}: {finding} is not a writable folder" in result.stderr
+
+
+def test_a_finding_that_cannot_be_saved(
+    monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, tmp_path: Path
+) -> None:
+    given = Finding.from_json(finding.read_bytes())
+    monkeypatch.setattr(Fuzzer, "run", lambda *_: iter([given]))
+    (tmp_path / "new" / "hang-0-0.json").mkdir(parents=True)
+    result = kwire("fuzz", broker, "--save", str(tmp_path / "new"))
+    assert (result.exit_code, result.stdout) == (1, "hang in case 0, 1 steps: no answer\n")
+    assert result.stderr == f"Error: cannot write {tmp_path / 'new' / 'hang-0-0.json'}: Is a directory\n"
+
+
 def test_replay_that_is_found_again(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path) -> None:
     monkeypatch.setattr(Fuzzer, "replay", lambda _, given: Trouble(given.kind, "as before"))
     result = kwire("fuzz", broker, "--replay", str(finding))
