@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kwire.blobs import KEYS, STORED, body_offset, readable_version, stored_version
-from kwire.blobs.fields import CONSUMER, INSIDE
+from kwire.blobs.fields import ASSIGNORS, CONSUMER, INSIDE
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
 from kwire.engines import primitives
 from kwire.engines.reference import to_construct
@@ -39,6 +39,7 @@ from kwire.schema import schema_of
 
 ROOT = "(frame)"  # root of construct's paths; primitives.where removes it
 USER_DATA = "ConsumerProtocolSubscription.user_data"  # its format depends on the assignor
+ASSIGNOR_FIELDS = ("protocol_name", *ASSIGNORS.values())  # fields with the name of the group's assignor
 USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
     "sticky": ((StickyUserData, 1), (StickyUserData, 0)),
     "cooperative-sticky": ((CooperativeStickyUserData, 0),),
@@ -266,7 +267,7 @@ class Walk:
 
         Returns: a one-line summary and the pieces; None if no version can be decoded.
         """
-        assignor = self.seen.get("protocol_name") or self.seen.get("name") or ""
+        assignor = next((self.seen[field] for field in ASSIGNOR_FIELDS if self.seen.get(field)), "")
         for blob, version in USER_DATA_OF.get(assignor, ()):
             content = explain_body(blob, version, value, base, f"{prefix}.", self.seen)
             if content.error is None:

@@ -338,6 +338,16 @@ def test_each_group_has_its_own_protocol_type() -> None:
     assert notes == ["", "ConsumerProtocolSubscription v0"]
 
 
+def test_the_user_data_of_a_described_group() -> None:
+    data = encode(StickyUserData(generation=7), 1)
+    metadata = encode_stored(ConsumerProtocolSubscription(topics=["t"], user_data=data), 3)
+    member = DescribeGroupsResponse.Group.Member(member_metadata=metadata)
+    group = DescribeGroupsResponse.Group(protocol_type="consumer", protocol_data="sticky", members=[member])
+    frame = encode_response(DescribeGroupsResponse(groups=[group]), 5, correlation_id=1)
+    path = "groups[0].members[0].member_metadata.user_data.generation"
+    assert [piece.value for piece in explain_response(frame, 15, 5).leaves() if piece.path == path] == [7]
+
+
 def test_the_members_of_an_answer() -> None:
     member = JoinGroupResponse.Member(metadata=encode_stored(ConsumerProtocolSubscription(topics=["t"]), 3))
     response = JoinGroupResponse(protocol_type="consumer", protocol_name="range", members=[member])
