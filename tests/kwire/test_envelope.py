@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from tools.counting import in_slices
 
@@ -147,3 +152,16 @@ def test_overlong_varint_has_no_string_length(size: int) -> None:
         string_length(overlong, 0, compact=True)
     assert produce_acks(overlong + bytes(10), 0, 9) is None
     assert string_length(b"\xff\xff\xff\xff\x0f", 0, compact=True) == (2**32 - 2, 5)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_copies_have_the_same_api(again: Callable[[Any], Any]) -> None:
+    request = decode_request(encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1))
+    response = decode_response(encode_response(HeartbeatResponse(), 4, correlation_id=1), 12, 4)
+    for message in (request, response):
+        assert again(message) == message
+        assert again(message).api is message.api
