@@ -348,8 +348,10 @@ class Fuzzer:
                 raise BrokerError(f"the broker and kwire have no common version of {APIS[api].name}")
             self._names = self._prepare(Names(secrets.token_hex(NONCE // 2)))
             self._healthy = self._new_healthy()
-        except (*LOST, WireError) as error:
+        except (*LOST, WireError, UnicodeError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            if isinstance(error, UnicodeError):  # from the encoding of the host name for DNS
+                reason = "the host name is not valid"
             raise BrokerError(f"cannot prepare {address[0]}:{address[1]} for fuzzing: {reason}") from error
 
     def _ask_versions(self) -> dict[int, range]:

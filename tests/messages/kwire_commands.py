@@ -359,5 +359,6 @@ ROWS = [
     Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),
     Row("group that cannot be joined", fuzz("Heartbeat", config={"group.min.session.timeout.ms": 900_000, "group.max.session.timeout.ms": 900_000}), "Error: a correct client cannot join a group: the broker returned INVALID_SESSION_TIMEOUT"),
     Row("server that closes connections", fuzz_of_a_closing_server, "Error: cannot prepare 127.0.0.1:$PORT for fuzzing: the broker closed the connection without a response to ApiVersionsRequest"),
+    Row("host name that is not valid", run("kwire fuzz kafka..local:9092"), "Error: cannot prepare kafka..local:9092 for fuzzing: the host name is not valid"),
     Row("broker that cannot be reached", run("kwire fuzz 127.0.0.1:1"), "Error: cannot prepare 127.0.0.1:1 for fuzzing: Connection refused"),
 ]  # fmt: skip

@@ -84,6 +84,12 @@ def test_no_broker_is_listening() -> None:
     assert f"cannot prepare 127.0.0.1:{port} for fuzzing: " in result.stderr
 
 
+def test_host_name_that_is_not_valid() -> None:
+    result = kwire("fuzz", "kafka..local:9092")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: cannot prepare kafka..local:9092 for fuzzing: the host name is not valid\n"
+
+
 def test_a_finding(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, tmp_path: Path) -> None:
     given = Finding.from_json(finding.read_bytes())
 
