@@ -145,7 +145,7 @@ class ClientSide:
                 f"the peer sent a response, but no request is pending (first bytes {frame[:32].hex(' ')})"
             )
         correlation_id, key, version = self._pending.popleft()
-        if frame[:4] != correlation_id.to_bytes(4, "big"):
+        if len(frame) >= 4 and frame[:4] != correlation_id.to_bytes(4, "big"):
             received = int.from_bytes(frame[:4], "big", signed=True)
             raise RemoteProtocolError(
                 f"the response has correlation id {received}, but the next response must have {correlation_id}"

@@ -225,7 +225,10 @@ def response_api(api_key: int, api_version: int) -> tuple[Api, int]:
     """
     if api_key == ApiKey.API_VERSIONS and api_version not in APIS[ApiKey.API_VERSIONS].versions:
         api_version = 0
-    return find_api(api_key, api_version), api_version
+    try:
+        return find_api(api_key, api_version), api_version
+    except UnknownApi as error:  # the frame contains neither key nor version
+        raise UnknownApi(error.reason, message="ResponseHeader") from error
 
 
 def answers_unsupported(api: Api, frame: bytes, at: int) -> bool:

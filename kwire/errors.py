@@ -102,6 +102,7 @@ class UnknownRecordType(UnknownApi):
     def __init__(self, reason: str, record_type: int, *, message: str = "") -> None:
         super().__init__(reason, message=message)
         self.record_type = record_type
+        self.args = (reason, record_type)  # pickle passes them to __init__
 
 
 class FrameError(WireError):

@@ -11,6 +11,7 @@ from kwire import codec
 from kwire.blobs import BLOBS, STORED, body_offset, prefix, readable_version, stored_version
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData, decode_user_data, read_user_data
 from kwire.cli import lines
+from kwire.errors import UnknownApi
 from kwire.json.objects import from_json, to_json
 
 ASSIGNORS: Mapping[str, type] = {"sticky": StickyUserData, "cooperative-sticky": CooperativeStickyUserData}
@@ -54,16 +55,28 @@ def convert(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
     """
     if "hex_as_stored" in line:
         data = lines.hexadecimal(line, "hex_as_stored")
-        return _decode(blob, data, body_offset(blob), stored_version(blob, data))
+        version = stored_version(blob, data)
+        return _decode(blob, data, body_offset(blob), version, readable_version(blob, version))
     if "hex_body" in line:
-        return _decode(blob, lines.hexadecimal(line, "hex_body"), 0, lines.integer(line, "version"))
+        return _decode(blob, lines.hexadecimal(line, "hex_body"), 0, *_versions(blob, line))
     if "fields" in line:
         return _encode(blob, line)
     raise lines.LineError("the line has no content: expected one of the keys hex_as_stored, hex_body or fields")
 
 
-def _decode(blob: type, data: bytes, offset: int, version: int) -> dict[str, Any]:
-    readable = readable_version(blob, version)
+def _versions(blob: type, line: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the version that an input line names, and the version to use for the body.
+
+    Raises: LineError if kwire does not know the version.
+    """
+    version = lines.integer(line, "version")
+    try:
+        return version, readable_version(blob, version)
+    except UnknownApi as error:
+        raise lines.LineError(error.reason, "version") from error
+
+
+def _decode(blob: type, data: bytes, offset: int, version: int, readable: int) -> dict[str, Any]:
     value: object
     value, end = codec.decode_at(blob, data, offset, readable)
     form = {"type": blob.__name__, "version": version, "fields": to_json(value, readable)}
@@ -73,8 +86,7 @@ def _decode(blob: type, data: bytes, offset: int, version: int) -> dict[str, Any
 
 
 def _encode(blob: type, line: Mapping[str, Any]) -> dict[str, Any]:
-    version = lines.integer(line, "version")
-    readable = readable_version(blob, version)
+    version, readable = _versions(blob, line)
     value: object = from_json(blob, lines.member(line, "fields"), readable)
     body = codec.encode(value, readable) + lines.hexadecimal(line, "trailing", "")
     stored = prefix(value, version) + body

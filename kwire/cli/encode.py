@@ -11,6 +11,7 @@ import click
 from kwire import envelope
 from kwire.cli import lines
 from kwire.engines.chosen import Engine
+from kwire.errors import UnknownApi
 from kwire.headers import RequestHeader, ResponseHeader, request_header_version, response_header_version
 from kwire.json.objects import from_json
 from kwire.schema import Api
@@ -41,7 +42,7 @@ def encode(form: Mapping[str, Any], engine: Engine | None) -> bytes:
     """
     if "error" in form and "body" not in form:
         raise lines.LineError("the line reports a decoding error and has no message: remove the line", "error")
-    api = envelope.find_api(lines.integer(form, "api_key"), version := lines.integer(form, "api_version"))
+    api, version = _api(form)
     if form.get("api_name", api.name) != api.name:
         raise lines.LineError(
             f"the name {form['api_name']} does not match api_key {api.key}, which is {api.name}", "api_name"
@@ -57,6 +58,15 @@ def encode(form: Mapping[str, Any], engine: Engine | None) -> bytes:
             raise lines.LineError(f"expected request or response, got {shorten(direction)}", "direction")
 
 
+def _api(form: Mapping[str, Any]) -> tuple[Api, int]:
+    """Return the API and the version that one input line names. Raises: LineError if kwire does not know them."""
+    version = lines.integer(form, "api_version")
+    try:
+        return envelope.find_api(lines.integer(form, "api_key"), version), version
+    except UnknownApi as error:
+        raise lines.LineError(error.reason, error.path.removeprefix("request_")) from error
+
+
 def _encode_request(
     api: Api, version: int, header: dict[str, Any], body: dict[str, Any], engine: Engine | None
 ) -> bytes:
@@ -64,7 +74,7 @@ def _encode_request(
     for name, value in expected.items():
         if header.get(name, value) != value:
             raise lines.LineError(
-                f"the value is {header[name]}, but {name.removeprefix('request_')} of the line is {value}",
+                f"the value is {shorten(header[name])}, but {name.removeprefix('request_')} of the line is {value}",
                 f"header.{name}",
             )
     return envelope.encode_request(

@@ -15,6 +15,7 @@ from kwire.cli import lines
 from kwire.lazy_dataclass import dataclass
 
 HEX = re.compile(r"[0-9a-fA-F\s]+")
+HEAD = 4  # bytes of API key and version at the start of a request
 DIRECTIONS = ("request", "response")
 
 C = TypeVar("C", bound=Callable[..., Any])
@@ -27,8 +28,8 @@ class FrameLine:
     Attributes:
         direction: "request" or "response".
         frame: header and body, without length prefix.
-        api_key: API key. For a request, it is in the header of the frame.
-        api_version: API version. For a request, it is in the header of the frame.
+        api_key: API key. For a request, it is in the header of the frame; -1 if the frame is too short.
+        api_version: API version. For a request, it is in the header of the frame; -1 if the frame is too short.
     """
 
     direction: str
@@ -56,7 +57,7 @@ class Defaults:
 
         ``line``: JSON object, or the hex of a frame.
 
-        Raises: WireError if the bytes are not valid; LineError if the line is not valid.
+        Raises: LineError if the line is not valid.
         """
         members = lines.parse_object(line) if line.startswith("{") else {"hex": line}
         direction = members.get("direction", self.direction)
@@ -66,6 +67,8 @@ class Defaults:
         if direction == "response":
             key = _integer(members, "api_key", self.api_key)
             return FrameLine(direction, frame, key, _integer(members, "api_version", self.api_version))
+        if len(frame) < HEAD:
+            return FrameLine(direction, frame, -1, -1)  # decoding reports the missing bytes
         key, version = envelope.peek_request(frame)
         for name, carried in (("api_key", key), ("api_version", version)):
             if (stated := lines.integer(members, name, carried)) != carried:

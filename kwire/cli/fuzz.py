@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -60,6 +61,7 @@ def command(
     address = _address(broker)
     key = _key(api)
     earlier = _finding(replay) if replay else None
+    _check_folder(save)
     try:
         fuzzer = Fuzzer(address, seed, key)
     except BrokerError as error:
@@ -98,14 +100,24 @@ def _run(fuzzer: Fuzzer, seed: int, count: int, as_json: bool, save: Path | None
 
 
 def _report(finding: Finding, as_json: bool, save: Path | None) -> None:
+    """Print a finding, then write it to its file, so that a failed write does not lose the finding."""
+    if as_json:
+        click.echo(json.dumps(finding.to_json()))
+    else:
+        click.echo(f"{finding.kind} in case {finding.case}, {len(finding.steps)} steps: {finding.detail}")
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
         path = save / f"{finding.kind}-{finding.seed}-{finding.case}.json"
         path.write_text(json.dumps(finding.to_json(), indent=1) + "\n", encoding="utf-8")
-    if as_json:
-        click.echo(json.dumps(finding.to_json()))
+
+
+def _check_folder(save: Path | None) -> None:
+    """Check before a run that the folder for its findings can be created. Raises: click.UsageError."""
+    if save is None:
         return
-    click.echo(f"{finding.kind} in case {finding.case}, {len(finding.steps)} steps: {finding.detail}")
+    existing = next(path for path in (save, *save.parents) if os.path.exists(path))
+    if not (os.path.isdir(existing) and os.access(existing, os.W_OK | os.X_OK)):
+        raise click.UsageError(f"--save: cannot write {save}: {existing} is not a writable folder")
 
 
 def _replay(fuzzer: Fuzzer, earlier: Finding, as_json: bool) -> None:

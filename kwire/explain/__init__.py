@@ -60,11 +60,11 @@ def explain_response(frame: bytes, api_key: int, api_version: int) -> Explanatio
 def explain_blob(blob: type, data: bytes) -> Explanation:
     """Return the explanation of a stored message, such as a record of __consumer_offsets.
 
-    The message follows its version, an int16. Invalid bytes never raise an exception; they are part of the result.
+    Invalid bytes never raise an exception; they are part of the result.
 
     Args:
-        blob: class of the message.
-        data: the version and the message.
+        blob: class of the message, a value of ``kwire.blobs.STORED``.
+        data: the bytes that are stored: version or record type, and the message.
     """
     return explain_stored(blob, data, 0, "", {})
 

@@ -20,6 +20,7 @@ from kwire.explain.meanings import time_text
 from kwire.explain.pieces import COUNT, LENGTH, Explanation, Piece, TreeBuilder
 from kwire.records.compression import NAMES, decompress
 from kwire.records.control import ControlType
+from kwire.records.record import int64
 
 UNPACKED_BYTES = 16 * 1024 * 1024  # maximum decompressed bytes per frame, all batches together
 UNPACKED_LEAVES = 50_000  # maximum leaves shown of decompressed data per frame
@@ -28,7 +29,7 @@ PREFIX = 12  # offset and length, which the length does not count
 MAGIC_AT = 16
 BATCH_CRC_FROM = 21
 COUNT_AT = 57
-MAX_VARINT = 10  # maximum size of a varint in bytes
+VARINTS: Mapping[str, int] = {"varint": 5, "varlong": 10}  # wire forms, with the maximum size in bytes
 HEADER_SIZE = 61
 MESSAGE_CRC_FROM = 16
 CODEC_MASK, LOG_APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
@@ -167,7 +168,7 @@ class Reader:
         self.tree.open(self.at, f"{path}.records", "array of record", count)
         self._integer(f"{path}.records.{COUNT}", "int32")
         if fields["attributes"] & CODEC_MASK:
-            self._packed(f"{path}.records", fields["attributes"], lambda inner: inner.records("", fields, count))
+            self._packed(f"{path}.records", self.end, fields, lambda inner: inner.records("", fields, count))
         else:
             self.records(f"{path}.records", fields, count)
         self.tree.close(self.end)
@@ -196,8 +197,8 @@ class Reader:
         if size < 0 or end > self.end:
             raise Truncated(f"a record has {size} bytes, but only {self.end - self.at} remain", offset=start)
         self._integer(f"{path}.attributes", "int8")
-        time = batch["base_timestamp"] + self._varint(f"{path}.timestamp_delta", "varlong")
-        offset = batch["base_offset"] + self._varint(f"{path}.offset_delta", "varint")
+        time = int64(batch["base_timestamp"] + self._varint(f"{path}.timestamp_delta", "varlong"))
+        offset = int64(batch["base_offset"] + self._varint(f"{path}.offset_delta", "varint"))
         key = self._bytes(f"{path}.key", self._varint_at)
         self._bytes(f"{path}.value", self._varint_at)
         self._headers(f"{path}.headers", end)
@@ -217,6 +218,8 @@ class Reader:
         self.tree.open(start, path, "array of header", count)
         self._leaf(at, f"{path}.{COUNT}", "varint", count)
         for index in range(count):
+            if self._varint_at()[0] < 0:
+                raise DecodeError("the key of a header is null, but Kafka requires a string", offset=self.at)
             self.tree.open(self.at, f"{path}[{index}]", "header")
             self._bytes(f"{path}[{index}].key", self._varint_at)
             self._bytes(f"{path}[{index}].value", self._varint_at)
@@ -244,9 +247,11 @@ class Reader:
         self._bytes(f"{path}.key", self._int32_at)
         if fields["attributes"] & CODEC_MASK:
             self.tree.open(self.at, f"{path}.value", "bytes")
+            size, at = self._length(f"{path}.value", self._int32_at)
+            end = at + max(size, 0)
             self._integer(f"{path}.value.{LENGTH}", "int32")
-            self._packed(f"{path}.value", fields["attributes"], lambda inner: inner.batches(""))
-            self.tree.close(self.end)
+            self._packed(f"{path}.value", end, fields, lambda inner: inner.batches(""))
+            self.tree.close(end)
         else:
             self._bytes(f"{path}.value", self._int32_at)
         if self.at < self.end:
@@ -319,7 +324,7 @@ class Reader:
         self._leaf(end, path, wire, value, note=note)
 
     def _varint(self, path: str, wire: str) -> int:
-        value, end = self._varint_at()
+        value, end = self._varint_at(wire)
         self._leaf(end, path, wire, value)
         return value
 
@@ -333,14 +338,27 @@ class Reader:
             length_at: function that decodes the length at the current position, and returns the length and the offset
                 after it.
         """
-        size, at = length_at()
-        if size > self.end - at:
-            name = path.rpartition(".")[2]
-            raise Truncated(f"{name} has {size} bytes, but only {self.end - at} remain", offset=self.at)
+        size, at = self._length(path, length_at)
         content = self.data[at : at + max(size, 0)]
         value = None if size < 0 else b64encode(content).decode()
         self._leaf(at + len(content), path, "nullable_bytes", value, head=at - self.at)
         return content
+
+    def _length(self, path: str, length_at: Callable[[], tuple[int, int]]) -> tuple[int, int]:
+        """Return the length at the current position, and the offset after it. A negative length means null.
+
+        Raises: Truncated if fewer bytes than the length remain.
+
+        Args:
+            path: path of the field.
+            length_at: function that decodes the length at the current position, and returns the length and the offset
+                after it.
+        """
+        size, at = length_at()
+        if size > self.end - at:
+            name = path.rpartition(".")[2]
+            raise Truncated(f"{name} has {size} bytes, but only {self.end - at} remain", offset=self.at)
+        return size, at
 
     def _integer_at(self, wire: str) -> tuple[int, int]:
         form = INTEGERS[wire]
@@ -352,44 +370,48 @@ class Reader:
     def _int32_at(self) -> tuple[int, int]:
         return self._integer_at("int32")
 
-    def _varint_at(self) -> tuple[int, int]:
-        """Return the zigzag varint at the current position, and the offset after the varint.
+    def _varint_at(self, wire: str = "varint") -> tuple[int, int]:
+        """Return the zigzag varint at the current position, and the offset after the varint. As in Java, bits that do
+        not fit are dropped.
+
+        ``wire``: wire form, a key of VARINTS.
 
         Raises: Truncated if the bytes end too early; LimitError if the varint is too long.
         """
-        value = 0
-        for index in range(MAX_VARINT):
+        value, longest = 0, VARINTS[wire]
+        for index in range(longest):
             if self.at + index >= self.end:
                 raise Truncated("the data ends inside a varint", offset=self.at)
             byte = self.data[self.at + index]
             value |= (byte & 0x7F) << (7 * index)
             if byte < 0x80:
-                value &= 2**64 - 1
+                value &= 0xFFFF_FFFF if wire == "varint" else 0xFFFF_FFFF_FFFF_FFFF
                 return (value >> 1) ^ -(value & 1), self.at + index + 1
-        raise LimitError(f"a varint is longer than the limit of {MAX_VARINT} bytes", offset=self.at)
+        raise LimitError(f"a varint is longer than the limit of {longest} bytes", offset=self.at)
 
-    def _packed(self, path: str, attributes: int, read_content: Callable[[Reader], object]) -> None:
-        """Add a leaf for the remaining bytes, which are compressed; add nothing if no bytes remain.
+    def _packed(self, path: str, end: int, fields: Mapping[str, int], read_content: Callable[[Reader], object]) -> None:
+        """Add a leaf for the compressed bytes from the current position to ``end``; add nothing if there are none.
 
         The leaf contains an explanation of the decompressed content. If the bytes cannot be decompressed, it contains
         the error.
 
         Args:
             path: path of the compressed array of records, or of the compressed value of a message.
-            attributes: attributes of the batch or message, which contain the codec.
+            end: offset of the byte after the compressed bytes.
+            fields: decoded fields of the batch or message by name, with the codec in ``attributes``.
             read_content: function that adds the pieces of the decompressed data to the Reader that it gets.
         """
-        packed = self.data[self.at : self.end]
+        packed = self.data[self.at : end]
         if not packed:
             return
-        codec = attributes & CODEC_MASK
-        inner, error = self._unpack(path, codec, packed, read_content)
+        codec = fields["attributes"] & CODEC_MASK
+        inner, error = self._unpack(path, codec, packed, read_content, old_lz4=fields["magic"] == 0)
         note = f"{len(packed)} bytes" if inner is None else f"{len(packed)} bytes, {len(inner.frame)} unpacked"
         name, value = NAMES.get(codec, f"codec {codec}"), b64encode(packed).decode()
-        self._leaf(self.end, f"{path}.{name}", "compressed", value, note=note, unpacked=inner, error=error)
+        self._leaf(end, f"{path}.{name}", "compressed", value, note=note, unpacked=inner, error=error)
 
     def _unpack(
-        self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object]
+        self, path: str, codec: int, packed: bytes, read_content: Callable[[Reader], object], *, old_lz4: bool
     ) -> tuple[Explanation | None, str]:
         """Decompress data, and explain the decompressed content.
 
@@ -398,6 +420,7 @@ class Reader:
             codec: compression codec.
             packed: the compressed data.
             read_content: function that adds the pieces of the decompressed data to the Reader that it gets.
+            old_lz4: True for the lz4 frames in messages of magic 0, whose header checksum is wrong.
 
         Returns: the explanation and ""; if the data cannot be decompressed, None and the reason.
         """
@@ -406,7 +429,7 @@ class Reader:
         if not self.allowance.leaves:
             return None, TOO_MANY_LEAVES
         try:
-            body = decompress(codec, packed, limit=self.allowance.bytes)
+            body = decompress(codec, packed, limit=self.allowance.bytes, old_lz4=old_lz4)
         except DecodeError as error:
             self.allowance.bytes //= 2  # halved, so that a frame of many decompression bombs stays within limits
             return None, error.reason

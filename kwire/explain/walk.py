@@ -11,8 +11,8 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kwire.blobs import STORED, readable_version, stored_version
-from kwire.blobs.fields import CONSUMER, INSIDE
+from kwire.blobs import KEYS, STORED, body_offset, readable_version, stored_version
+from kwire.blobs.fields import ASSIGNORS, CONSUMER, INSIDE
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
 from kwire.engines import primitives
 from kwire.engines.reference import to_construct
@@ -39,6 +39,7 @@ from kwire.schema import schema_of
 
 ROOT = "(frame)"  # root of construct's paths; primitives.where removes it
 USER_DATA = "ConsumerProtocolSubscription.user_data"  # its format depends on the assignor
+ASSIGNOR_FIELDS = ("protocol_name", *ASSIGNORS.values())  # fields with the name of the group's assignor
 USER_DATA_OF: Mapping[str, Sequence[tuple[type, int]]] = {
     "sticky": ((StickyUserData, 1), (StickyUserData, 0)),
     "cooperative-sticky": ((CooperativeStickyUserData, 0),),
@@ -266,7 +267,7 @@ class Walk:
 
         Returns: a one-line summary and the pieces; None if no version can be decoded.
         """
-        assignor = self.seen.get("protocol_name") or self.seen.get("name") or ""
+        assignor = next((self.seen[field] for field in ASSIGNOR_FIELDS if self.seen.get(field)), "")
         for blob, version in USER_DATA_OF.get(assignor, ()):
             content = explain_body(blob, version, value, base, f"{prefix}.", self.seen)
             if content.error is None:
@@ -277,11 +278,11 @@ class Walk:
 
 
 def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
-    """Return the explanation of a message that is stored after its version, an int16.
+    """Return the explanation of a message that is stored with its version or, if it is a key, its record type.
 
     Args:
         blob: class of the message.
-        data: the version and the message.
+        data: version or record type, and the message. A message in SELF_DESCRIBED begins with its field ``version``.
         base: offset of the data in the frame.
         prefix: prefix of all paths.
         seen: previously decoded strings by field name, which determine how the content of bytes fields is decoded.
@@ -291,8 +292,11 @@ def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mappin
     try:
         version = readable_version(blob, written := stored_version(blob, data))
         name = f"{name} v{written}"
-        walk.stream.seek(2)
-        walk.tree.leaf(0, 2, "version", "int16", written)
+        if offset := body_offset(blob):
+            walk.stream.seek(offset)
+            record_type = KEYS.get(schema_of(blob).name)
+            what, value = ("version", written) if record_type is None else ("record_type", record_type)
+            walk.tree.leaf(0, offset, what, "int16", value)
         walk.message(blob, version)
     except DecodeError as error:
         return Explanation(name, data, walk.tree.give_up(error, len(data)), error)

@@ -9,12 +9,13 @@ import json
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from reprlib import repr as shorten
 from typing import Any
 from uuid import UUID
 
 from kwire.envelope import Response
 from kwire.frames import pack
-from kwire.fuzz.session import Names, Step
+from kwire.fuzz.session import NONCE, Names, Step
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.join_group import JoinGroupResponse
 
@@ -83,19 +84,39 @@ class Finding:
         try:
             form = json.loads(text)
             steps = tuple(
-                Step(bytes.fromhex(step["hex"]), str(step["what"]), bool(step["broken"]), str(step["learned"]))
+                Step(bytes.fromhex(step["hex"]), str(step["what"]), bool(step["broken"]), _utf8(step["learned"]))
                 for step in form["steps"]
             )
-            names = Names(str(form["nonce"]), UUID(form["topic_id"]))
+            names = Names(_nonce(str(form["nonce"])), UUID(form["topic_id"]))
             finding = cls(str(form["kind"]), str(form["detail"]), int(form["seed"]), int(form["case"]), names, steps)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise FindingError(f"the file is not a valid finding: {reason}") from None
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
+            raise FindingError(f"the file is not a valid finding: {_reason(error)}") from None
         if form.get("form") != FORM:
             raise FindingError(f"format {form.get('form')!r} of the finding is not supported: expected {FORM}")
         if finding.kind not in KINDS:
             raise FindingError(f"unknown kind {finding.kind!r} of the finding: expected one of {', '.join(KINDS)}")
         return finding
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason why a file is not a valid finding."""
+    if isinstance(error, RecursionError):
+        return "the JSON is nested too deeply"
+    return f"{error} is missing" if isinstance(error, KeyError) else str(error)
+
+
+def _nonce(text: str) -> str:
+    """Return the nonce of a finding. Raises: ValueError if it could not be the nonce of a run."""
+    if len(text) != NONCE or not text.isascii():
+        raise ValueError(f"nonce {shorten(text)} does not have {NONCE} ASCII characters")
+    return text
+
+
+def _utf8(value: object) -> str:
+    """Return a value as text. Raises: ValueError if the text cannot be encoded as UTF-8."""
+    text = str(value)
+    text.encode()
+    return text
 
 
 class Recorded:

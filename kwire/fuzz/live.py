@@ -25,7 +25,7 @@ from kwire.errorcodes import ErrorCode
 from kwire.errors import WireError
 from kwire.frames import FrameBuffer
 from kwire.fuzz.findings import CORRELATION, CRASH, HANG, HARM, UNREADABLE, Finding, Recorded, shrink
-from kwire.fuzz.session import CLIENT, RESPONSE_TIME, Names, Session, Step, due, shared
+from kwire.fuzz.session import CLIENT, NONCE, RESPONSE_TIME, Names, Session, Step, due, shared
 from kwire.lazy_dataclass import dataclass
 from kwire.messages import APIS
 from kwire.messages.api_versions import ApiVersionsRequest
@@ -346,10 +346,12 @@ class Fuzzer:
             self.offered = self._ask_versions()
             if api is not None and api not in shared(self.offered):
                 raise BrokerError(f"the broker and kwire have no common version of {APIS[api].name}")
-            self._names = self._prepare(Names(secrets.token_hex(4)))
+            self._names = self._prepare(Names(secrets.token_hex(NONCE // 2)))
             self._healthy = self._new_healthy()
-        except (*LOST, WireError) as error:
+        except (*LOST, WireError, UnicodeError) as error:
             reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+            if isinstance(error, UnicodeError):  # from the encoding of the host name for DNS
+                reason = "the host name is not valid"
             raise BrokerError(f"cannot prepare {address[0]}:{address[1]} for fuzzing: {reason}") from error
 
     def _ask_versions(self) -> dict[int, range]:

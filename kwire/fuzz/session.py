@@ -120,12 +120,15 @@ EXCLUDED: Mapping[int, str] = {  # not mutated unless requested with --api, with
 }
 
 
+NONCE = 8  # characters of the nonce of a run
+
+
 @dataclass(frozen=True, slots=True)
 class Names:
     """The names of the topic and the groups of a run.
 
     Attributes:
-        nonce: eight characters that every name contains, different in each run.
+        nonce: NONCE characters that every name contains, different in each run.
         topic_id: id of the topic of the run; all zeros before the topic exists.
     """
 

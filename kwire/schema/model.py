@@ -57,6 +57,10 @@ class Api:
     def __repr__(self) -> str:
         return f"<Api {self.key} {self.name} v{self.versions}>"
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how copy and pickle restore the API: there is only one object for each, which its request names."""
+        return _declared_api, (self.request,)
+
 
 def schema_of(message: type) -> Schema:
     """Return the declaration of a message class. Raises: SchemaError for a class that is not a message or struct."""
@@ -66,6 +70,12 @@ def schema_of(message: type) -> Schema:
             f"{message!r} is not a declared message or struct: declare the class with request, response, data or struct"
         )
     return schema
+
+
+def _declared_api(request: type) -> Api:
+    api = schema_of(request).api
+    assert api is not None
+    return api
 
 
 def unknown_tags(value: object) -> Mapping[int, bytes]:

@@ -34,10 +34,17 @@ class Address(NamedTuple):
     def parse(cls, text: str) -> Address | None:
         """Return the address in a text such as ``broker:9092`` or ``[::1]:9092``; None if the text is not an address.
 
-        The port has up to five digits. The caller must check that the port is in range.
+        DNS must allow the host name. The port has up to five digits. The caller must check that the port is in range.
         """
         match = re.fullmatch(HOST_AND_PORT, text)
-        return None if match is None else cls(match["ipv6"] or match["host"], int(match["port"]))
+        if match is None:
+            return None
+        host = match["ipv6"] or match["host"]
+        try:
+            host.encode("idna")  # as a connection does
+        except UnicodeError:
+            return None
+        return cls(host, int(match["port"]))
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host

@@ -94,14 +94,14 @@ class Upstream:
             addresses: addresses of brokers, in the order in which they are tried.
 
         Raises:
-            UnreachableError: No broker accepts a connection, or a broker rejects the login.
+            UnreachableError: No broker accepts a connection, its host name is not valid, or a broker rejects the login.
         """
         problem = ""
         names = ", ".join(str(address) for address in addresses)
         for address in addresses:
             try:
                 return await self._connect(address), address
-            except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
+            except (OSError, UnicodeError, trio.TooSlowError, trio.BrokenResourceError) as error:
                 problem = reason_of(error)
             except (LoginError, FrameError) as error:
                 raise UnreachableError(f"cannot log in to the cluster at {address}: {error}") from error

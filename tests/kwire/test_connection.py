@@ -35,6 +35,15 @@ def test_a_conversation_byte_by_byte() -> None:
     assert server.buffered == 0
 
 
+@pytest.mark.parametrize("size", range(4))
+def test_response_without_a_complete_correlation_id(size: int) -> None:
+    client = ClientSide()
+    client.send(HeartbeatRequest(), 0)
+    client.receive(pack(bytes(size)))
+    with pytest.raises(DecodeError, match=f"correlation_id: expected 4 bytes, found {size}"):
+        client.next_response()
+
+
 def test_one_request_at_a_time() -> None:
     client, server = ClientSide(), ServerSide()
     server.receive(client.send(HeartbeatRequest(), 0) * 2)

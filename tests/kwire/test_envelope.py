@@ -1,5 +1,10 @@
 from __future__ import annotations
 
+import copy
+import pickle
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 from tools.counting import in_slices
 
@@ -98,8 +103,17 @@ def test_null_client_id() -> None:
 def test_no_such_version() -> None:
     with pytest.raises(SchemaError, match="HeartbeatRequest has no version 5: its versions are 0-4"):
         encode_request(HeartbeatRequest(), 5, correlation_id=1)
-    with pytest.raises(UnknownApi):
-        decode_response(bytes(10), 12, 5)
+
+
+@pytest.mark.parametrize(
+    ("key", "version", "reason"),
+    [(999, 0, "unknown API key 999"), (12, 5, "Heartbeat has no version 5: its versions are 0-4")],
+)
+def test_unknown_response(key: int, version: int, reason: str) -> None:
+    with pytest.raises(UnknownApi) as caught:
+        decode_response(bytes(10), key, version)
+    assert str(caught.value) == f"ResponseHeader at byte 0: {reason}"
+    assert (caught.value.path, caught.value.offset) == ("", 0)
 
 
 @pytest.mark.parametrize("body", [HeartbeatResponse(), JoinGroupRequest.Protocol()])
@@ -138,3 +152,16 @@ def test_overlong_varint_has_no_string_length(size: int) -> None:
         string_length(overlong, 0, compact=True)
     assert produce_acks(overlong + bytes(10), 0, 9) is None
     assert string_length(b"\xff\xff\xff\xff\x0f", 0, compact=True) == (2**32 - 2, 5)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))],
+    ids=["copy", "deepcopy", "pickle"],
+)
+def test_copies_have_the_same_api(again: Callable[[Any], Any]) -> None:
+    request = decode_request(encode_request(HeartbeatRequest(group_id="g"), 4, correlation_id=1))
+    response = decode_response(encode_response(HeartbeatResponse(), 4, correlation_id=1), 12, 4)
+    for message in (request, response):
+        assert again(message) == message
+        assert again(message).api is message.api

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import pytest
 
 from kwire import errors
@@ -19,6 +22,20 @@ TEXTS: list[tuple[Exception, str]] = [
 @pytest.mark.parametrize(("error", "text"), TEXTS)
 def test_text(error: Exception, text: str) -> None:
     assert str(error) == text
+
+
+LOCATED: list[Exception] = [
+    errors.EncodeError("why", path="a", message="M", version=3),
+    errors.Truncated("why", path="a", offset=7, message="M", version=3),
+    errors.UnknownApi("why", path="a", offset=7, message="M"),
+    errors.UnknownRecordType("why", 99, message="M"),
+]
+
+
+@pytest.mark.parametrize("error", LOCATED, ids=lambda error: type(error).__name__)
+def test_copies_are_complete(error: Exception) -> None:
+    for again in (copy.copy(error), copy.deepcopy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 PARENTS = [

@@ -38,7 +38,7 @@ PACKETS = list(packets([*Talk().open()]))
 NOT_KAFKA = pcap(PACKETS)
 FRAME = {"time_us": 0, "connection": "c", "client": "a:1", "broker": "b:2", "direction": "request", "hex": REQUEST}
 RECORD = {"direction": "request", "api_key": 18, "api_version": 0, "body": {}}
-FINDING = {"kind": "none", "detail": "", "what": "", "seed": 0, "case": 0, "nonce": "n", "topic_id": "0" * 32, "steps": [], "form": 0}  # fmt: skip
+FINDING = {"kind": "none", "detail": "", "what": "", "seed": 0, "case": 0, "nonce": "0" * 8, "topic_id": "0" * 32, "steps": [], "form": 0}  # fmt: skip
 
 
 def interface_that_fails(number: int) -> Callable[[], str]:
@@ -221,6 +221,8 @@ ROWS = [
     Row("API name that contradicts the key", encode(api_name="Fetch"), "<stdin>:1: api_name: the name Fetch does not match api_key 18, which is ApiVersions"),
     Row("direction to encode", encode(direction="up"), "<stdin>:1: direction: expected request or response, got 'up'"),
     Row("header that contradicts the line", encode(header={"request_api_version": 3}), "<stdin>:1: header.request_api_version: the value is 3, but api_version of the line is 0"),
+    Row("API key to encode", encode(api_key=999), "<stdin>:1: api_key: unknown API key 999"),
+    Row("API version to encode", encode(api_version=99), "<stdin>:1: api_version: ApiVersions has no version 99: its versions are 0-4"),
     Row("body that is an array", encode(body=[]), "<stdin>:1: body: expected an object, got an array"),
     Row("unknown field", heartbeat(nope=1), "<stdin>:1: HeartbeatRequest v4, nope: unknown field in this version"),
     Row("string that is a number", heartbeat(group_id=1), "<stdin>:1: HeartbeatRequest v4, group_id: expected a string, got 1"),
@@ -236,6 +238,7 @@ ROWS = [
     Row("unknown assignor of user data", blob("StickyUserData", assignor="range", user_data_hex=""), "<stdin>:1: assignor: unknown assignor 'range': expected one of sticky, cooperative-sticky"),
     Row("key of another record type", blob("OffsetCommitKey", hex_as_stored="0002"), "<stdin>:1: OffsetCommitKey at byte 0: the record type is 2, but OffsetCommitKey has record type 1"),
     Row("version of a stored message", blob("OffsetCommitValue", hex_as_stored="0063"), "<stdin>:1: OffsetCommitValue at byte 0: OffsetCommitValue has no version 99: its versions are 0-4"),
+    Row("version of a message to encode", blob("OffsetCommitValue", fields={}, version=99), "<stdin>:1: version: OffsetCommitValue has no version 99: its versions are 0-4"),
     Row("stored message of 1 byte", blob("OffsetCommitValue", hex_as_stored="00"), "<stdin>:1: OffsetCommitValue at byte 0: expected 2 bytes of version, found 1"),
     # kwire explain
     Row("explained frame that is truncated", run("kwire explain 0012000000000007000561"), "<argument>:1: RequestHeader v1 at byte 8, client_id: expected 5 bytes, found 1"),
@@ -348,10 +351,14 @@ ROWS = [
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),
     Row("file that is not a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": "{}"}), "Error: --replay x: the file is not a valid finding: 'steps' is missing"),
+    Row("finding with nested arrays", run("kwire fuzz localhost:9092 --replay x", files={"x": "[" * 100_000}), "Error: --replay x: the file is not a valid finding: the JSON is nested too deeply"),
+    Row("nonce of a finding", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "nonce": "n"})}), "Error: --replay x: the file is not a valid finding: nonce 'n' does not have 8 ASCII characters"),
+    Row("folder for findings", run("kwire fuzz localhost:9092 --save x/y", files={"x": ""}), "Error: --save: cannot write x/y: x is not a writable folder"),
     Row("finding in another format", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps(FINDING)}), "Error: --replay x: format 0 of the finding is not supported: expected 1"),
     Row("finding of an unknown kind", run("kwire fuzz localhost:9092 --replay x", files={"x": json.dumps({**FINDING, "form": 1})}), "Error: --replay x: unknown kind 'none' of the finding: expected one of crash, hang, harm, unreadable, correlation"),
     Row("API that the broker does not serve", fuzz("Vote"), "Error: the broker and kwire have no common version of Vote"),
     Row("group that cannot be joined", fuzz("Heartbeat", config={"group.min.session.timeout.ms": 900_000, "group.max.session.timeout.ms": 900_000}), "Error: a correct client cannot join a group: the broker returned INVALID_SESSION_TIMEOUT"),
     Row("server that closes connections", fuzz_of_a_closing_server, "Error: cannot prepare 127.0.0.1:$PORT for fuzzing: the broker closed the connection without a response to ApiVersionsRequest"),
+    Row("host name that is not valid", run("kwire fuzz kafka..local:9092"), "Error: cannot prepare kafka..local:9092 for fuzzing: the host name is not valid"),
     Row("broker that cannot be reached", run("kwire fuzz 127.0.0.1:1"), "Error: cannot prepare 127.0.0.1:1 for fuzzing: Connection refused"),
 ]  # fmt: skip

@@ -46,7 +46,8 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"hex_as_stored": None}, "hex_as_stored: missing"),
     ({"fields": {}}, "version: missing"),
     ({"fields": [], "version": 0}, "fields: expected an object, got an array"),
-    ({"fields": {}, "version": 40000}, "ConsumerProtocolAssignment at byte 0: ConsumerProtocolAssignment has no version 40000: its versions are 0-3"),
+    ({"fields": {}, "version": 40000}, "version: ConsumerProtocolAssignment has no version 40000: its versions are 0-3"),
+    ({"hex_body": "00", "version": -1}, "version: ConsumerProtocolAssignment has no version -1: its versions are 0-3"),
     ({"fields": {"x": 1}, "version": 0}, "ConsumerProtocolAssignment v0, x: unknown field in this version"),
     ({"hex_body": "00000001", "version": 0}, "ConsumerProtocolAssignment v0 at byte 0, assigned_partitions: 1 elements of at least 6 bytes do not fit into the remaining 0 bytes"),
 ]  # fmt: skip

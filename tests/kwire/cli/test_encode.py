@@ -21,13 +21,15 @@ def test_response() -> None:
 REFUSED: list[tuple[dict[str, Any], str, str]] = [  # what is other in the line, message, path
     ({"direction": None}, "direction: expected request or response, got None", "direction"),
     ({"api_key": None}, "api_key: missing", "api_key"),
-    ({"api_key": 999}, "RequestHeader at byte 0, request_api_key: unknown API key 999", "request_api_key"),
-    ({"api_version": 9}, "RequestHeader at byte 2, request_api_version: Heartbeat has no version 9: its versions are 0-4", "request_api_version"),
+    ({"api_key": 999}, "api_key: unknown API key 999", "api_key"),
+    ({"api_version": 9}, "api_version: Heartbeat has no version 9: its versions are 0-4", "api_version"),
+    ({"direction": "response", "api_version": 9}, "api_version: Heartbeat has no version 9: its versions are 0-4", "api_version"),
     ({"api_version": 1.0}, "api_version: expected an integer, got a number", "api_version"),
     ({"body": None}, "body: missing", "body"),
     ({"body": []}, "body: expected an object, got an array", "body"),
     ({"header": "x"}, "header: expected an object, got a string", "header"),
     ({"header": {"request_api_key": 3}}, "header.request_api_key: the value is 3, but api_key of the line is 12", "header.request_api_key"),
+    ({"header": {"request_api_key": "12"}}, "header.request_api_key: the value is '12', but api_key of the line is 12", "header.request_api_key"),
     ({"header": {"client": ""}}, "RequestHeader v1, client: unknown field in this version", "client"),
     ({"body": {"generation_id": 2**31}}, "HeartbeatRequest v0, generation_id: 2147483648 does not fit into 4 bytes", "generation_id"),
     ({"body": {"group_id": None}}, "HeartbeatRequest v0, group_id: the field is not nullable in this version", "group_id"),
@@ -42,7 +44,7 @@ def test_refused(other: dict[str, Any], message: str, path: str) -> None:
     result = kwire("encode", given="\n".join(json.dumps(line) for line in (GOOD, {**GOOD, **other}, GOOD)))
     first, refused, last = printed(result)
     assert first == last == {"hex": "000c000000000000ffff000167000000000000"}
-    assert (refused["error"]["message"], refused["error"]["path"]) == (message, path)
+    assert refused == {"error": {"message": message, "path": path, "offset": None}}
     assert result.stderr == f"<stdin>:2: {message}\n"
     assert result.exit_code == 1
 

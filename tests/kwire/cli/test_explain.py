@@ -219,6 +219,15 @@ def test_refused(line: str, messages: list[str]) -> None:
     assert result.exit_code == 1
 
 
+@pytest.mark.parametrize("frame", ["", "00", "000c00"])
+def test_request_without_api_and_version(frame: str) -> None:
+    piece, error = printed(kwire("explain", "--json", given=json.dumps({"hex": frame})))
+    size = len(frame) // 2
+    reason = f"expected 4 bytes of API key and version, found {size}"
+    assert (piece["offset"], piece["length"], piece["hex"], piece["reason"]) == (0, size, frame, reason)
+    assert error == {"error": {"message": f"RequestHeader at byte 0: {reason}", "path": "", "offset": 0}}
+
+
 def test_ends_quietly_without_input() -> None:
     result = kwire("explain")
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")

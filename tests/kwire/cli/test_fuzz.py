@@ -84,6 +84,12 @@ def test_no_broker_is_listening() -> None:
     assert f"cannot prepare 127.0.0.1:{port} for fuzzing: " in result.stderr
 
 
+def test_host_name_that_is_not_valid() -> None:
+    result = kwire("fuzz", "kafka..local:9092")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "Error: cannot prepare kafka..local:9092 for fuzzing: the host name is not valid\n"
+
+
 def test_a_finding(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, tmp_path: Path) -> None:
     given = Finding.from_json(finding.read_bytes())
 
@@ -98,6 +104,23 @@ def test_a_finding(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, 
     assert Finding.from_json((tmp_path / "new" / "hang-0-0.json").read_bytes()) == given
     line, summary = printed(kwire("fuzz", broker, "--json"))
     assert (Finding.from_json(json.dumps(line)), summary["summary"]["findings"]) == (given, 1)
+
+
+def test_folder_that_cannot_be_written(broker: str, finding: Path) -> None:
+    result = kwire("fuzz", broker, "--save", str(finding / "new"))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f"--save: cannot write {finding / 'new'}: {finding} is not a writable folder" in result.stderr
+
+
+def test_a_finding_that_cannot_be_saved(
+    monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, tmp_path: Path
+) -> None:
+    given = Finding.from_json(finding.read_bytes())
+    monkeypatch.setattr(Fuzzer, "run", lambda *_: iter([given]))
+    (tmp_path / "new" / "hang-0-0.json").mkdir(parents=True)
+    result = kwire("fuzz", broker, "--save", str(tmp_path / "new"))
+    assert (result.exit_code, result.stdout) == (1, "hang in case 0, 1 steps: no answer\n")
+    assert result.stderr == f"Error: cannot write {tmp_path / 'new' / 'hang-0-0.json'}: Is a directory\n"
 
 
 def test_replay_that_is_found_again(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path) -> None:

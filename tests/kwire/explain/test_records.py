@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kwire import encode_request
+from kwire import DecodeError, encode_request
+from kwire.engines.varints import uvarint, varint
 from kwire.explain import UNREAD, Explanation, Piece, explain_request
 from kwire.explain.records import Allowance, explain_records
 from kwire.messages.produce import ProduceRequest
+from kwire.records import build_message_set, read
 from kwire.records.batch import Record, build_batch
-from kwire.records.compression import GZIP, LZ4, NAMES
+from kwire.records.compression import GZIP, LZ4, NAMES, SNAPPY
 
 RECORDS = [
     Record(key=b"k", value=b"tea", timestamp=1_700_000_000_000, headers=[("h", b"1"), ("none", None)]),
@@ -186,6 +188,71 @@ def test_messages_in_a_message() -> None:
     (packed,) = [leaf for leaf in explanation.leaves() if leaf.unpacked]
     assert packed.unpacked is not None
     assert values(packed.unpacked, "value") == ["dGVh"]
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4])
+def test_wrapper_of_each_codec(magic: int, codec: int) -> None:
+    explanation = explained(build_message_set([Record(value=b"tea")], magic=magic, codec=codec))
+    assert problems(explanation) == []
+    (packed,) = [leaf for leaf in explanation.leaves() if leaf.type == "compressed"]
+    assert packed.error == ""
+    assert packed.unpacked is not None
+    assert values(packed.unpacked, "value") == ["dGVh"]
+
+
+def test_bytes_after_the_value_of_a_wrapper() -> None:
+    value = gzip.compress(message(1, b"tea"), mtime=0)
+    body = struct.pack(">bbqii", 1, GZIP, 0, -1, len(value)) + value + b"more"
+    explanation = explained(struct.pack(">qiI", 3, len(body) + 4, crc32(body)) + body)
+    assert problems(explanation) == []
+    (packed,) = [leaf for leaf in explanation.leaves() if leaf.unpacked]
+    assert (packed.length, unread(explanation)) == (len(value), [("records[0]", "4 trailing bytes after the value")])
+
+
+@pytest.mark.parametrize(
+    ("size", "error"), [(99, "value has 99 bytes, but only 4 remain"), (-1, "4 trailing bytes after the value")]
+)
+def test_length_of_the_value_of_a_wrapper(size: int, error: str) -> None:
+    body = struct.pack(">bbii", 0, GZIP, -1, size) + b"more"
+    explanation = explained(struct.pack(">qiI", 3, len(body) + 4, crc32(body)) + body)
+    assert problems(explanation) == []
+    assert unread(explanation) == [("records[0]", error)]
+
+
+def batch_of(fields: bytes) -> bytes:
+    """A batch of one record with these encoded fields, at base offset 7."""
+    records = varint(len(fields)) + fields
+    head = struct.pack(">qiibIhiqqqhii", 7, 49 + len(records), -1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
+    return head + records
+
+
+FIELDS = [  # encoded fields of a record
+    pytest.param(b"\0\0" + uvarint(2**33 + 4) + b"\1\1\0", id="offset delta of 34 bits in five bytes"),
+    pytest.param(b"\0\0\x80\x80\x80\x80\x80\0\1\1\0", id="offset delta of six bytes"),
+    pytest.param(b"\0\x80\x80\x80\x80\x80\0\0\1\1\0", id="timestamp delta of six bytes"),
+    pytest.param(b"\0\0\0\x80\x80\x80\x80\x80\0\1\0", id="key length of six bytes"),
+    pytest.param(b"\0\0\0\1\1\2\1\1", id="null key of a header"),
+    pytest.param(b"\0\0\0\1\1\2\0\1", id="null value of a header"),
+]
+
+
+def decoded(data: bytes) -> str:
+    """The offset of the only record as the explanation shows it, or the error of decoding."""
+    try:
+        (record,) = next(read(data)).records(verify_crc=False)
+    except DecodeError as error:
+        return error.reason
+    return f"offset {record.offset}"
+
+
+@pytest.mark.parametrize("fields", FIELDS)
+def test_records_are_accepted_as_in_decoding(fields: bytes) -> None:
+    data = batch_of(fields)
+    explanation = explained(data)
+    assert problems(explanation) == []
+    notes = [piece.note.split(",")[0] for _, piece in explanation.walk() if piece.type == "record" and piece.note]
+    assert [*notes, *(reason for _, reason in unread(explanation))] == [decoded(data)]
 
 
 def test_nothing_is_unpacked_twice() -> None:

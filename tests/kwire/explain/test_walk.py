@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from strategies import cells, values
 
 from kwire import decode_request, decode_response, encode_request, encode_response, unknown_tags
-from kwire.blobs import encode_stored
+from kwire.blobs import KEYS, SELF_DESCRIBED, STORED, encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolAssignment, ConsumerProtocolSubscription
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
 from kwire.codec import encode
@@ -22,15 +22,17 @@ from kwire.envelope import Request, Response
 from kwire.errors import DecodeError
 from kwire.explain import UNREAD, Explanation, Piece, explain_blob, explain_request, explain_response
 from kwire.explain.pieces import BOOKKEEPING, STRUCT, TAG_TYPE, TAGGED_FIELDS, TRAILING
+from kwire.fuzz.values import full
 from kwire.headers import request_header_version, response_header_version
 from kwire.json.objects import dump
-from kwire.layout import List, Maybe, Node, Record, resolve
+from kwire.layout import List, Maybe, Node, Record, resolve, versions_of
 from kwire.messages import APIS, MODULES
 from kwire.messages.api_versions import ApiVersionsResponse
 from kwire.messages.describe_groups import DescribeGroupsResponse
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from kwire.messages.sync_group import SyncGroupRequest
+from kwire.schema import schema_of
 
 
 def explained(line: Line) -> Explanation:
@@ -336,6 +338,16 @@ def test_each_group_has_its_own_protocol_type() -> None:
     assert notes == ["", "ConsumerProtocolSubscription v0"]
 
 
+def test_the_user_data_of_a_described_group() -> None:
+    data = encode(StickyUserData(generation=7), 1)
+    metadata = encode_stored(ConsumerProtocolSubscription(topics=["t"], user_data=data), 3)
+    member = DescribeGroupsResponse.Group.Member(member_metadata=metadata)
+    group = DescribeGroupsResponse.Group(protocol_type="consumer", protocol_data="sticky", members=[member])
+    frame = encode_response(DescribeGroupsResponse(groups=[group]), 5, correlation_id=1)
+    path = "groups[0].members[0].member_metadata.user_data.generation"
+    assert [piece.value for piece in explain_response(frame, 15, 5).leaves() if piece.path == path] == [7]
+
+
 def test_the_members_of_an_answer() -> None:
     member = JoinGroupResponse.Member(metadata=encode_stored(ConsumerProtocolSubscription(topics=["t"]), 3))
     response = JoinGroupResponse(protocol_type="consumer", protocol_name="range", members=[member])
@@ -354,3 +366,22 @@ def test_a_blob() -> None:
     cut = explain_blob(ConsumerProtocolSubscription, data[:-1])
     assert isinstance(cut.error, DecodeError)
     assert coverage_problems(cut) == []
+
+
+@pytest.mark.parametrize("name", STORED)
+def test_a_blob_of_each_kind(name: str) -> None:
+    versions = schema_of(STORED[name]).versions
+    assert versions is not None
+    for version in versions_of(versions):
+        value: Any = full(STORED[name], version)
+        if name in SELF_DESCRIBED:
+            value.version = version
+        data = encode_stored(value, version)
+        explanation = explain_blob(STORED[name], data)
+        assert (explanation.name, explanation.error) == (f"{name} v{version}", None)
+        assert coverage_problems(explanation) == []
+        first = next(explanation.leaves())
+        assert (first.path, first.value) == (
+            "record_type" if name in KEYS else "version",
+            int.from_bytes(data[: first.length], "big"),
+        )

@@ -37,10 +37,29 @@ def changed(**values: object) -> str:
     return json.dumps({**FINDING.to_json(), **values})
 
 
-NOT_FINDINGS = ["", "[]", "{}", "null", changed(kind="x"), changed(form=2), changed(steps=[{"hex": "zz"}]), changed(topic_id="x")]  # fmt: skip
+def step(**values: object) -> list[dict[str, object]]:
+    return [{**FINDING.to_json()["steps"][0], **values}]
 
 
-@pytest.mark.parametrize("text", NOT_FINDINGS)
+NOT_FINDINGS = {
+    "no text": "",
+    "array": "[]",
+    "empty object": "{}",
+    "null": "null",
+    "nested arrays": "[" * 100_000,
+    "unknown kind": changed(kind="x"),
+    "another format": changed(form=2),
+    "hex that is not hex": changed(steps=step(hex="zz")),
+    "member id that is not UTF-8": changed(steps=step(learned="\ud800")),
+    "topic id that is no uuid": changed(topic_id="x"),
+    "infinite seed": changed(seed=float("inf")),
+    "empty nonce": changed(nonce=""),
+    "nonce of nine characters": changed(nonce="a" * 9),
+    "nonce that is not ASCII": changed(nonce="\ud800" * 8),
+}
+
+
+@pytest.mark.parametrize("text", NOT_FINDINGS.values(), ids=NOT_FINDINGS)
 def test_not_a_finding(text: str) -> None:
     with pytest.raises(
         FindingError, match=r"^(the file is not a valid finding|format 2 of the finding|unknown kind 'x')"

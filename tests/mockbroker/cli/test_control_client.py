@@ -41,7 +41,9 @@ def test_a_stream_that_is_cut_ends() -> None:
         assert list(ControlClient(url, None).events()) == [{"id": 1}]
 
 
-@pytest.mark.parametrize("url", ["", "here", "ftp://a", "http://", "http://a:b", "http://[", "http://a:99999"])
+@pytest.mark.parametrize(
+    "url", ["", "here", "ftp://a", "http://", "http://a:b", "http://[", "http://a:99999", "http://a..b"]
+)
 def test_invalid_urls_are_wrong_usage(url: str) -> None:
     with pytest.raises(click.UsageError, match="expected a URL such as"):
         ControlClient(url, None)

@@ -91,3 +91,13 @@ REASONS = [
 @pytest.mark.parametrize(("error", "reason"), REASONS, ids=["number", "name resolution", "text"])
 def test_reason_is_that_of_the_operating_system(error: OSError, reason: str) -> None:
     assert error_reason(error) == reason
+
+
+@pytest.mark.parametrize("text", ["", "broker", "broker:", ":9092", "a..b:9092", f"{'a' * 64}:9092"])
+def test_text_that_is_not_an_address(text: str) -> None:
+    assert Address.parse(text) is None
+
+
+def test_text_of_an_address() -> None:
+    assert Address.parse("broker_1.example:9092") == Address("broker_1.example", 9092)
+    assert Address.parse("[::1]:9092") == Address("::1", 9092)

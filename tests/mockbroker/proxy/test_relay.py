@@ -231,6 +231,17 @@ async def test_the_start_of_a_missing_cluster_is_logged(
     assert caplog.messages[1:] == [f"the cluster at {missing} now accepts connections: clients are served"]
 
 
+async def test_a_host_name_that_is_not_valid_is_logged(
+    autojump_clock: MockClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    upstream = Upstream([Address("kafka..local", 9092)])
+    with trio.move_on_after(CHECK_INTERVAL / 2):
+        await upstream.wait_reachable()
+    assert await upstream.connect(upstream.bootstrap) is None
+    refused = "cannot connect to the cluster at kafka..local:9092 (label empty or too long)"
+    assert [line[: len(refused)] for line in caplog.messages] == [refused, refused]
+
+
 async def test_clients_wait_if_the_limit_of_open_files_is_reached(caplog: pytest.LogCaptureFixture) -> None:
     files = RESERVED_FILES + 1 + 2 * 3  # of the process, of the listener of broker 0, and of three connections
     async with open_cluster() as cluster, proxied(address_of(cluster.bootstrap_servers), open_files=files) as proxy:
