@@ -230,7 +230,7 @@ class QuotaStage(Stage):
         Returns:
             The response, with the errors of the topics that the mutation quota rejects. If the client exceeds a quota,
             a Reply has a throttle time, and the connection is muted for this time. A throttled Fetch response has no
-            records if the client has a quota of the bytes of Fetch responses.
+            records.
         """
         ticket, seconds, size = call.ticket, 0.0, 0
         limits = self._limits.get(ticket.connection)
@@ -258,8 +258,9 @@ class QuotaStage(Stage):
         if not seconds or (milliseconds := round(seconds * 1000)) <= 0:
             return response
         body = response.response if isinstance(response, Reply) else None
-        if size and limits.consumer is not None:  # the records come later, and count then
-            limits.consumer.rate.record(-size, now)
+        if key == FETCH and body is not None:  # the records come later, and count then
+            if limits.consumer is not None:
+                limits.consumer.rate.record(-size, now)
             body = FetchResponse(session_id=call.request.session_id if call.request.session_epoch > 0 else 0)
         return self._muting(response, body, milliseconds, now)
 

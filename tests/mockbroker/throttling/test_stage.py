@@ -103,6 +103,14 @@ def test_throttled_fetch_has_no_records_and_does_not_count() -> None:
     assert again.answer.throttle_time_ms == first.answer.throttle_time_ms
 
 
+def test_fetch_above_the_quota_of_request_time_has_no_records() -> None:
+    harness = limited(request_percentage=5)  # half a second in 10 s; a request takes 200 ms
+    produce(harness)
+    assert fetch(harness).answer.responses[0].partitions[0].records
+    assert (throttled := fetch(harness).answer).throttle_time_ms > 0
+    assert throttled.responses == []
+
+
 def test_fetch_returns_at_most_what_the_quota_allows() -> None:
     harness = limited(consumer_byte_rate=1_000)
     for _ in range(3):
