@@ -358,6 +358,8 @@ def _parse_users(arguments: Iterable[str]) -> dict[str, str]:
         name, colon, password = text.partition(":")
         if not (name and colon and password):
             raise click.UsageError("--user has an invalid value: expected NAME:PASSWORD")
+        if name in passwords:
+            raise click.UsageError(f"--user has an invalid value: duplicate user {name}")
         passwords[name] = password
     return passwords
 

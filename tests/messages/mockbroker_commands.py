@@ -363,6 +363,7 @@ ROWS = [
     Row("topic without partitions", serve("--topic", "orders:0"), "Error: topic orders: the number of partitions, 0, is out of range (1-100000)"),
     Row("topic that is given twice", serve("--topic", "orders", "--topic", "orders:2"), "Error: --topic orders: duplicate topic: name each topic once"),
     Row("user without a password", serve("--user", "alice"), "Error: --user has an invalid value: expected NAME:PASSWORD"),
+    Row("user that is given twice", serve("--user", "alice:a", "--user", "alice:b"), "Error: --user has an invalid value: duplicate user alice"),
     Row("users file without a password", users_file("# users\nalice\n"), "Error: --users-file users: line 2: expected NAME:PASSWORD"),
     Row("users file with one user twice", users_file("alice:a\nalice:b\n"), "Error: --users-file users: line 2: duplicate user alice"),
     Row("users file that is not UTF-8", users_file(b"\xff"), "Error: --users-file users: not UTF-8: invalid start byte at byte 0"),
