@@ -6,7 +6,7 @@ The settings are ``listeners``, ``advertised.listeners``, ``listener.security.pr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import CONTROLLERS, Settings, SettingsError
@@ -165,6 +165,31 @@ def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, 
             first = listener.port if listener.port is not None else base and base + index * brokers
             return first and first + number
     raise KeyError(name)
+
+
+def check_ports(listeners: Collection[Listener], base: int, brokers: int, first_node: int) -> None:
+    """Check that each listener of each broker has a port of its own.
+
+    Args:
+        listeners: the listeners that each broker has.
+        base: as in ``port_for``.
+        brokers: number of brokers.
+        first_node: id of the first broker.
+
+    Raises:
+        SettingsError: Two listeners have the same port.
+    """
+    owners: dict[int, str] = {}
+    for number in range(brokers):
+        for listener in listeners:
+            port = port_for(listeners, listener.name, base, brokers, number)
+            owner = f"{listener.name} of broker {first_node + number}"
+            if port and port in owners:
+                raise SettingsError(
+                    f"listeners: {owners[port]} and {owner} have the same port, {port}: "
+                    f"give each listener {brokers} port{'s' * (brokers > 1)} of its own"
+                )
+            owners[port] = owner
 
 
 def _listener(entry: str, protocols: dict[str, str]) -> Listener:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mockbroker.base.settings import Settings, SettingsError
-from mockbroker.net.listeners import Listener, of_settings, port_for, users_of
+from mockbroker.net.listeners import Listener, check_ports, of_settings, port_for, users_of
 
 MAP = "INSIDE:SASL_SSL, Outside:ssl"
 VALID = [  # listeners, map, users; parsed listeners
@@ -55,6 +55,23 @@ PORTS = [  # base, number of the broker, listener, its port: three brokers, the 
 def test_port_of_each_listener_and_broker(base, number, name, port):
     listeners = [Listener("A", "SSL"), Listener("B", "SSL", 7000), Listener("C", "SSL"), Listener("D", "SSL", 0)]
     assert port_for(listeners, name, base, 3, number) == port
+
+
+@pytest.mark.parametrize(
+    ("port", "both"),
+    [
+        (9094, "B of broker 1 and A of broker 3 have the same port, 9094: give each listener 3 ports of its own"),
+        (9100, "B of broker 1 and C of broker 3 have the same port, 9100"),
+    ],
+)
+def test_port_of_two_listeners(port, both):
+    listeners = [Listener("A", "SSL"), Listener("B", "SSL", port), Listener("C", "SSL")]
+    with pytest.raises(SettingsError, match=both):
+        check_ports(listeners, 9092, 3, first_node=1)
+
+
+def test_any_free_port_is_no_port_of_two_listeners():
+    check_ports([Listener("A", "SSL", 0), Listener("B", "SSL", 0), Listener("C", "SSL")], 0, 3, first_node=0)
 
 
 def test_users():
