@@ -13,7 +13,8 @@ from mockbroker.base.settings import CONTROLLERS, Settings, SettingsError
 
 PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", SASL_PLAINTEXT, "SASL_SSL")
-FORM = r"(?P<name>[A-Za-z0-9_.-]+)(?:://(?P<host>[^,/]*):(?P<port>[0-9]{1,5}))?"
+HOST = r"(?P<bracket>\[)?(?P<host>[^][,/]*)(?(bracket)\])"  # Kafka has IPv6 addresses in brackets
+FORM = rf"(?P<name>[A-Za-z0-9_.-]+)(?:://{HOST}:(?P<port>[0-9]{{1,5}}))?"
 LAST_PORT = 65_535
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - hosts that no client can connect to
 

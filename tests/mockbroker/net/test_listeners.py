@@ -15,6 +15,7 @@ VALID = [  # listeners, map, users; parsed listeners
     ("PLAINTEXT,SASL_SSL", "", False, [Listener("PLAINTEXT", "PLAINTEXT"), Listener("SASL_SSL", "SASL_SSL")]),
     ("PLAINTEXT://:9092", "", False, [Listener("PLAINTEXT", "PLAINTEXT", 9092)]),
     ("SSL://127.0.0.1:0", "", False, [Listener("SSL", "SSL", 0, "127.0.0.1")]),
+    ("SSL://[::1]:9093", "", False, [Listener("SSL", "SSL", 9093, "::1")]),
     ("INSIDE://:1 , OUTSIDE", MAP, False, [Listener("INSIDE", "SASL_SSL", 1), Listener("OUTSIDE", "SSL")]),
 ]
 
@@ -31,6 +32,7 @@ def test_valid_listeners(listeners, protocols, users, expected):
         ({"listeners": "NOPE"}, "listeners: NOPE has no security protocol: add it to .* or use one of PLAINTEXT, SSL"),
         ({"listeners": "SSL:9093"}, "expected NAME or NAME://:PORT, got 'SSL:9093'"),
         ({"listeners": "SSL://:65536"}, r"listeners: port 65536 is out of range \(0-65535\)"),
+        ({"listeners": "SSL://[::1:9093"}, r"expected NAME or NAME://:PORT, got 'SSL://\[::1:9093'"),
         ({"listeners": "SSL,ssl"}, "duplicate listener name in SSL,ssl"),
         ({"listener.security.protocol.map": "A:B"}, "listener.security.protocol.map: expected NAME:"),
     ],
