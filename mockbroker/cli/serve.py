@@ -86,7 +86,7 @@ log = logging.getLogger("mockbroker")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Properties file of broker settings, one KEY=VALUE per line. --set takes precedence.",
+    help="Properties file of broker settings, such as server.properties of a Kafka broker. --set takes precedence.",
 )
 @click.option(
     "--listener",
