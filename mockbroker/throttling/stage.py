@@ -88,8 +88,11 @@ class _Mutations:
         costs: number of mutated partitions of each accepted topic, by topic name, or by topic id if the request has no
             name.
         refused: the errors of topics that exceed the quota, to be added to the response; None if no topic exceeds it.
+        throttles: whether the client is throttled until it has tokens again: in an old version of the API, and after a
+            topic was refused. Source: Kafka's PermissiveControllerMutationQuota and StrictControllerMutationQuota.
     """
 
+    throttles: bool
     costs: dict[Any, int] = field(default_factory=dict)
     refused: ErrorInjection | None = None
 
@@ -248,7 +251,7 @@ class QuotaStage(Stage):
             mutation = limits.by_key.get(MUTATION)
             body = self._with_refusals(call, response.response, counted, mutation, now)
             response = Reply(call.ticket, body, None, response.delivery)
-            if mutation is not None:
+            if mutation is not None and counted.throttles:
                 seconds = self._router.broker.quotas.bucket(mutation).excess(now)
         if request is not None and isinstance(response, Reply):
             settings = self._settings
@@ -306,7 +309,7 @@ class QuotaStage(Stage):
         """
         key, bucket = ApiKey(call.ticket.api_key), self._router.broker.quotas.bucket(limit)
         strict = call.version >= STRICT_SINCE[key]
-        mutations = self._mutations[call.ticket] = _Mutations()
+        mutations = self._mutations[call.ticket] = _Mutations(throttles=not strict)
         topics = _topics(call)
         refused = []
         for index, topic in enumerate(getattr(call.request, topics.request)):
@@ -320,6 +323,7 @@ class QuotaStage(Stage):
             mutations.costs[_name(topic)] = cost
         if not refused:
             return call
+        mutations.throttles = True
         injection = yield from ErrorInjection.in_slices(key, call.version, call.request, refused, CODE)
         rest = yield from injection.split_in_slices()
         if rest is None:

@@ -177,6 +177,16 @@ def test_mutations_above_the_quota_are_refused() -> None:
     assert [each.error_code for each in harness.ask(more, 3).results] == [E.NONE]
 
 
+def test_request_that_uses_the_last_tokens_is_not_throttled() -> None:
+    harness = limited(controller_mutation_rate=1)
+    topic = CreateTopicsRequest.Topic(name="n", num_partitions=15, replication_factor=1)
+    created = harness.ask(CreateTopicsRequest(topics=[topic]), 7)
+    assert (created.topics[0].error_code, created.throttle_time_ms) == (E.NONE, 0)
+    refused = harness.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.Topic(name="n")], timeout_ms=1_000), 6)
+    assert refused.throttle_time_ms == 4_000  # 11 tokens, of which 15 were taken
+    assert (refused.responses[0].error_code, refused.responses[0].error_message) == (E.THROTTLING_QUOTA_EXCEEDED, None)
+
+
 def test_many_refused_topics_are_handled_in_slices() -> None:
     harness = limited(controller_mutation_rate=1)
     kind = CreateTopicsRequest.Topic
