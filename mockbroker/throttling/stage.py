@@ -32,6 +32,7 @@ from mockbroker.base.effects import (
 from mockbroker.base.timers import StageDue
 from mockbroker.broker.router import Router
 from mockbroker.broker.stages import Stage, outcome_of, remaining
+from mockbroker.broker.topic_creation import creation_error, requested_partitions
 from mockbroker.faults.error_fields import AnswerArray, answer_of
 from mockbroker.faults.errors import SLICE, ErrorInjection
 from mockbroker.faults.matching import Element
@@ -338,11 +339,11 @@ class QuotaStage(Stage):
             key: API key of the request.
             topic: the topic in the request.
         """
-        cluster, settings = self._router.broker.cluster, self._router.broker.settings
+        broker = self._router.broker
+        cluster = broker.cluster
         if key == ApiKey.CREATE_TOPICS:
-            if topic.name in cluster.topics:
-                return 0
-            return len(topic.assignments) or max(topic.num_partitions, 0) or settings.num_partitions
+            error = creation_error(cluster, broker.settings, broker.release, topic)
+            return requested_partitions(broker.settings, topic) if error is None else 0
         if key == ApiKey.DELETE_TOPICS:
             known = cluster.topics.get(_name(topic)) or cluster.by_id.get(getattr(topic, "topic_id", ZERO_UUID))
             return 0 if known is None else len(known.partitions)

@@ -224,6 +224,24 @@ def test_topics_with_an_error_use_no_mutations() -> None:
         assert response.throttle_time_ms == 0
 
 
+def test_topic_with_an_error_gets_it_beside_a_refused_topic() -> None:
+    harness = limited(controller_mutation_rate=1)
+    kind = CreateTopicsRequest.Topic
+    topics = [
+        kind(name="a b", num_partitions=12, replication_factor=1),
+        kind(name="new", num_partitions=12, replication_factor=1),
+        kind(name="copies", num_partitions=1, replication_factor=9),
+        kind(name="refused", num_partitions=1, replication_factor=1),
+    ]
+    response = harness.ask(CreateTopicsRequest(topics=topics), 7)
+    assert {topic.name: topic.error_code for topic in response.topics} == {
+        "a b": E.INVALID_TOPIC_EXCEPTION,
+        "new": E.NONE,
+        "copies": E.INVALID_REPLICATION_FACTOR,
+        "refused": E.THROTTLING_QUOTA_EXCEEDED,
+    }
+
+
 def test_removed_quota_ends_the_stage() -> None:
     harness = limited(producer_byte_rate=1_000)
     assert len(harness.router.stages) == 1
