@@ -1,12 +1,12 @@
 """The properties of a Kafka client with which commands connect to a cluster: TLS and SASL.
 
-A file has a property in each line, as for Kafka's own commands (``--command-config``). Other properties are ignored.
+Files are those of Kafka's own commands (``--command-config``). Other properties are ignored.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import field
 from pathlib import Path
 
@@ -17,6 +17,8 @@ SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 MECHANISMS = ("PLAIN", *SCRAM, "OAUTHBEARER")
 JAAS_OPTION = re.compile(r'\b(username|password)="((?:[^"\\]|\\.)*)"')
 MODULES = "org.apache.kafka.common.security"  # package of Kafka's login modules
+ESCAPE = re.compile(r"\\(u[0-9A-Fa-f]{4}|.)")
+CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - the name of a property
 
 
@@ -35,20 +37,46 @@ class PropertyError(ValueError):
 def read_lines(lines: Iterable[str]) -> dict[str, str]:
     """Return the properties in the lines of a file, by name.
 
-    A line is ``name=value``, empty, or a comment that begins with ``#`` or ``!``.
+    A line is ``name=value``, empty, or a comment that begins with ``#`` or ``!``. A backslash at its end continues a
+    property on the next line; other escapes are those of Java. Source: java.util.Properties.
 
-    Raises: PropertyError if a line is neither empty nor a comment, and contains no ``=``.
+    Raises: PropertyError if a property contains no ``=``.
     """
     properties: dict[str, str] = {}
-    for number, line in enumerate(lines, 1):
-        text = line.strip()
-        if not text or text[0] in "#!":
-            continue
+    for number, text in _joined(lines):
         name, equals, value = text.partition("=")
         if not equals:
             raise PropertyError(f"line {number}: expected KEY=VALUE", text)
-        properties[name.strip()] = value.strip()
+        properties[_unescaped(name.strip())] = _unescaped(value.strip())
     return properties
+
+
+def _joined(lines: Iterable[str]) -> Iterator[tuple[int, str]]:
+    """Yield each property with its continuation lines as one text, and the number of its first line."""
+    first, text = 0, ""
+    for number, line in enumerate(lines, 1):
+        part = line.rstrip("\r\n").lstrip()
+        if not first and (not part or part[0] in "#!"):
+            continue
+        first = first or number
+        backslashes = len(part) - len(part.rstrip("\\"))
+        if backslashes % 2:
+            text += part[:-1]
+            continue
+        yield first, (text + part).strip()
+        first, text = 0, ""
+    if first:
+        yield first, text.strip()
+
+
+def _unescaped(text: str) -> str:
+    """Return a name or a value without its escapes."""
+
+    def character(match: re.Match[str]) -> str:
+        escaped = match[1]
+        return chr(int(escaped[1:], 16)) if len(escaped) > 1 else CONTROL.get(escaped, escaped)
+
+    return ESCAPE.sub(character, text)
 
 
 def read_file(path: str | Path) -> dict[str, str]:

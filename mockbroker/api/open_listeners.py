@@ -10,7 +10,7 @@ from mockbroker.api.plan import Plan
 from mockbroker.base.settings import SettingsError
 from mockbroker.net.addresses import Addresses
 from mockbroker.net.bound_listeners import BoundListener, listen
-from mockbroker.net.listeners import LAST_PORT, port_for
+from mockbroker.net.listeners import LAST_PORT, check_ports, port_for
 from mockbroker.security.listener_sasl import listener_sasl
 from mockbroker.topics.model import Node
 
@@ -37,6 +37,7 @@ def open_listeners(
 
     Raises: SettingsError, PortInUseError; the listeners bound so far are closed first.
     """
+    check_ports(plan.listeners, port, plan.brokers, first_node)
     settings, bound = plan.settings, list[BoundListener]()
     try:
         for number in range(plan.brokers):

@@ -81,10 +81,11 @@ def one_of(words: Iterable[str], *, many: bool) -> str:
     """Return a phrase that lists the values of a setting, such as "one of none, required", for an error message.
 
     Args:
-        words: The values that the setting accepts.
+        words: The values that the setting accepts; "" is listed as "empty".
         many: True if the setting accepts a list of these values.
     """
-    return f"one {'or more ' * many}of {', '.join(words)}{' (comma-separated, each once)' * many}"
+    listed = ", ".join(word or "empty" for word in words)
+    return f"one {'or more ' * many}of {listed}{' (comma-separated, each once)' * many}"
 
 
 @cache

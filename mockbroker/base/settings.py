@@ -584,10 +584,10 @@ _KINDS: Mapping[str, type] = {
 def read_properties(lines: Iterable[str]) -> dict[str, str]:
     """Return the settings in the lines of a server.properties file, by name.
 
-    A line is ``name=value``, empty, or a comment that begins with ``#`` or ``!``.
+    The lines are those of ``kwire.client_properties.read_lines``.
 
     Raises:
-        SettingsError: A line is not empty and no comment, and contains no ``=``.
+        SettingsError: A property contains no ``=``.
     """
     from kwire.client_properties import PropertyError, read_lines  # on demand: most commands read no file
 

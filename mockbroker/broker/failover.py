@@ -348,6 +348,16 @@ def other_replica(broker: Broker, partition: Partition) -> int:
     return next(others, partition.leader)
 
 
+def is_running(broker: Broker, node: int) -> bool:
+    """Return whether a broker is running; False also for a killed broker whose loss is not detected yet.
+
+    Args:
+        broker: The state of the cluster.
+        node: Id of the broker.
+    """
+    return node in broker.cluster.nodes and LossDue(node) not in broker.deadlines
+
+
 def check_running(broker: Broker, node: int) -> None:
     """Raise an error if a broker is not running.
 
@@ -357,7 +367,7 @@ def check_running(broker: Broker, node: int) -> None:
 
     Raises: FailoverError if the broker is not running.
     """
-    if node not in broker.cluster.nodes or LossDue(node) in broker.deadlines:
+    if not is_running(broker, node):
         raise _not_running(broker, node)
 
 
@@ -370,7 +380,7 @@ def check_stopped(broker: Broker, node: int) -> None:
 
     Raises: FailoverError if the broker is running; UnknownBrokerError if it does not exist.
     """
-    if node in broker.cluster.nodes and LossDue(node) not in broker.deadlines:
+    if is_running(broker, node):
         raise FailoverError(f"broker {node} is already running")
     if node not in broker.cluster.nodes and node not in broker.cluster.down:
         raise _not_running(broker, node)

@@ -43,7 +43,35 @@ TOO_MANY = TopicError(ErrorCode.POLICY_VIOLATION, "Excessively large number of p
 def new_replicas(
     cluster: ClusterState, settings: Settings, release: Release, topic: RequestTopic
 ) -> Sequence[Sequence[int]] | TopicError:
-    """Return the replicas (broker ids) for each partition of a new topic, or the first error in Kafka's order.
+    """Return the replicas (broker ids) for each partition of a new topic, or the result of ``creation_error``.
+
+    The arguments are those of ``creation_error``.
+    """
+    if (error := creation_error(cluster, settings, release, topic)) is not None:
+        return error
+    if topic.assignments:
+        assigned = {each.partition_index: each.broker_ids for each in topic.assignments}
+        return [assigned[index] for index in range(len(assigned))]
+    factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
+    return cluster.place(requested_partitions(settings, topic), factor)
+
+
+def requested_partitions(settings: Settings, topic: RequestTopic) -> int:
+    """Return the number of partitions of a requested topic, even if the topic cannot be created.
+
+    Args:
+        settings: The broker configuration.
+        topic: The topic.
+    """
+    if topic.assignments:
+        return len(topic.assignments)
+    return settings.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
+
+
+def creation_error(
+    cluster: ClusterState, settings: Settings, release: Release, topic: RequestTopic
+) -> TopicError | None:
+    """Return the first error in Kafka's order that prevents the creation of a topic; None if it can be created.
 
     Args:
         cluster: The cluster metadata.
@@ -62,8 +90,8 @@ def new_replicas(
     if text := topic_configs.configs_error(configs, release):
         return TopicError(ErrorCode.INVALID_CONFIG, text)
     if topic.assignments:
-        return _manual_assignment(cluster, topic)
-    partitions = settings.num_partitions if topic.num_partitions == DEFAULT else topic.num_partitions
+        return _assignment_error(cluster, topic)
+    partitions = requested_partitions(settings, topic)
     factor = settings.default_replication_factor if topic.replication_factor == DEFAULT else topic.replication_factor
     if topic.replication_factor < DEFAULT or factor == 0:
         text = "Replication factor must be larger than 0, or -1 to use the default value."
@@ -79,11 +107,11 @@ def new_replicas(
             f"reached because only {len(cluster.nodes)} broker(s) are registered."
         )
         return TopicError(ErrorCode.INVALID_REPLICATION_FACTOR, text)
-    return cluster.place(partitions, factor)
+    return None
 
 
-def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[Sequence[int]] | TopicError:
-    """Return the broker ids of the replicas of each partition in a manual assignment, or the error of the assignment.
+def _assignment_error(cluster: ClusterState, topic: RequestTopic) -> TopicError | None:
+    """Return the error of a manual assignment; None if it is valid.
 
     The topic must have neither a partition count nor a replication factor. The partition indexes must begin at 0 and
     have no gaps. The brokers of a partition must exist, and each may occur once. All partitions must have the same
@@ -94,21 +122,21 @@ def _manual_assignment(cluster: ClusterState, topic: RequestTopic) -> Sequence[S
         return TopicError(ErrorCode.INVALID_REQUEST, f"{manual} replication factor was not set to -1.")
     if topic.num_partitions != DEFAULT:
         return TopicError(ErrorCode.INVALID_REQUEST, f"{manual} numPartitions was not set to -1.")
-    assigned: dict[int, Sequence[int]] = {}
+    assigned = set[int]()
     for assignment in topic.assignments:
         index = assignment.partition_index
         if index in assigned:
             text = f"Found multiple manual partition assignments for partition {index}"
             return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
-        assigned[index] = assignment.broker_ids
-        if message := assignment_error(cluster.broker_ids, assigned[index], topic.assignments[0].broker_ids):
+        assigned.add(index)
+        if message := assignment_error(cluster.broker_ids, assignment.broker_ids, topic.assignments[0].broker_ids):
             return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, message)
     if sorted(assigned) != list(range(len(topic.assignments))):
         text = "partitions should be a consecutive 0-based integer sequence"
         return TopicError(ErrorCode.INVALID_REPLICA_ASSIGNMENT, text)
     if not cluster.has_room(len(assigned)):
         return TopicError(ErrorCode.INVALID_PARTITIONS, no_room(len(assigned)))
-    return [assigned[index] for index in range(len(assigned))]
+    return None
 
 
 class InternalTopicCreator:

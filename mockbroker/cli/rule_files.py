@@ -58,7 +58,9 @@ def rules_of(content: Any) -> list[Any]:
         return list(content[KEY])
     if isinstance(content, dict) and {"match", "action"}.intersection(content):
         return [content]
-    raise RuleFileError(f"the file has no rules: expected a list with the key {KEY} (in TOML [[{KEY}]])")
+    raise RuleFileError(
+        f"no rules: expected a list with the key {KEY} (in TOML [[{KEY}]]), or a rule with the keys match and action"
+    )
 
 
 def by_number(problems: Iterable[Problem]) -> list[str]:

@@ -86,7 +86,7 @@ log = logging.getLogger("mockbroker")
 @click.option(
     "--config",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
-    help="Properties file of broker settings, one KEY=VALUE per line. --set takes precedence.",
+    help="Properties file of broker settings, such as server.properties of a Kafka broker. --set takes precedence.",
 )
 @click.option(
     "--listener",
@@ -358,6 +358,8 @@ def _parse_users(arguments: Iterable[str]) -> dict[str, str]:
         name, colon, password = text.partition(":")
         if not (name and colon and password):
             raise click.UsageError("--user has an invalid value: expected NAME:PASSWORD")
+        if name in passwords:
+            raise click.UsageError(f"--user has an invalid value: duplicate user {name}")
         passwords[name] = password
     return passwords
 

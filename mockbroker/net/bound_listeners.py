@@ -196,7 +196,7 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket.
 
     Args:
-        host: Address to bind to.
+        host: Address to bind to; "" for all addresses.
         port: Port to bind to; 0 picks a free port.
 
     Raises:
@@ -215,7 +215,7 @@ def _bound(host: str, port: int) -> socket.socket:
     """Return a socket that is bound to an address, but does not listen yet.
 
     Args:
-        host: Host name or IP address.
+        host: Host name or IP address; "" for all addresses.
         port: TCP port; 0 picks a free port.
 
     Raises:
@@ -223,7 +223,7 @@ def _bound(host: str, port: int) -> socket.socket:
     """
     name = host.encode() if host.isascii() else host  # Python imports its IDNA codec to encode a text
     family, kind, protocol, _, address = socket.getaddrinfo(
-        name, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        name or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
     sock = socket.socket(family, kind, protocol)
     try:

@@ -6,14 +6,15 @@ The settings are ``listeners``, ``advertised.listeners``, ``listener.security.pr
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.settings import CONTROLLERS, Settings, SettingsError
 
 PLAINTEXT, SASL_PLAINTEXT = "PLAINTEXT", "SASL_PLAINTEXT"
 PROTOCOLS = (PLAINTEXT, "SSL", SASL_PLAINTEXT, "SASL_SSL")
-FORM = r"(?P<name>[A-Za-z0-9_.-]+)(?:://(?P<host>[^,/]*):(?P<port>[0-9]{1,5}))?"
+HOST = r"(?P<bracket>\[)?(?P<host>[^][,/]*)(?(bracket)\])"  # Kafka has IPv6 addresses in brackets
+FORM = rf"(?P<name>[A-Za-z0-9_.-]+)(?:://{HOST}:(?P<port>[0-9]{{1,5}}))?"
 LAST_PORT = 65_535
 WILDCARDS = ("", "0.0.0.0", "::")  # noqa: S104 - hosts that no client can connect to
 
@@ -165,6 +166,31 @@ def port_for(listeners: Iterable[Listener], name: str, base: int, brokers: int, 
             first = listener.port if listener.port is not None else base and base + index * brokers
             return first and first + number
     raise KeyError(name)
+
+
+def check_ports(listeners: Collection[Listener], base: int, brokers: int, first_node: int) -> None:
+    """Check that each listener of each broker has a port of its own.
+
+    Args:
+        listeners: the listeners that each broker has.
+        base: as in ``port_for``.
+        brokers: number of brokers.
+        first_node: id of the first broker.
+
+    Raises:
+        SettingsError: Two listeners have the same port.
+    """
+    owners: dict[int, str] = {}
+    for number in range(brokers):
+        for listener in listeners:
+            port = port_for(listeners, listener.name, base, brokers, number)
+            owner = f"{listener.name} of broker {first_node + number}"
+            if port and port in owners:
+                raise SettingsError(
+                    f"listeners: {owners[port]} and {owner} have the same port, {port}: "
+                    f"give each listener {brokers} port{'s' * (brokers > 1)} of its own"
+                )
+            owners[port] = owner
 
 
 def _listener(entry: str, protocols: dict[str, str]) -> Listener:

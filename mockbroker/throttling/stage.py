@@ -32,6 +32,7 @@ from mockbroker.base.effects import (
 from mockbroker.base.timers import StageDue
 from mockbroker.broker.router import Router
 from mockbroker.broker.stages import Stage, outcome_of, remaining
+from mockbroker.broker.topic_creation import creation_error, requested_partitions
 from mockbroker.faults.error_fields import AnswerArray, answer_of
 from mockbroker.faults.errors import SLICE, ErrorInjection
 from mockbroker.faults.matching import Element
@@ -88,8 +89,11 @@ class _Mutations:
         costs: number of mutated partitions of each accepted topic, by topic name, or by topic id if the request has no
             name.
         refused: the errors of topics that exceed the quota, to be added to the response; None if no topic exceeds it.
+        throttles: whether the client is throttled until it has tokens again: in an old version of the API, and after a
+            topic was refused. Source: Kafka's PermissiveControllerMutationQuota and StrictControllerMutationQuota.
     """
 
+    throttles: bool
     costs: dict[Any, int] = field(default_factory=dict)
     refused: ErrorInjection | None = None
 
@@ -230,7 +234,7 @@ class QuotaStage(Stage):
         Returns:
             The response, with the errors of the topics that the mutation quota rejects. If the client exceeds a quota,
             a Reply has a throttle time, and the connection is muted for this time. A throttled Fetch response has no
-            records if the client has a quota of the bytes of Fetch responses.
+            records.
         """
         ticket, seconds, size = call.ticket, 0.0, 0
         limits = self._limits.get(ticket.connection)
@@ -248,7 +252,7 @@ class QuotaStage(Stage):
             mutation = limits.by_key.get(MUTATION)
             body = self._with_refusals(call, response.response, counted, mutation, now)
             response = Reply(call.ticket, body, None, response.delivery)
-            if mutation is not None:
+            if mutation is not None and counted.throttles:
                 seconds = self._router.broker.quotas.bucket(mutation).excess(now)
         if request is not None and isinstance(response, Reply):
             settings = self._settings
@@ -258,8 +262,9 @@ class QuotaStage(Stage):
         if not seconds or (milliseconds := round(seconds * 1000)) <= 0:
             return response
         body = response.response if isinstance(response, Reply) else None
-        if size and limits.consumer is not None:  # the records come later, and count then
-            limits.consumer.rate.record(-size, now)
+        if key == FETCH and body is not None:  # the records come later, and count then
+            if limits.consumer is not None:
+                limits.consumer.rate.record(-size, now)
             body = FetchResponse(session_id=call.request.session_id if call.request.session_epoch > 0 else 0)
         return self._muting(response, body, milliseconds, now)
 
@@ -305,7 +310,7 @@ class QuotaStage(Stage):
         """
         key, bucket = ApiKey(call.ticket.api_key), self._router.broker.quotas.bucket(limit)
         strict = call.version >= STRICT_SINCE[key]
-        mutations = self._mutations[call.ticket] = _Mutations()
+        mutations = self._mutations[call.ticket] = _Mutations(throttles=not strict)
         topics = _topics(call)
         refused = []
         for index, topic in enumerate(getattr(call.request, topics.request)):
@@ -319,6 +324,7 @@ class QuotaStage(Stage):
             mutations.costs[_name(topic)] = cost
         if not refused:
             return call
+        mutations.throttles = True
         injection = yield from ErrorInjection.in_slices(key, call.version, call.request, refused, CODE)
         rest = yield from injection.split_in_slices()
         if rest is None:
@@ -333,11 +339,11 @@ class QuotaStage(Stage):
             key: API key of the request.
             topic: the topic in the request.
         """
-        cluster, settings = self._router.broker.cluster, self._router.broker.settings
+        broker = self._router.broker
+        cluster = broker.cluster
         if key == ApiKey.CREATE_TOPICS:
-            if topic.name in cluster.topics:
-                return 0
-            return len(topic.assignments) or max(topic.num_partitions, 0) or settings.num_partitions
+            error = creation_error(cluster, broker.settings, broker.release, topic)
+            return requested_partitions(broker.settings, topic) if error is None else 0
         if key == ApiKey.DELETE_TOPICS:
             known = cluster.topics.get(_name(topic)) or cluster.by_id.get(getattr(topic, "topic_id", ZERO_UUID))
             return 0 if known is None else len(known.partitions)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kwire.client_properties import ClientProperties, Credentials, PropertyError
+from kwire.client_properties import ClientProperties, Credentials, PropertyError, read_lines
 
 ALL = {
     "security.protocol": "SASL_SSL",
@@ -19,6 +19,30 @@ ALL = {
     "sasl.password": "c\\d",
     "client.id": "ignored",
 }
+
+
+@pytest.mark.parametrize(
+    ("text", "properties"),
+    [
+        ("a=1\n\n  # b=2\n! c=3\r\n d = e=f \n", {"a": "1", "d": "e=f"}),
+        ("a=one \\\n    two \\\n  # three\nb=4", {"a": "one two # three", "b": "4"}),
+        ("a=\\\n  1", {"a": "1"}),
+        ("a=1\\", {"a": "1"}),
+        (r"a=\\" + "\nb=2", {"a": "\\", "b": "2"}),
+        (r"a=\t\u00e9\x\.\"", {"a": "\té" + 'x."'}),
+        (
+            'jaas=Module required \\\n   user_a="b" \\\n   user_c="d";\n',
+            {"jaas": 'Module required user_a="b" user_c="d";'},
+        ),
+    ],
+)
+def test_lines_are_read_as_in_java(text: str, properties: Mapping[str, str]) -> None:
+    assert read_lines(text.splitlines(keepends=True)) == properties
+
+
+def test_line_of_a_property_that_has_no_value() -> None:
+    with pytest.raises(PropertyError, match=r"^line 3: expected KEY=VALUE$"):
+        read_lines(["a=1\\", "2", "b \\", "c"])
 
 
 @pytest.mark.parametrize(

@@ -305,6 +305,7 @@ ROWS = [
     Row("listener with a colon", opened(listeners=["SSL:9093"]), "SettingsError: listeners: expected NAME or NAME://:PORT, got 'SSL:9093'"),
     Row("unknown security protocol", opened(listeners=["TLS"]), "SettingsError: listeners: TLS has no security protocol: add it to listener.security.protocol.map, or use one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
     Row("listener at a port out of range", opened(listeners=["SSL://:65540"]), "SettingsError: listeners: port 65540 is out of range (0-65535)"),
+    Row("listeners at one port", opened(brokers=2, listeners=["PLAINTEXT://:9092", "SSL://:9093"]), "SettingsError: listeners: SSL of broker 0 and PLAINTEXT of broker 1 have the same port, 9093: give each listener 2 ports of its own"),
     Row("users in a setting", opened(config={"mockbroker.users": "alice"}), "SettingsError: mockbroker.users: expected NAME:PASSWORD"),
     Row("user twice in a setting", opened(config={"mockbroker.users": "alice:a,alice:b"}), "SettingsError: mockbroker.users: duplicate user alice"),
     # data_dir

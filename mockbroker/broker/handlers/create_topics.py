@@ -14,7 +14,7 @@ from mockbroker.base.settings import MAX_NEW_PARTITIONS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.slices import chunks
-from mockbroker.broker.topic_creation import DEFAULT, TOO_MANY, TopicError, new_replicas
+from mockbroker.broker.topic_creation import TOO_MANY, TopicError, new_replicas, requested_partitions
 from mockbroker.topics import configs as topic_configs
 
 RequestTopic = CreateTopicsRequest.Topic
@@ -45,7 +45,9 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
     if many:
         yield []  # a slice has decoded the topics, the next one counts them
     counts = Counter(topic.name for topic in call.request.topics)
-    partitions = sum(_requested_partitions(broker, topic) for topic in call.request.topics if counts[topic.name] == 1)
+    partitions = sum(
+        requested_partitions(broker.settings, topic) for topic in call.request.topics if counts[topic.name] == 1
+    )
     if is_expired(call.request.timeout_ms) and 1 in counts.values():
         timed_out: list[ResponseTopic] = []
         for number, part in enumerate(chunks(call.request.topics, broker.slice_size)):
@@ -68,13 +70,6 @@ def _create_topics(broker: Broker, call: Call[CreateTopicsRequest]) -> Steps:
         else:
             responses[topic.name] = _create(broker, topic, validate_only=call.request.validate_only)
     return [Reply(call.ticket, CreateTopicsResponse(topics=list(responses.values())))]
-
-
-def _requested_partitions(broker: Broker, topic: RequestTopic) -> int:
-    """Return the number of partitions of a requested topic (``topic``), even if the topic cannot be created."""
-    if topic.assignments:
-        return len(topic.assignments)
-    return broker.settings.num_partitions if topic.num_partitions == DEFAULT else max(topic.num_partitions, 0)
 
 
 def _create(broker: Broker, topic: RequestTopic, *, validate_only: bool) -> ResponseTopic:

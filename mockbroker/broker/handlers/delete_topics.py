@@ -20,6 +20,7 @@ RequestTopic = DeleteTopicsRequest.Topic
 ResponseTopic = DeleteTopicsResponse.Topic
 NEITHER_NAME_NOR_ID = "Neither topic name nor id were specified."
 BY_NAME_AND_ID = "The provided topic name maps to an ID that was already supplied."
+WITHOUT_TEXT = (ErrorCode.NONE, TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED)  # as in Kafka's responses
 DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
@@ -98,12 +99,12 @@ def adapt_response(response: DeleteTopicsResponse, version: int) -> DeleteTopics
     """Set or remove the error messages of a response, as its API version requires, and return the response.
 
     Before v5, the response has no error messages. From v5 on, an error without a message gets a default message, except
-    REQUEST_TIMED_OUT.
+    those in WITHOUT_TEXT.
     """
     for topic in response.responses:
         if version < 5:
             topic.error_message = None
-        elif topic.error_code not in (0, TIMED_OUT) and not topic.error_message:
+        elif topic.error_code not in WITHOUT_TEXT and not topic.error_message:
             error = ErrorCode(topic.error_code)
             topic.error_message = OF_ERRORS.get(error, error.name)
     return response

@@ -136,7 +136,7 @@ def _forms(rule: str | None, file: Path | None, options: Mapping[str, Any]) -> l
             text = sys.stdin.read() if rule == "-" else rule
             return rules_of(json.loads(text))
     except RuleFileError as error:
-        raise click.UsageError(f"--file {file}: {error}" if file else str(error)) from error
+        raise click.UsageError(f"--file {file}: {error}" if file else f"RULE: {error}") from error
     except (ValueError, RecursionError) as error:
         raise click.UsageError(f"RULE is not valid JSON: {error}") from error
     return [rule_form(options)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from mockbroker.broker.failover import is_running
 from mockbroker.control.control import Control
 from mockbroker.control.routes import Answer, CheckedRequest
 from mockbroker.control.shapes import Items, Object, Text, Whole
@@ -67,13 +68,12 @@ def cluster_json(control: Control) -> dict[str, Any]:
 
 def brokers(control: Control) -> list[dict[str, Any]]:
     """Return the brokers as JSON objects, ordered by id."""
-    running = control.broker.cluster.nodes
     return [
         {
             "id": node.node_id,
             "host": node.host,
             "port": node.port,
-            "state": BROKER_STATES[node.node_id not in running],
+            "state": BROKER_STATES[not is_running(control.broker, node.node_id)],
         }
         for node in control.cluster.nodes
     ]

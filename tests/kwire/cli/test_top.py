@@ -48,6 +48,8 @@ def test_metrics_while_the_stream_is_open() -> None:
         while wanted not in (text := urllib.request.urlopen(place).read().decode()):
             assert process.poll() is None
         assert f'kafka_consumergroup_members{{consumergroup="{GROUP}"}}' in text
+        with urllib.request.urlopen(f"{place}?job=groups") as answer:  # Prometheus adds the params of a scrape_config
+            assert answer.status == 200
         out, _ = process.communicate()
     assert GROUP in out.decode()
     assert process.returncode == 0

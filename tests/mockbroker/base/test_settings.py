@@ -170,6 +170,11 @@ def test_taken(name, given, taken):
         ("KAFKA_BROKER_RACK", 1, "unknown setting KAFKA_BROKER_RACK; did you mean broker.rack?"),
         ("retention.ms", 1, "unknown setting retention.ms; did you mean log.retention.ms?"),
         ("log.retention.hour", 1, "unknown setting log.retention.hour; did you mean log.retention.hours?"),
+        (
+            "authorizer.class.name",
+            "A",
+            "authorizer.class.name: expected one of empty, org.apache.kafka.metadata.authorizer.StandardAuthorizer, got 'A'",
+        ),
         ("zzz", 1, "unknown setting zzz: Kafka's brokers have no setting of this or a similar name"),
         ("nope", 1, "unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
         (

@@ -310,6 +310,13 @@ def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
         assert handshake(address, "bob", "environment") == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+def test_user_that_is_given_twice() -> None:
+    done = CliRunner().invoke(main, ["serve", "--port", "0", "--user", "alice:geheim", "--user", "alice:geheim"])
+    assert done.exit_code == 2
+    assert "--user has an invalid value: duplicate user alice" in done.stderr
+    assert "geheim" not in done.stderr
+
+
 USERS = [  # file, environment, what is said
     ("alice\n", "", "users: line 1: expected NAME:PASSWORD"),
     ("alice:geheim\nalice:geheim\n", "", "users: line 2: duplicate user alice"),

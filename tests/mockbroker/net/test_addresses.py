@@ -55,6 +55,8 @@ ADVERTISED = [  # advertised.listeners, listener, number of the broker, advertis
     ("INSIDE://kafka:0", "INSIDE", 2, ("kafka", 5000)),
     ("INSIDE://kafka:9092", "OUTSIDE", 0, ("127.0.0.1", 5000)),
     ("inside://kafka:9092, OUTSIDE://localhost:29092", "OUTSIDE", 1, ("localhost", 29093)),
+    ("INSIDE://[::1]:9092", "INSIDE", 1, ("::1", 9093)),
+    ("INSIDE://::1:9092", "INSIDE", 0, ("::1", 9092)),
     ("CONTROLLER://localhost:9093,INSIDE://kafka:1", "INSIDE", 0, ("kafka", 1)),
 ]
 
@@ -70,6 +72,8 @@ REFUSED = [
     ("kafka:9092", "expected NAME://HOST:PORT, got 'kafka:9092'"),
     ("INSIDE", "expected NAME://HOST:PORT, got 'INSIDE'"),
     ("INSIDE://0.0.0.0:9092", "expected NAME://HOST:PORT"),
+    ("INSIDE://[::]:9092", "expected NAME://HOST:PORT"),
+    ("INSIDE://[::1:9092", "expected NAME://HOST:PORT"),
     ("INSIDE://:9092", "expected NAME://HOST:PORT"),
     ("INSIDE://kafka:65536", r"port 65536 is out of range \(0-65535\)"),
     ("INSIDE://a:1,INSIDE://b:2", "duplicate listener name INSIDE"),

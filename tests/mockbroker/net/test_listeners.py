@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mockbroker.base.settings import Settings, SettingsError
-from mockbroker.net.listeners import Listener, of_settings, port_for, users_of
+from mockbroker.net.listeners import Listener, check_ports, of_settings, port_for, users_of
 
 MAP = "INSIDE:SASL_SSL, Outside:ssl"
 VALID = [  # listeners, map, users; parsed listeners
@@ -15,6 +15,7 @@ VALID = [  # listeners, map, users; parsed listeners
     ("PLAINTEXT,SASL_SSL", "", False, [Listener("PLAINTEXT", "PLAINTEXT"), Listener("SASL_SSL", "SASL_SSL")]),
     ("PLAINTEXT://:9092", "", False, [Listener("PLAINTEXT", "PLAINTEXT", 9092)]),
     ("SSL://127.0.0.1:0", "", False, [Listener("SSL", "SSL", 0, "127.0.0.1")]),
+    ("SSL://[::1]:9093", "", False, [Listener("SSL", "SSL", 9093, "::1")]),
     ("INSIDE://:1 , OUTSIDE", MAP, False, [Listener("INSIDE", "SASL_SSL", 1), Listener("OUTSIDE", "SSL")]),
 ]
 
@@ -31,6 +32,7 @@ def test_valid_listeners(listeners, protocols, users, expected):
         ({"listeners": "NOPE"}, "listeners: NOPE has no security protocol: add it to .* or use one of PLAINTEXT, SSL"),
         ({"listeners": "SSL:9093"}, "expected NAME or NAME://:PORT, got 'SSL:9093'"),
         ({"listeners": "SSL://:65536"}, r"listeners: port 65536 is out of range \(0-65535\)"),
+        ({"listeners": "SSL://[::1:9093"}, r"expected NAME or NAME://:PORT, got 'SSL://\[::1:9093'"),
         ({"listeners": "SSL,ssl"}, "duplicate listener name in SSL,ssl"),
         ({"listener.security.protocol.map": "A:B"}, "listener.security.protocol.map: expected NAME:"),
     ],
@@ -55,6 +57,23 @@ PORTS = [  # base, number of the broker, listener, its port: three brokers, the 
 def test_port_of_each_listener_and_broker(base, number, name, port):
     listeners = [Listener("A", "SSL"), Listener("B", "SSL", 7000), Listener("C", "SSL"), Listener("D", "SSL", 0)]
     assert port_for(listeners, name, base, 3, number) == port
+
+
+@pytest.mark.parametrize(
+    ("port", "both"),
+    [
+        (9094, "B of broker 1 and A of broker 3 have the same port, 9094: give each listener 3 ports of its own"),
+        (9100, "B of broker 1 and C of broker 3 have the same port, 9100"),
+    ],
+)
+def test_port_of_two_listeners(port, both):
+    listeners = [Listener("A", "SSL"), Listener("B", "SSL", port), Listener("C", "SSL")]
+    with pytest.raises(SettingsError, match=both):
+        check_ports(listeners, 9092, 3, first_node=1)
+
+
+def test_any_free_port_is_no_port_of_two_listeners():
+    check_ports([Listener("A", "SSL", 0), Listener("B", "SSL", 0), Listener("C", "SSL")], 0, 3, first_node=0)
 
 
 def test_users():

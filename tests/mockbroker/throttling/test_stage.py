@@ -103,6 +103,14 @@ def test_throttled_fetch_has_no_records_and_does_not_count() -> None:
     assert again.answer.throttle_time_ms == first.answer.throttle_time_ms
 
 
+def test_fetch_above_the_quota_of_request_time_has_no_records() -> None:
+    harness = limited(request_percentage=5)  # half a second in 10 s; a request takes 200 ms
+    produce(harness)
+    assert fetch(harness).answer.responses[0].partitions[0].records
+    assert (throttled := fetch(harness).answer).throttle_time_ms > 0
+    assert throttled.responses == []
+
+
 def test_fetch_returns_at_most_what_the_quota_allows() -> None:
     harness = limited(consumer_byte_rate=1_000)
     for _ in range(3):
@@ -169,6 +177,16 @@ def test_mutations_above_the_quota_are_refused() -> None:
     assert [each.error_code for each in harness.ask(more, 3).results] == [E.NONE]
 
 
+def test_request_that_uses_the_last_tokens_is_not_throttled() -> None:
+    harness = limited(controller_mutation_rate=1)
+    topic = CreateTopicsRequest.Topic(name="n", num_partitions=15, replication_factor=1)
+    created = harness.ask(CreateTopicsRequest(topics=[topic]), 7)
+    assert (created.topics[0].error_code, created.throttle_time_ms) == (E.NONE, 0)
+    refused = harness.ask(DeleteTopicsRequest(topics=[DeleteTopicsRequest.Topic(name="n")], timeout_ms=1_000), 6)
+    assert refused.throttle_time_ms == 4_000  # 11 tokens, of which 15 were taken
+    assert (refused.responses[0].error_code, refused.responses[0].error_message) == (E.THROTTLING_QUOTA_EXCEEDED, None)
+
+
 def test_many_refused_topics_are_handled_in_slices() -> None:
     harness = limited(controller_mutation_rate=1)
     kind = CreateTopicsRequest.Topic
@@ -204,6 +222,24 @@ def test_topics_with_an_error_use_no_mutations() -> None:
         response = harness.ask(CreateTopicsRequest(topics=[wrong]), 7)
         assert response.topics[0].error_code == E.INVALID_REPLICATION_FACTOR
         assert response.throttle_time_ms == 0
+
+
+def test_topic_with_an_error_gets_it_beside_a_refused_topic() -> None:
+    harness = limited(controller_mutation_rate=1)
+    kind = CreateTopicsRequest.Topic
+    topics = [
+        kind(name="a b", num_partitions=12, replication_factor=1),
+        kind(name="new", num_partitions=12, replication_factor=1),
+        kind(name="copies", num_partitions=1, replication_factor=9),
+        kind(name="refused", num_partitions=1, replication_factor=1),
+    ]
+    response = harness.ask(CreateTopicsRequest(topics=topics), 7)
+    assert {topic.name: topic.error_code for topic in response.topics} == {
+        "a b": E.INVALID_TOPIC_EXCEPTION,
+        "new": E.NONE,
+        "copies": E.INVALID_REPLICATION_FACTOR,
+        "refused": E.THROTTLING_QUOTA_EXCEEDED,
+    }
 
 
 def test_removed_quota_ends_the_stage() -> None:

@@ -17,7 +17,8 @@ async def test_a_broker_is_stopped_killed_and_started() -> None:
 
 async def test_a_crash_is_noticed_later() -> None:
     async with control_api(brokers=2, clock="manual") as api:
-        await api.post("/v1/brokers/1", {"action": "kill", "noticed_after_ms": 5_000})
+        killed = await api.post("/v1/brokers/1", {"action": "kill", "noticed_after_ms": 5_000})
+        assert killed["state"] == "stopped"
         ids = []
         for _ in range(2):
             metadata = await api.cluster.connect(0).ask(MetadataRequest(topics=[]), 9)
