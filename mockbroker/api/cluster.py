@@ -308,7 +308,12 @@ async def open_cluster(
         InvalidRule: A fault rule is invalid; also RuleExists and TooManyRules.
         PortInUseError: A listener cannot be bound.
         DataDirError: ``data_dir`` cannot be opened; also raised at the end of the block if writing to it failed.
+        RuntimeError: The caller does not run in trio.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "open_cluster() needs a trio run: in asyncio and in code without an event loop, use run_cluster"
+        )
     plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock, faults)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         highest = LAST_PORT + 1 - brokers

@@ -19,6 +19,7 @@ from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name, metric_name
 
+BYTES = (bytes, bytearray, memoryview, type(None))  # types of keys and values; None is no key, or a tombstone
 RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which should not exceed fetch.max.bytes
 
 
@@ -71,9 +72,13 @@ def check_topics(topics: Mapping[str, int]) -> None:
 
     ``topics``: topic name -> number of partitions.
 
-    Raises: TopicExistsError if the names of two topics collide; SettingsError if a name is illegal, or a number of
-    partitions is out of range.
+    Raises: TopicExistsError if the names of two topics collide; SettingsError if ``topics`` is not a mapping, a name is
+    illegal, or a number of partitions is out of range.
     """
+    if not isinstance(topics, Mapping):
+        raise SettingsError(
+            f'topics is {topics!r}: expected topic names with numbers of partitions, such as {{"orders": 6}}'
+        )
     by_metric = {metric_name(OFFSETS_TOPIC): OFFSETS_TOPIC}
     for name, partitions in topics.items():
         _check_topic(name, partitions, by_metric.get(metric_name(name)))
@@ -95,6 +100,8 @@ def _check_topic(name: str, partitions: int, existing: str | None) -> None:
         raise SettingsError(
             f"topic {name!r}: not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"
         )
+    if not isinstance(partitions, int):
+        raise SettingsError(f"topic {name}: the number of partitions, {partitions!r}, is not an integer")
     if not 0 < partitions <= MAX_PARTITIONS:
         raise SettingsError(
             f"topic {name}: the number of partitions, {partitions}, is out of range (1-{MAX_PARTITIONS})"
@@ -236,11 +243,32 @@ def as_records(values: Iterable[Value], template: Record) -> list[Record]:
     """Return a Record for each value.
 
     A Record is returned unchanged. Any other value is put into a copy of ``template``, with text encoded as UTF-8.
+
+    Raises: TypeError if ``values`` is a single value, or a field of a record has a wrong type.
     """
-    return [
+    if isinstance(values, (str, bytes, bytearray, Record)):  # text and bytes are iterable: a record for each character
+        raise TypeError(f"produce() expects a list of values, not one {type(values).__name__}: pass [value]")
+    records = [
         each if isinstance(each, Record) else replace(template, value=each.encode() if isinstance(each, str) else each)
         for each in values
     ]
+    for record in records:
+        _check_types(record)
+    return records
+
+
+def _check_types(record: Record) -> None:
+    """Check the types of the fields of a record. Raises: TypeError, which names the field."""
+    for header in record.headers:
+        if not isinstance(header, (tuple, list)) or len(header) != 2:
+            raise TypeError(f"a header of a record must be a pair of name and value, not {header!r}")
+    headers = [(f"header {name!r}", value) for name, value in record.headers]
+    for name, content in [("value", record.value), ("key", record.key), *headers]:
+        if not isinstance(content, BYTES):
+            raise TypeError(f"the {name} of a record must be bytes or None, not {type(content).__name__}")
+    for name, number in [("timestamp", record.timestamp), ("partition", record.partition)]:
+        if number is not None and not isinstance(number, int):
+            raise TypeError(f"the {name} of a record must be an integer or None, not {type(number).__name__}")
 
 
 def _topic(broker: Broker, name: str) -> Topic:

@@ -169,7 +169,7 @@ class BrokerThread:
             future.add_done_callback(lambda _: self._soon(scope.cancel))
             try:
                 result = await wait(self._cluster)
-            except (AssertionError, ValueError, ClusterClosedError) as error:
+            except Exception as error:  # of any kind: raised to the caller
                 with suppress(InvalidStateError):  # the caller has just cancelled it
                     future.set_exception(error)
             else:

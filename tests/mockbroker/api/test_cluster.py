@@ -28,7 +28,15 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import build_batch, read_batch
-from mockbroker import Cluster, DataDirError, PortInUseError, SettingsError, open_cluster, run_cluster
+from mockbroker import (
+    Cluster,
+    DataDirError,
+    PortInUseError,
+    SettingsError,
+    UnknownBrokerError,
+    open_cluster,
+    run_cluster,
+)
 from mockbroker.api import open_listeners
 from mockbroker.api.plan import Plan
 from mockbroker.net.bound_listeners import listen
@@ -402,6 +410,14 @@ async def test_create_topic_checks_configs_as_kafka_does():
         for config in ({"cleanup.policy": "nonsense"}, {"retention.ms": -5}, {"no.such.config": 1}):
             with pytest.raises(SettingsError, match="topic u has an invalid configuration: "):
                 cluster.create_topic("u", 1, config=config)
+
+
+async def test_metadata_of_an_unknown_broker_is_not_frozen():
+    async with open_cluster(brokers=2) as cluster:
+        for call in cluster.freeze_metadata, cluster.thaw_metadata:
+            with pytest.raises(UnknownBrokerError, match=r"broker 7 does not exist \(broker ids: 0, 1\)"):
+                call(0, 7)
+        assert not cluster.router.broker.frozen_metadata
 
 
 async def test_changes_without_a_request_are_written_to_disk(tmp_path):
