@@ -39,11 +39,16 @@ class Handle:
 
         Return its result, or raise its exception.
 
-        Raises: ClusterClosedError in a forked process; RuntimeError in a thread that does not run the cluster.
+        Raises: ClusterClosedError if the cluster is closed, and in a forked process; RuntimeError in a thread that does
+        not run the cluster.
         """
+        self._check_home()
+        return call(self)
+
+    def _check_home(self) -> None:
+        """Raise an error if the cluster is closed, or the caller is in a process or thread that does not run it."""
         if self._home is not None:
             self._home.check()
-        return call(self)
 
     def _check_run(self) -> None:
         """Raise an error if the caller is not a task of the trio run of the cluster."""

@@ -109,6 +109,19 @@ async def closed_connection(cluster: Cluster) -> None:
     await connection.ask(ApiVersionsRequest())
 
 
+async def connect_to_stopped(cluster: Cluster) -> None:
+    cluster.kill_broker(0)
+    await cluster.connect().ask(ApiVersionsRequest())
+
+
+def closed_in_trio() -> None:
+    async def run() -> Cluster:
+        async with open_cluster() as cluster:
+            return cluster
+
+    trio.run(run).events()
+
+
 def clock_command(line: str) -> Callable[[], str]:
     """Return a function that runs a line of ``mockbroker serve --clock manual``."""
 
@@ -334,6 +347,8 @@ ROWS = [
     Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "ResetError: a cluster with a data directory cannot be reset: start one without --data-dir (in Python data_dir=)"),
     # Cluster
     Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: broker 7 does not exist; the broker ids are 0"),
+    Row("connection to a stopped broker", in_trio(connect_to_stopped), "ConnectionClosedError: broker 0 is not running"),
+    Row("closed cluster in trio", closed_in_trio, "ClusterClosedError: the cluster is closed"),
     Row("closed connection", in_trio(closed_connection), "ConnectionClosedError: the client has closed the connection"),
     Row("response above its limit", in_trio(large_response, config={"mockbroker.response.max.bytes": 100}), "ConnectionClosedError: the response would have at least 1400 bytes, above mockbroker.response.max.bytes (100): request fewer items at once, or raise the setting"),
     Row("version that the release does not serve", in_trio(version_not_served, as_version="2.8"), "ConnectionClosedError: JoinGroup v9 is not in the ApiVersions response of this broker: use a supported version"),
