@@ -284,8 +284,9 @@ class ClusterOperations(Handle):
             headers: Headers of each record, as pairs of name and value.
             timestamp: Timestamp of each record in milliseconds since 1970; None for the broker's current time.
 
-        Raises: UnknownTopicError if the topic or a partition does not exist; TypeError if ``records`` is one value
-            instead of several, or a record has a field of a wrong type. After these errors, no record is written.
+        Raises: UnknownTopicError if the topic or a partition does not exist; InternalTopicError; TypeError if
+            ``records`` is one value instead of several, or a record has a field of a wrong type; kwire.EncodeError for
+            a value out of range, such as a timestamp of 2**63. After an error, no record is written.
         """
         template = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
         return self._append(topic, topic_records.as_records(records, template))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from kwire.java import partition_of_key
 from kwire.lazy_dataclass import dataclass
+from kwire.records.batch import Batch, build_batch, read_batch
 from kwire.records.batch import Record as WireRecord
-from kwire.records.batch import build_batch, read_batch
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
@@ -208,17 +208,19 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now: float) -
         records: The records.
         now: The broker's time in seconds, the timestamp of records whose ``timestamp`` is None.
 
-    Raises: UnknownTopicError, before any record is appended.
+    Raises: UnknownTopicError; InternalTopicError; EncodeError. They are raised before any record is appended.
     """
-    target = _topic(broker, topic)
+    target = _not_internal(_topic(broker, topic), "written")
     placed: dict[int, list[tuple[int, WireRecord]]] = {}
     for number, record in enumerate(records):
         index = _choose(target, number, record)
         placed.setdefault(index, []).append((number, _wire(record, broker.wall_ms(now))))
     partitions = {index: _partition(target, index) for index in placed}
+    batches = {index: _batches([record for _, record in numbered]) for index, numbered in placed.items()}
     offsets: dict[int, int] = {}
     for index, numbered in placed.items():
-        offsets |= _append(broker, target, partitions[index], numbered, now)
+        appended = _append(broker, target, partitions[index], batches[index], now)
+        offsets |= zip((number for number, _ in numbered), appended, strict=True)
     effects = complete_delayed_fetches(broker, partitions.values())
     return [offsets[number] for number in range(len(records))], effects
 
@@ -390,26 +392,28 @@ def _wire(record: Record, now_ms: int) -> WireRecord:
     return WireRecord(key=record.key, value=record.value, headers=record.headers, timestamp=timestamp)
 
 
-def _append(
-    broker: Broker, topic: Topic, partition: Partition, numbered: Sequence[tuple[int, WireRecord]], now: float
-) -> Iterator[tuple[int, int]]:
-    """Append records to a partition in batches; yield the number and the offset of each record.
+def _batches(records: Sequence[WireRecord]) -> list[Batch]:
+    """Return batches of at most RECORDS_OF_A_BATCH records. Raises: EncodeError."""
+    parts = range(0, len(records), RECORDS_OF_A_BATCH)
+    return [read_batch(build_batch(records[at : at + RECORDS_OF_A_BATCH])) for at in parts]
+
+
+def _append(broker: Broker, topic: Topic, partition: Partition, batches: Sequence[Batch], now: float) -> Iterator[int]:
+    """Append batches to a partition; yield the offset of each record.
 
     Args:
         broker: The state of the cluster.
         topic: The topic.
         partition: The partition.
-        numbered: Pairs of a number and a record. The result of a record contains its number.
+        batches: The batches.
         now: The broker's time in seconds.
     """
     config = broker.logs.config(topic, partition)
     partition.log.limits = config.limits
-    for at in range(0, len(numbered), RECORDS_OF_A_BATCH):
-        part = numbered[at : at + RECORDS_OF_A_BATCH]
-        batch = read_batch(build_batch([record for _, record in part]))
+    for batch in batches:
         base = partition.append(batch, broker.wall_ms(now))
         broker.logs.appended(topic, partition, config, base, now)
-        yield from ((number, base + delta) for delta, (number, _) in enumerate(part))
+        yield from range(base, base + batch.count)
 
 
 def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record]:

@@ -226,8 +226,8 @@ class ThreadClock(ThreadHandle, ClockOperations):
 class ThreadCluster(ThreadHandle, ClusterOperations):
     """A handle of a cluster that runs in its own thread, usable from any thread and any event loop.
 
-    Calls return as soon as the broker's thread has handled them. Only ``wait_group`` and ``compact`` block; on an event
-    loop, await ``wait_group_async`` and ``compact_async`` instead.
+    Calls return as soon as the broker's thread has handled them. Only ``wait_group``, ``compact``, and ``wait_applied``
+    and ``wait_holding`` of fault rules block; on an event loop, await the methods that end in ``_async`` instead.
 
     Attributes:
         nodes: the brokers with their ids and addresses.
