@@ -288,7 +288,7 @@ def _mark_arguments(item: pytest.Item) -> _Options:
     If several marks set an argument, the mark closest to the test takes precedence. The arguments in MERGED are dicts;
     the dicts of all marks are merged.
 
-    Raises: TypeError if a mark contains positional or unknown arguments.
+    Raises: TypeError if a mark contains positional or unknown arguments, or a dict is expected.
     """
     merged: dict[str, Any] = {}
     names = [each.name for each in fields(_Options)]
@@ -300,5 +300,7 @@ def _mark_arguments(item: pytest.Item) -> _Options:
                 f"expected keyword arguments: {', '.join(sorted(names))}"
             )
         for name, value in mark.kwargs.items():
+            if name in MERGED and not isinstance(value, Mapping | None):
+                raise TypeError(f"{name} of @pytest.mark.{MARK} is {value!r}: expected a dict")
             merged[name] = merged.get(name, {}) | (value or {}) if name in MERGED else value
     return _Options(**merged)

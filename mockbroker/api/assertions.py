@@ -114,8 +114,10 @@ def _not_stored(
     """
     highest: dict[TopicPartition, tuple[int, str]] = {}
     set_at: dict[TopicPartition, int] = {}  # when an administrator has set the offset: earlier commits do not count
+    stored: set[tuple[TopicPartition, int, int]] = set()  # partition, offset and time of each commit
     for event in commits:
         for partition, offset in _offsets(event):
+            stored.add((partition, offset, event.time_ms))
             if event.reason == SET:
                 set_at[partition] = event.time_ms
                 highest.pop(partition, None)
@@ -126,8 +128,9 @@ def _not_stored(
                 )
     for request in sent:
         for partition, attempt in _attempts(request, topics):
+            is_event = (partition, attempt.offset, request.time_ms) in stored  # counted in the order of the events
             is_later = request.time_ms >= set_at.get(partition, 0)
-            if is_later and attempt.offset > highest.get(partition, (-1, ""))[0]:
+            if is_later and not is_event and attempt.offset > highest.get(partition, (-1, ""))[0]:
                 highest[partition] = attempt.offset, str(attempt)
     for partition, (offset, what) in sorted(highest.items()):
         now = committed.get(partition)

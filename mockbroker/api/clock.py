@@ -75,6 +75,7 @@ class Clock(ClockOperations):
 
         Raises: ValueError if ``seconds`` is out of range.
         """
+        self._check_run()
         if not (isfinite(seconds) and 0 <= seconds <= MAX_STEP):
             raise ValueError(f"cannot advance the clock by {seconds} s: expected 0 to {MAX_STEP:.0f} s")
         return await self._server.advance(seconds)

@@ -58,8 +58,8 @@ class Cluster(ClusterOperations):
         clock: The broker's clock, which a test can stop and advance.
         start_count: Number of times that ``start_over`` has replaced the cluster.
 
-    Raises: every operation raises ClusterClosedError in a forked process, and RuntimeError in a thread that does not
-    run the cluster.
+    Raises: every operation raises ClusterClosedError after the end of the block and in a forked process, and
+    RuntimeError in a thread that does not run the cluster.
     """
 
     def __init__(
@@ -80,6 +80,12 @@ class Cluster(ClusterOperations):
     def _wake_waiters(self) -> None:
         if self._waiting:
             self._waiting.unpark_all()
+
+    def _mark_closed(self) -> None:
+        """Make every later operation of this handle, and every pending ``wait_group``, raise ClusterClosedError."""
+        assert self._home is not None
+        self._home.closed = True
+        self._wake_waiters()
 
     @cached_property
     def faults(self) -> Faults:
@@ -143,11 +149,13 @@ class Cluster(ClusterOperations):
         The connection also works in virtual time (``trio.testing.MockClock``), because it uses no socket.
 
         Args:
-            node: Id of the broker; None for the broker with the lowest id.
+            node: Id of the broker; None for the broker with the lowest id. Requests to a stopped broker raise
+                ConnectionClosedError.
             client_id: The client id of the requests.
 
         Raises: ValueError if the cluster has no such broker.
         """
+        self._check_home()
         ids = [each.node_id for each in self.nodes]
         if node is not None and node not in ids:
             raise ValueError(f"broker {node} does not exist; the broker ids are {', '.join(map(str, ids))}")
@@ -174,7 +182,7 @@ class Cluster(ClusterOperations):
         Raises:
             WaitTimeoutError: The condition was not met within the timeout. This AssertionError's message shows the
                 group and the last events.
-            ClusterClosedError: The cluster was replaced during the wait.
+            ClusterClosedError: The cluster was closed or replaced during the wait.
             ValueError: ``state`` is not the name of a state.
         """
         self._check_run()
@@ -183,6 +191,7 @@ class Cluster(ClusterOperations):
         with trio.move_on_after(timeout):
             while (group := goal.snapshot_if_met(self._router.broker)) is None:
                 await self._waiting.park()
+                self._check_run()
                 if self.start_count != start_count:
                     raise ClusterClosedError(f"the cluster was replaced by start_over() while waiting for {goal}")
             return group
@@ -308,7 +317,12 @@ async def open_cluster(
         InvalidRule: A fault rule is invalid; also RuleExists and TooManyRules.
         PortInUseError: A listener cannot be bound.
         DataDirError: ``data_dir`` cannot be opened; also raised at the end of the block if writing to it failed.
+        RuntimeError: The caller does not run in trio.
     """
+    if not trio.lowlevel.in_trio_run():
+        raise RuntimeError(
+            "open_cluster() needs a trio run: in asyncio and in code without an event loop, use run_cluster"
+        )
     plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock, faults)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         highest = LAST_PORT + 1 - brokers
@@ -340,10 +354,12 @@ async def open_cluster(
         failure: BaseException | None = None
         async with trio.open_nursery() as nursery:
             await nursery.start(_serve, server, nursery.cancel_scope)
+            cluster = Cluster(plan, server, host, tls, opened_data_dir)
             try:
-                yield Cluster(plan, server, host, tls, opened_data_dir)
+                yield cluster
             except BaseException as error:
                 failure = error  # raised below, so that the nursery does not wrap it in an ExceptionGroup
+            cluster._mark_closed()
             nursery.cancel_scope.cancel()
         if server.failure is not None:
             raise server.failure

@@ -86,11 +86,13 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
 
     Returns: the effects: a journal event; empty without offsets.
 
-    Raises: UnknownTopicError; ValueError for an invalid offset; CoordinatorUnavailableError. After an error, nothing is
-        stored.
+    Raises: UnknownTopicError; ValueError or TypeError for an invalid offset; CoordinatorUnavailableError. After an
+        error, nothing is stored.
     """
     for (topic, index), offset in offsets.items():
         find_partition(broker, topic, index)
+        if not isinstance(offset, int):
+            raise TypeError(f"offset {offset!r} of {topic}-{index} is not an integer")
         if not 0 <= offset <= LAST_OFFSET:
             raise ValueError(f"offset {offset} of {topic}-{index} is out of range (0-{LAST_OFFSET})")
     _check_coordinator(broker, group_id)

@@ -16,20 +16,27 @@ class ClusterClosedError(RuntimeError):
 
 class Home:
     """The process, thread and trio run that created a handle. The handle must be used in the same process, thread and
-    trio run.
+    trio run, until the cluster is closed.
+
+    Attributes:
+        closed: Whether the cluster is closed.
     """
 
     def __init__(self) -> None:
+        self.closed = False
         self._process = os.getpid()
         self._thread = threading.current_thread()
         self._token = trio.lowlevel.current_trio_token()
 
     def check(self) -> None:
-        """Raise an error if the caller is in a process or thread that does not run the cluster.
+        """Raise an error if the cluster is closed, or the caller is in a process or thread that does not run it.
 
-        Raises: ClusterClosedError in a forked process; RuntimeError in a thread that does not run the cluster.
+        Raises: ClusterClosedError if the cluster is closed, and in a forked process; RuntimeError in a thread that does
+        not run the cluster.
         """
         check_process(self._process)
+        if self.closed:
+            raise ClusterClosedError("the cluster is closed")
         if threading.get_ident() != self._thread.ident:
             raise RuntimeError(
                 f"this handle belongs to thread {self._thread.name}, and this is thread "
@@ -40,8 +47,8 @@ class Home:
     def check_run(self) -> None:
         """Raise an error if the caller is not a task of the trio run in which the cluster runs.
 
-        Raises: ClusterClosedError in a forked process; RuntimeError in a thread that does not run the cluster, or
-        outside of the trio run.
+        Raises: ClusterClosedError if the cluster is closed, and in a forked process; RuntimeError in a thread that does
+        not run the cluster, or outside of the trio run.
         """
         self.check()
         if not trio.lowlevel.in_trio_task() or trio.lowlevel.current_trio_token() is not self._token:

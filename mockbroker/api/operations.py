@@ -39,11 +39,16 @@ class Handle:
 
         Return its result, or raise its exception.
 
-        Raises: ClusterClosedError in a forked process; RuntimeError in a thread that does not run the cluster.
+        Raises: ClusterClosedError if the cluster is closed, and in a forked process; RuntimeError in a thread that does
+        not run the cluster.
         """
+        self._check_home()
+        return call(self)
+
+    def _check_home(self) -> None:
+        """Raise an error if the cluster is closed, or the caller is in a process or thread that does not run it."""
         if self._home is not None:
             self._home.check()
-        return call(self)
 
     def _check_run(self) -> None:
         """Raise an error if the caller is not a task of the trio run of the cluster."""
@@ -190,8 +195,8 @@ class ClusterOperations(Handle):
             group_id: Id of the group.
             offsets: Offset of the next record to read, by topic and partition.
 
-        Raises: UnknownTopicError; ValueError for an offset that is out of range; CoordinatorUnavailableError. After an
-            error, no offset is stored.
+        Raises: UnknownTopicError; ValueError for an offset that is out of range; TypeError for an offset that is not an
+            integer; CoordinatorUnavailableError. After an error, no offset is stored.
         """
         now = self._server.clock.read()
         self._server.perform(groups.set_committed(self._router.broker, group_id, offsets, now))
@@ -279,7 +284,9 @@ class ClusterOperations(Handle):
             headers: Headers of each record, as pairs of name and value.
             timestamp: Timestamp of each record in milliseconds since 1970; None for the broker's current time.
 
-        Raises: UnknownTopicError if the topic or a partition does not exist, before any record is written.
+        Raises: UnknownTopicError if the topic or a partition does not exist; InternalTopicError; TypeError if
+            ``records`` is one value instead of several, or a record has a field of a wrong type; kwire.EncodeError for
+            a value out of range, such as a timestamp of 2**63. After an error, no record is written.
         """
         template = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
         return self._append(topic, topic_records.as_records(records, template))
@@ -540,8 +547,12 @@ class ClusterOperations(Handle):
 
         Args:
             nodes: ids of the brokers; without ids, nothing is frozen.
+
+        Raises: UnknownBrokerError if a broker does not exist; then nothing is frozen.
         """
         broker = self._router.broker
+        for node in nodes:
+            failover.check_exists(broker, node)
         for node in nodes:
             broker.frozen_metadata[node] = broker.cluster.snapshot()
 
@@ -551,8 +562,12 @@ class ClusterOperations(Handle):
 
         Args:
             nodes: Ids of the brokers; none for all brokers.
+
+        Raises: UnknownBrokerError if a broker does not exist.
         """
         broker = self._router.broker
+        for node in nodes:
+            failover.check_exists(broker, node)
         for node in nodes or list(broker.frozen_metadata):
             broker.frozen_metadata.pop(node, None)
 

@@ -81,6 +81,8 @@ class Plan:
 
         Raises: SettingsError, InvalidRule, RuleExists, TooManyRules.
         """
+        if isinstance(listeners, str):  # an iterable, too: of its characters
+            raise SettingsError(f"listeners is {listeners!r}: expected a list, such as [{listeners!r}]")
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = jaas_users(settings) | users_of(settings.mockbroker_users) | dict(users or {})
         parsed_listeners = of_settings(settings, users=bool(passwords))

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from kwire.java import partition_of_key
 from kwire.lazy_dataclass import dataclass
+from kwire.records.batch import Batch, build_batch, read_batch
 from kwire.records.batch import Record as WireRecord
-from kwire.records.batch import build_batch, read_batch
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
@@ -19,6 +19,7 @@ from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name, metric_name
 
+BYTES = (bytes, bytearray, memoryview, type(None))  # types of keys and values; None is no key, or a tombstone
 RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which should not exceed fetch.max.bytes
 
 
@@ -71,9 +72,13 @@ def check_topics(topics: Mapping[str, int]) -> None:
 
     ``topics``: topic name -> number of partitions.
 
-    Raises: TopicExistsError if the names of two topics collide; SettingsError if a name is illegal, or a number of
-    partitions is out of range.
+    Raises: TopicExistsError if the names of two topics collide; SettingsError if ``topics`` is not a mapping, a name is
+    illegal, or a number of partitions is out of range.
     """
+    if not isinstance(topics, Mapping):
+        raise SettingsError(
+            f'topics is {topics!r}: expected topic names with numbers of partitions, such as {{"orders": 6}}'
+        )
     by_metric = {metric_name(OFFSETS_TOPIC): OFFSETS_TOPIC}
     for name, partitions in topics.items():
         _check_topic(name, partitions, by_metric.get(metric_name(name)))
@@ -95,6 +100,8 @@ def _check_topic(name: str, partitions: int, existing: str | None) -> None:
         raise SettingsError(
             f"topic {name!r}: not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"
         )
+    if not isinstance(partitions, int):
+        raise SettingsError(f"topic {name}: the number of partitions, {partitions!r}, is not an integer")
     if not 0 < partitions <= MAX_PARTITIONS:
         raise SettingsError(
             f"topic {name}: the number of partitions, {partitions}, is out of range (1-{MAX_PARTITIONS})"
@@ -201,17 +208,19 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now: float) -
         records: The records.
         now: The broker's time in seconds, the timestamp of records whose ``timestamp`` is None.
 
-    Raises: UnknownTopicError, before any record is appended.
+    Raises: UnknownTopicError; InternalTopicError; EncodeError. They are raised before any record is appended.
     """
-    target = _topic(broker, topic)
+    target = _not_internal(_topic(broker, topic), "written")
     placed: dict[int, list[tuple[int, WireRecord]]] = {}
     for number, record in enumerate(records):
         index = _choose(target, number, record)
         placed.setdefault(index, []).append((number, _wire(record, broker.wall_ms(now))))
     partitions = {index: _partition(target, index) for index in placed}
+    batches = {index: _batches([record for _, record in numbered]) for index, numbered in placed.items()}
     offsets: dict[int, int] = {}
     for index, numbered in placed.items():
-        offsets |= _append(broker, target, partitions[index], numbered, now)
+        appended = _append(broker, target, partitions[index], batches[index], now)
+        offsets |= zip((number for number, _ in numbered), appended, strict=True)
     effects = complete_delayed_fetches(broker, partitions.values())
     return [offsets[number] for number in range(len(records))], effects
 
@@ -236,11 +245,32 @@ def as_records(values: Iterable[Value], template: Record) -> list[Record]:
     """Return a Record for each value.
 
     A Record is returned unchanged. Any other value is put into a copy of ``template``, with text encoded as UTF-8.
+
+    Raises: TypeError if ``values`` is a single value, or a field of a record has a wrong type.
     """
-    return [
+    if isinstance(values, (str, bytes, bytearray, Record)):  # text and bytes are iterable: a record for each character
+        raise TypeError(f"produce() expects a list of values, not one {type(values).__name__}: pass [value]")
+    records = [
         each if isinstance(each, Record) else replace(template, value=each.encode() if isinstance(each, str) else each)
         for each in values
     ]
+    for record in records:
+        _check_types(record)
+    return records
+
+
+def _check_types(record: Record) -> None:
+    """Check the types of the fields of a record. Raises: TypeError, which names the field."""
+    for header in record.headers:
+        if not isinstance(header, (tuple, list)) or len(header) != 2:
+            raise TypeError(f"a header of a record must be a pair of name and value, not {header!r}")
+    headers = [(f"header {name!r}", value) for name, value in record.headers]
+    for name, content in [("value", record.value), ("key", record.key), *headers]:
+        if not isinstance(content, BYTES):
+            raise TypeError(f"the {name} of a record must be bytes or None, not {type(content).__name__}")
+    for name, number in [("timestamp", record.timestamp), ("partition", record.partition)]:
+        if number is not None and not isinstance(number, int):
+            raise TypeError(f"the {name} of a record must be an integer or None, not {type(number).__name__}")
 
 
 def _topic(broker: Broker, name: str) -> Topic:
@@ -362,26 +392,28 @@ def _wire(record: Record, now_ms: int) -> WireRecord:
     return WireRecord(key=record.key, value=record.value, headers=record.headers, timestamp=timestamp)
 
 
-def _append(
-    broker: Broker, topic: Topic, partition: Partition, numbered: Sequence[tuple[int, WireRecord]], now: float
-) -> Iterator[tuple[int, int]]:
-    """Append records to a partition in batches; yield the number and the offset of each record.
+def _batches(records: Sequence[WireRecord]) -> list[Batch]:
+    """Return batches of at most RECORDS_OF_A_BATCH records. Raises: EncodeError."""
+    parts = range(0, len(records), RECORDS_OF_A_BATCH)
+    return [read_batch(build_batch(records[at : at + RECORDS_OF_A_BATCH])) for at in parts]
+
+
+def _append(broker: Broker, topic: Topic, partition: Partition, batches: Sequence[Batch], now: float) -> Iterator[int]:
+    """Append batches to a partition; yield the offset of each record.
 
     Args:
         broker: The state of the cluster.
         topic: The topic.
         partition: The partition.
-        numbered: Pairs of a number and a record. The result of a record contains its number.
+        batches: The batches.
         now: The broker's time in seconds.
     """
     config = broker.logs.config(topic, partition)
     partition.log.limits = config.limits
-    for at in range(0, len(numbered), RECORDS_OF_A_BATCH):
-        part = numbered[at : at + RECORDS_OF_A_BATCH]
-        batch = read_batch(build_batch([record for _, record in part]))
+    for batch in batches:
         base = partition.append(batch, broker.wall_ms(now))
         broker.logs.appended(topic, partition, config, base, now)
-        yield from ((number, base + delta) for delta, (number, _) in enumerate(part))
+        yield from range(base, base + batch.count)
 
 
 def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record]:

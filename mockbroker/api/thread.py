@@ -169,7 +169,7 @@ class BrokerThread:
             future.add_done_callback(lambda _: self._soon(scope.cancel))
             try:
                 result = await wait(self._cluster)
-            except (AssertionError, ValueError, ClusterClosedError) as error:
+            except Exception as error:  # of any kind: raised to the caller
                 with suppress(InvalidStateError):  # the caller has just cancelled it
                     future.set_exception(error)
             else:
@@ -226,8 +226,8 @@ class ThreadClock(ThreadHandle, ClockOperations):
 class ThreadCluster(ThreadHandle, ClusterOperations):
     """A handle of a cluster that runs in its own thread, usable from any thread and any event loop.
 
-    Calls return as soon as the broker's thread has handled them. Only ``wait_group`` and ``compact`` block; on an event
-    loop, await ``wait_group_async`` and ``compact_async`` instead.
+    Calls return as soon as the broker's thread has handled them. Only ``wait_group``, ``compact``, and ``wait_applied``
+    and ``wait_holding`` of fault rules block; on an event loop, await the methods that end in ``_async`` instead.
 
     Attributes:
         nodes: the brokers with their ids and addresses.

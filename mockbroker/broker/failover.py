@@ -380,16 +380,25 @@ def check_stopped(broker: Broker, node: int) -> None:
 
     Raises: FailoverError if the broker is running; UnknownBrokerError if it does not exist.
     """
+    check_exists(broker, node)
     if is_running(broker, node):
         raise FailoverError(f"broker {node} is already running")
-    if node not in broker.cluster.nodes and node not in broker.cluster.down:
-        raise _not_running(broker, node)
+
+
+def check_exists(broker: Broker, node: int) -> None:
+    """Raise UnknownBrokerError if a broker does not exist, running or stopped.
+
+    Args:
+        broker: the state of the cluster.
+        node: id of the broker.
+    """
+    ids = sorted({*broker.cluster.nodes, *broker.cluster.down})
+    if node not in ids:
+        raise UnknownBrokerError(f"broker {node} does not exist (broker ids: {', '.join(map(str, ids))})")
 
 
 def _not_running(broker: Broker, node: int) -> FailoverError:
-    ids = sorted({*broker.cluster.nodes, *broker.cluster.down})
-    if node not in ids:
-        return UnknownBrokerError(f"broker {node} does not exist (broker ids: {', '.join(map(str, ids))})")
+    check_exists(broker, node)
     return FailoverError(f"broker {node} is not running: start it first")
 
 

@@ -211,8 +211,9 @@ class Consumer:
 
         If auto-commit is on, the positions of the previous partitions are committed, without waiting for the response.
 
-        Raises: IllegalUse after ``subscribe``.
+        Raises: IllegalUse after ``subscribe``; TypeError for a partition that is not a pair of topic and number.
         """
+        partitions = _checked_partitions(partitions)
         with self._acquired():
             self._discard_unreturned()
             self._driver.update_clock()
@@ -409,7 +410,7 @@ class Consumer:
         """
         with self._acquired():
             self._driver.update_clock()
-            lookup = self._engine.look_up_committed(partitions or tuple(self._engine.positions))
+            lookup = self._engine.look_up_committed(_checked_partitions(partitions) or tuple(self._engine.positions))
             await self._wait_lookup(lookup, timeout)
             return lookup.result
 
@@ -425,7 +426,7 @@ class Consumer:
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
         that a retry cannot solve.
         """
-        offsets = await self._log_offsets(dict.fromkeys(partitions, EARLIEST_TIMESTAMP), timeout)
+        offsets = await self._log_offsets(dict.fromkeys(_checked_partitions(partitions), EARLIEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def end_offsets(self, *partitions: TopicPartition, timeout: float | None = None) -> dict[TopicPartition, int]:
@@ -438,7 +439,7 @@ class Consumer:
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
         that a retry cannot solve.
         """
-        offsets = await self._log_offsets(dict.fromkeys(partitions, LATEST_TIMESTAMP), timeout)
+        offsets = await self._log_offsets(dict.fromkeys(_checked_partitions(partitions), LATEST_TIMESTAMP), timeout)
         return {partition: at.offset for partition, at in offsets.items() if at}
 
     async def offsets_for_times(
@@ -453,6 +454,7 @@ class Consumer:
 
         Raises: ValueError for a negative timestamp; TimedOut, Wakeup, BrokerError.
         """
+        _checked_partitions(timestamps)
         for partition, timestamp in timestamps.items():
             if timestamp < 0:
                 raise ValueError(
@@ -696,13 +698,26 @@ class Consumer:
 def _checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
     """Check offsets that the user wants to commit, and return them as OffsetAndMetadata, by partition.
 
-    Raises: ValueError, TypeError for an invalid offset.
+    Raises: ValueError, TypeError for an invalid offset, or a partition that is not a pair of topic and number.
     """
+    _checked_partitions(offsets)
     checked = {p: at if isinstance(at, OffsetAndMetadata) else OffsetAndMetadata(at) for p, at in offsets.items()}
     for at in checked.values():
         _check_offset(at.offset)
         if not isinstance(at.metadata, str):
             raise TypeError(f"metadata of an offset must be a str, got {at.metadata!r}")
+    return checked
+
+
+def _checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
+    """Return partitions as a list. Raises: TypeError for a partition that is not a pair of topic and number."""
+    checked = list(partitions)
+    for partition in checked:
+        match partition:
+            case (str(), int()):
+                pass
+            case _:
+                raise TypeError(f'a partition must be a topic and a number, such as ("orders", 0), got {partition!r}')
     return checked
 
 

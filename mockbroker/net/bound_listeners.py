@@ -138,6 +138,11 @@ class Listeners:
         self.bound = [listener for listener in self.bound if listener.node != node]
 
     @property
+    def first_name(self) -> str:
+        """The name of the first listener of the brokers; stopped brokers count only if all are stopped."""
+        return (self.bound or [stopped.listener for stopped in self._stopped])[0].name
+
+    @property
     def stopped_nodes(self) -> list[int]:
         """The ids of the stopped brokers."""
         return sorted({stopped.listener.node for stopped in self._stopped})

@@ -242,16 +242,18 @@ class Server:
         self._turn()
 
     def connect(self, node: int, client_id: str) -> InProcessConnection:
-        """Return a new in-process connection to a broker.
+        """Return a new in-process connection to a broker. It is closed if the broker is stopped.
 
         Args:
             node: Id of the broker.
             client_id: The ``client.id`` of the request headers.
         """
-        listener = self._listeners.bound[0].name
+        listener = self._listeners.first_name
         requests = ClientRequests(self._new_number(), node, HOST, self.router, listener)
         connection = InProcessConnection(self.pump, requests, client_id, self._serve)
-        if self._faults is not None:
+        if node in self.stopped_nodes:
+            self.pump.close(self.pump.connections[requests.connection], f"broker {node} is not running")
+        elif self._faults is not None:
             connection.admit(self._admit(requests.connection, node, listener, HOST.removeprefix("/")))
         return connection
 

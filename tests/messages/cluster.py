@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import shutil
 import socket
 import ssl
@@ -62,6 +63,14 @@ def opened(**options: Any) -> Callable[[], None]:
     return run
 
 
+def in_asyncio() -> None:
+    async def run() -> None:
+        async with open_cluster():
+            pass
+
+    asyncio.run(run())
+
+
 def in_trio(use: Callable[[Cluster], Any], **options: Any) -> Callable[[], None]:
     """Return a function that opens a cluster in trio and calls ``use``, a coroutine function or a function."""
 
@@ -98,6 +107,19 @@ async def closed_connection(cluster: Cluster) -> None:
     connection = cluster.connect()
     connection.close()
     await connection.ask(ApiVersionsRequest())
+
+
+async def connect_to_stopped(cluster: Cluster) -> None:
+    cluster.kill_broker(0)
+    await cluster.connect().ask(ApiVersionsRequest())
+
+
+def closed_in_trio() -> None:
+    async def run() -> Cluster:
+        async with open_cluster() as cluster:
+            return cluster
+
+    trio.run(run).events()
 
 
 def clock_command(line: str) -> Callable[[], str]:
@@ -295,6 +317,10 @@ ROWS = [
     Row("release", opened(as_version="0.8"), "SettingsError: as_version '0.8' is unknown: expected one of 2.8, 3.0, 3.1, 3.2, 3.3, 3.4, 3.5, 3.6, 3.7, 3.8, 3.9, 4.0, 4.1, 4.2, all"),
     Row("clock", opened(clock="slow"), "SettingsError: clock 'slow' is unknown: expected one of real, manual"),
     Row("topic name", opened(topics={"a b": 1}), "SettingsError: topic 'a b': not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"),
+    Row("type of the number of partitions", opened(topics={"orders": None}), "SettingsError: topic orders: the number of partitions, None, is not an integer"),
+    Row("topics without partitions", opened(topics=["orders"]), "SettingsError: topics is ['orders']: expected topic names with numbers of partitions, such as {\"orders\": 6}"),
+    Row("listeners in one text", opened(listeners="SASL_SSL"), "SettingsError: listeners is 'SASL_SSL': expected a list, such as ['SASL_SSL']"),
+    Row("cluster in asyncio", in_asyncio, "RuntimeError: open_cluster() needs a trio run: in asyncio and in code without an event loop, use run_cluster"),
     Row("number of partitions", opened(topics={"orders": 0}), "SettingsError: topic orders: the number of partitions, 0, is out of range (1-100000)"),
     Row("misspelled setting", opened(config={"group.max.sise": 2}), "SettingsError: unknown setting group.max.sise; did you mean group.max.size?"),
     Row("unknown setting", opened(config={"nope": 2}), "SettingsError: unknown setting nope: Kafka's brokers have no setting of this or a similar name"),
@@ -322,6 +348,8 @@ ROWS = [
     Row("reset with a data directory", in_trio(lambda cluster: cluster.reset(), data_dir="data"), "ResetError: a cluster with a data directory cannot be reset: start one without --data-dir (in Python data_dir=)"),
     # Cluster
     Row("connection to an unknown broker", in_trio(lambda cluster: cluster.connect(7)), "ValueError: broker 7 does not exist; the broker ids are 0"),
+    Row("connection to a stopped broker", in_trio(connect_to_stopped), "ConnectionClosedError: broker 0 is not running"),
+    Row("closed cluster in trio", closed_in_trio, "ClusterClosedError: the cluster is closed"),
     Row("closed connection", in_trio(closed_connection), "ConnectionClosedError: the client has closed the connection"),
     Row("response above its limit", in_trio(large_response, config={"mockbroker.response.max.bytes": 100}), "ConnectionClosedError: the response would have at least 1400 bytes, above mockbroker.response.max.bytes (100): request fewer items at once, or raise the setting"),
     Row("version that the release does not serve", in_trio(version_not_served, as_version="2.8"), "ConnectionClosedError: JoinGroup v9 is not in the ApiVersions response of this broker: use a supported version"),
@@ -356,6 +384,11 @@ ROWS = [
     Row("requests that were not received", on_shared(lambda cluster: cluster.assert_requested("Heartbeat")), "AssertionError: expected at least 1 Heartbeat requests, found 0\nHeartbeat requests: none\nno group has had an event"),
     Row("preset that does not exist", on_shared(lambda cluster: cluster.faults.add_preset("nope", {})), "UnknownPresetError: preset nope does not exist; existing presets: rebalance-storm, zombie-member, no-sync-group, commit-gap, coordinator-loading, poison-batch, duplicate-records, corrupted-values, invalid-schema-id, fenced-leader-epoch, leader-election, transaction-coordinator-lost-at-end-txn, throttled-producer, broken-broker, latency, slow-broker, slow-producer, slow-consumer, blackholed-client, rolling-restart, stale-metadata, unclean-leader-election"),
     Row("loss of a negative number of records", on_shared(lambda cluster: cluster.lose_records("orders", 0, -1)), "ValueError: cannot lose -1 records of orders-0: expected 0 or more"),
+    Row("one value instead of a list", on_shared(lambda cluster: cluster.produce("orders", "tea")), "TypeError: produce() expects a list of values, not one str: pass [value]"),
+    Row("header without a value", on_shared(lambda cluster: cluster.produce("orders", ["tea"], headers={"id": b"1"})), "TypeError: a header of a record must be a pair of name and value, not 'id'"),
+    Row("key of a record", on_shared(lambda cluster: cluster.produce("orders", ["tea"], key="k")), "TypeError: the key of a record must be bytes or None, not str"),
+    Row("timestamp of a record", on_shared(lambda cluster: cluster.produce("orders", ["tea"], timestamp=1.5)), "TypeError: the timestamp of a record must be an integer or None, not float"),
+    Row("committed offset that is no integer", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): 1.5})), "TypeError: offset 1.5 of orders-0 is not an integer"),
     Row("committed offset below zero", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): -1})), "ValueError: offset -1 of orders-0 is out of range (0-9223372036854775807)"),
     Row("coordinator that is stopped", in_trio(coordinator_is_stopped), "CoordinatorUnavailableError: the coordinator of group 'g' is not running: start a replica of __consumer_offsets-3 (brokers 0)"),
     Row("coordinator that is loading", in_trio(coordinator_is_loading, brokers=2, config={"mockbroker.coordinator.load.ms": 1_000}), "CoordinatorUnavailableError: broker 0, the coordinator of group 'g', is loading its groups: wait until the loading time (mockbroker.coordinator.load.ms) is over"),
@@ -371,6 +404,7 @@ ROWS = [
     Row("broker that is stopped twice", stopped_twice, "FailoverError: broker 1 is not running: start it first"),
     Row("killed broker that does not exist", on_shared(lambda cluster: cluster.kill_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("started broker that runs", on_shared(lambda cluster: cluster.start_broker(0)), "FailoverError: broker 0 is already running"),
+    Row("frozen broker that does not exist", on_shared(lambda cluster: cluster.freeze_metadata(0, 7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("started broker that does not exist", on_shared(lambda cluster: cluster.start_broker(7)), "UnknownBrokerError: broker 7 does not exist (broker ids: 0)"),
     Row("leader without a replica", on_shared(lambda cluster: cluster.move_leader("orders", 0, 0), brokers=2), "FailoverError: broker 0 is not an in-sync replica of orders-0 (in-sync: [1])"),
     Row("coordinator that does not exist", on_shared(lambda cluster: cluster.move_coordinator("g", 7)), "FailoverError: broker 7 is not an in-sync replica of __consumer_offsets-3 (in-sync: [0])"),
@@ -384,6 +418,7 @@ ROWS = [
     Row("handle of trio in asyncio", in_trio(without_trio), "RuntimeError: this handle waits only in the trio run that has opened the cluster: in asyncio, open the cluster with run_cluster, and await the methods of its handle that end in _async"),
     Row("call in the broker's thread", own_thread, "RuntimeError: a call of ThreadCluster in the broker's thread, such as from a callback of the journal, would wait for itself: put the event into a queue, and call the method in the thread of the test"),
     Row("positional argument of the mark", mark(3), "TypeError: invalid argument of @pytest.mark.kafka: 3; expected keyword arguments: as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
+    Row("type of an argument of the mark", mark(topics=["orders"]), "TypeError: topics of @pytest.mark.kafka is ['orders']: expected a dict"),
     Row("unknown argument of the mark", mark(broker=3), "TypeError: invalid argument of @pytest.mark.kafka: broker; expected keyword arguments: as_version, brokers, clock, config, data_dir, faults, listeners, port, topics, users"),
     Row("unknown name", lambda: mockbroker.open, "AttributeError: module 'mockbroker' has no attribute 'open'"),
 ]  # fmt: skip

@@ -91,11 +91,12 @@ async def test_refused_commit_is_lost_until_it_is_repeated() -> None:
         cluster.assert_no_commit_lost("g")
 
 
-async def test_commit_of_an_administrator_is_a_new_start() -> None:
+@pytest.mark.parametrize("pause", [0.0, 1.0], ids=["at the same time", "later"])
+async def test_commit_of_an_administrator_is_a_new_start(pause: float) -> None:
     async with open_cluster(topics=TOPICS, clock="manual") as cluster:
         client = cluster.connect()
         await commit(client, 5)
-        await cluster.clock.advance(1.0)
+        await cluster.clock.advance(pause)
         cluster.set_committed("g", {("orders", 0): 1})
         await commit(client, 2)
         cluster.assert_no_commit_lost("g")

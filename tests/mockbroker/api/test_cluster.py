@@ -28,7 +28,16 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records.batch import Record as WireRecord
 from kwire.records.batch import build_batch, read_batch
-from mockbroker import Cluster, DataDirError, PortInUseError, SettingsError, open_cluster, run_cluster
+from mockbroker import (
+    Cluster,
+    ClusterClosedError,
+    DataDirError,
+    PortInUseError,
+    SettingsError,
+    UnknownBrokerError,
+    open_cluster,
+    run_cluster,
+)
 from mockbroker.api import open_listeners
 from mockbroker.api.plan import Plan
 from mockbroker.net.bound_listeners import listen
@@ -102,6 +111,34 @@ async def test_two_clusters_side_by_side():
             peer = await connect(cluster)
             assert (await peer.ask(ApiVersionsRequest(), 0)).error_code == E.NONE
             await peer.stream.aclose()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda cluster: cluster.produce("orders", ["tea"]), id="produce"),
+        pytest.param(lambda cluster: cluster.connect(), id="connect"),
+        pytest.param(lambda cluster: cluster.kill_broker(0), id="kill_broker"),
+        pytest.param(lambda cluster: cluster.faults.hold("Fetch"), id="faults"),
+        pytest.param(lambda cluster: cluster.wait_group("g"), id="wait_group"),
+        pytest.param(lambda cluster: cluster.clock.advance(1.0), id="advance"),
+    ],
+)
+async def test_a_closed_cluster_raises_cluster_closed_error(call):
+    async with open_cluster(topics={"orders": 1}) as cluster:
+        pass
+    with pytest.raises(ClusterClosedError, match="the cluster is closed"):
+        await call(cluster)
+
+
+async def test_the_end_of_the_block_ends_a_wait():
+    async def wait(cluster: Cluster) -> None:
+        with pytest.raises(ClusterClosedError, match="the cluster is closed"):
+            await cluster.wait_group("g", timeout=60)
+
+    async with trio.open_nursery() as nursery, open_cluster() as cluster:
+        nursery.start_soon(wait, cluster)
+        await trio.testing.wait_all_tasks_blocked()
 
 
 async def test_the_end_closes_everything():
@@ -402,6 +439,14 @@ async def test_create_topic_checks_configs_as_kafka_does():
         for config in ({"cleanup.policy": "nonsense"}, {"retention.ms": -5}, {"no.such.config": 1}):
             with pytest.raises(SettingsError, match="topic u has an invalid configuration: "):
                 cluster.create_topic("u", 1, config=config)
+
+
+async def test_metadata_of_an_unknown_broker_is_not_frozen():
+    async with open_cluster(brokers=2) as cluster:
+        for call in cluster.freeze_metadata, cluster.thaw_metadata:
+            with pytest.raises(UnknownBrokerError, match=r"broker 7 does not exist \(broker ids: 0, 1\)"):
+                call(0, 7)
+        assert not cluster.router.broker.frozen_metadata
 
 
 async def test_changes_without_a_request_are_written_to_disk(tmp_path):

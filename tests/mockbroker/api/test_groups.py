@@ -150,6 +150,7 @@ async def test_offsets_are_set_while_members_are_active() -> None:
         ({("t", 0): 1, ("t", 2): 1}, UnknownTopicError),
         ({("t", 0): 1, ("t", 1): -1}, ValueError),
         ({("t", 0): 1, ("t", 1): 2**63}, ValueError),
+        ({("t", 0): 1, ("t", 1): 1.5}, TypeError),
     ],
 )
 async def test_nothing_is_stored_if_an_offset_is_invalid(

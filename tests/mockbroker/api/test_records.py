@@ -8,6 +8,7 @@ import pytest
 import trio
 import trio.testing
 
+from kwire import EncodeError
 from kwire import ErrorCode as E
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.list_offsets import ListOffsetsRequest
@@ -15,6 +16,7 @@ from mockbroker import (
     Cluster,
     ConflictError,
     InternalTopicError,
+    Record,
     SettingsError,
     TopicExistsError,
     UnknownTopicError,
@@ -109,6 +111,17 @@ async def test_internal_topics_are_kept() -> None:
             cluster.delete_topic("__consumer_offsets")
         with pytest.raises(ConflictError, match="topic __consumer_offsets cannot be truncated"):
             cluster.delete_records("__consumer_offsets", 0, -1)
+        with pytest.raises(ConflictError, match="topic __consumer_offsets cannot be written"):
+            cluster.produce("__consumer_offsets", ["tea"])
+        assert cluster.records("__consumer_offsets") == []
+
+
+async def test_an_unencodable_record_leaves_all_partitions_unchanged() -> None:
+    async with open_cluster(topics={"t": 2}) as cluster:
+        unencodable = Record(value=b"milk", timestamp=2**63, partition=1)
+        with pytest.raises(EncodeError, match="does not fit into 64 bits"):
+            cluster.produce("t", [Record(value=b"tea", partition=0), unencodable])
+        assert cluster.records("t") == []
 
 
 async def test_an_existing_topic_is_a_conflict_and_a_settings_error() -> None:

@@ -8,7 +8,8 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import trio
@@ -238,6 +239,34 @@ def test_wait_timeout_error_shows_group_and_events(cluster: ThreadCluster, clien
         cluster.wait_group("other", timeout=0.01)
     with pytest.raises(ValueError, match="state 'stable' is unknown: expected one of Empty, "):
         cluster.wait_group("g", state="stable")
+
+
+@pytest.mark.parametrize(
+    "records",
+    ["tea", b"tea", Record(value=b"tea"), [Record(value=b"tea", partition=0), Record(value="tea", partition=1)]],
+)
+def test_records_of_a_wrong_type_append_nothing(cluster: ThreadCluster, records: Any) -> None:
+    with pytest.raises(TypeError):
+        cluster.produce("orders", records)
+    assert cluster.records("orders") == []
+
+
+@pytest.mark.parametrize(
+    "wait",
+    [
+        pytest.param(lambda cluster: cluster.wait_group("g", timeout=None), id="wait_group"),
+        pytest.param(lambda cluster: cluster.compact(["orders"]), id="compact"),
+        pytest.param(lambda cluster: cluster.clock.advance("45"), id="advance"),
+        pytest.param(lambda cluster: cluster.faults.hold("Fetch").wait_holding("1"), id="wait_holding"),
+        pytest.param(lambda cluster: asyncio.run(cluster.wait_group_async("g", timeout="1")), id="wait_group_async"),
+    ],
+)
+def test_an_argument_of_a_wrong_type_does_not_end_the_cluster(
+    cluster: ThreadCluster, wait: Callable[[ThreadCluster], object]
+) -> None:
+    with pytest.raises(TypeError):
+        wait(cluster)
+    assert cluster.produce("orders", ["tea"]) == [0]
 
 
 def test_closed_cluster_raises_cluster_closed_error() -> None:

@@ -329,6 +329,25 @@ async def test_invalid_offsets_are_rejected_before_they_are_sent(autojump_clock,
         assert cluster.committed("g")["t", 0] == 7
 
 
+@pytest.mark.parametrize("partition", ["t", ("t", 0, 1), ("t", "0")])
+async def test_a_partition_of_a_wrong_type_is_rejected(autojump_clock, partition) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:
+        await consumer.poll(5)
+        calls = [
+            lambda: consumer.commit({partition: 1}),
+            lambda: consumer.assign([partition]),
+            lambda: consumer.committed(partition),
+            lambda: consumer.end_offsets(partition),
+        ]
+        for call in calls:
+            with pytest.raises(TypeError, match="a partition must be a topic and a number"):
+                await call()
+        with pytest.raises(TypeError, match="a partition must be a topic and a number"):
+            consumer.commit_nowait({partition: 1})
+        await consumer.commit({("t", 0): 7})
+        assert cluster.committed("g")["t", 0] == 7
+
+
 @pytest.mark.parametrize("partition", [("t", 2**40), ("\ud800", 0)])
 async def test_unencodable_commit_fails_and_the_consumer_continues(autojump_clock, partition) -> None:
     async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:

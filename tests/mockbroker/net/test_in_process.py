@@ -61,6 +61,16 @@ async def test_there_is_no_such_broker():
             cluster.connect(7)
 
 
+@pytest.mark.parametrize("brokers", [1, 2])
+async def test_a_stopped_broker_refuses_connections(brokers):
+    async with open_cluster(brokers=brokers) as cluster:
+        cluster.kill_broker(0)
+        with pytest.raises(ConnectionClosedError, match="broker 0 is not running"):
+            await cluster.connect(0).ask(ListGroupsRequest())
+        cluster.start_broker(0)
+        assert (await cluster.connect(0).ask(ListGroupsRequest())).error_code == E.NONE
+
+
 async def test_a_version_that_is_not_served_hangs_up(autojump_clock):
     async with open_cluster() as cluster:
         line = cluster.connect()
