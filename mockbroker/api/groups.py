@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from kwire.limits import MAX_TEXT
 from mockbroker.api.records import partition as find_partition
 from mockbroker.base.effects import Effects, Note
 from mockbroker.base.errors import ConflictError, NotFoundError
@@ -86,9 +87,11 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
 
     Returns: the effects: a journal event; empty without offsets.
 
-    Raises: UnknownTopicError; ValueError or TypeError for an invalid offset; CoordinatorUnavailableError. After an
-        error, nothing is stored.
+    Raises: UnknownTopicError; ValueError or TypeError for an invalid group id or offset; CoordinatorUnavailableError.
+        After an error, nothing is stored.
     """
+    if (size := len(group_id.encode())) > MAX_TEXT:
+        raise ValueError(f"the group id has {size} bytes, the maximum is {MAX_TEXT}")
     for (topic, index), offset in offsets.items():
         find_partition(broker, topic, index)
         if not isinstance(offset, int):

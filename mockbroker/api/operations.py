@@ -195,8 +195,9 @@ class ClusterOperations(Handle):
             group_id: Id of the group.
             offsets: Offset of the next record to read, by topic and partition.
 
-        Raises: UnknownTopicError; ValueError for an offset that is out of range; TypeError for an offset that is not an
-            integer; CoordinatorUnavailableError. After an error, no offset is stored.
+        Raises: UnknownTopicError; ValueError for an offset that is out of range, or a group id that cannot be encoded;
+            TypeError for an offset that is not an integer; CoordinatorUnavailableError. After an error, no offset is
+            stored.
         """
         now = self._server.clock.read()
         self._server.perform(groups.set_committed(self._router.broker, group_id, offsets, now))

@@ -16,6 +16,7 @@ from mockbroker.client.backoff import Backoff, Clock
 from mockbroker.client.call import OutgoingCall
 from mockbroker.client.coordinator import COORDINATOR_MOVED, Coordinator
 from mockbroker.client.errors import (
+    BrokerError,
     CommitFailed,
     ConsumerError,
     RebalanceInProgress,
@@ -93,6 +94,7 @@ class Commit:
 
     Attributes:
         error: The error of a failed commit; None while the commit is pending, and after success.
+        last: The error in the latest response with an error; None without such a response.
         done: Whether the offsets are stored or the commit has failed.
         identity: The membership fields of the latest request.
         call: The request in flight, or None.
@@ -105,6 +107,7 @@ class Commit:
     ) -> None:
         self.offsets, self.deadline, self.retried, self.on_done = dict(offsets), deadline, retried, on_done
         self.error: ConsumerError | None = None
+        self.last: BrokerError | None = None
         self.done = False
         self.identity = Identity()
         self.call: OutgoingCall | None = None
@@ -175,7 +178,8 @@ class Committer:
         now = self._clock.now
         for commit in list(self._unfinished):
             if commit.deadline <= now:
-                self._finish(commit, TimedOut("the commit got no response within its timeout: commit again"))
+                text = "got no response" if commit.last is None else f"did not succeed ({commit.last})"
+                self._finish(commit, TimedOut(f"the commit {text} within its timeout: commit again"))
         if failure := self._coordinator.failure:
             for commit in self._unsent():
                 self._finish(commit, failure)
@@ -304,6 +308,8 @@ class Committer:
         if not commit.retried:
             self._finish(commit, error)
             return
+        if isinstance(error, BrokerError):
+            commit.last = error
         commit.retry_at = self._clock.now + self._backoff.after(commit.failures)
         commit.failures += 1
 

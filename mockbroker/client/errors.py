@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kwire.errorcodes import ErrorCode
 
 
 class ConsumerError(Exception):
     """The base class of the consumer's exceptions."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how copy and pickle restore the error: without its constructor, whose arguments are not kept."""
+        return _restored, (type(self), self.args, vars(self))
 
 
 class BrokerError(ConsumerError):
@@ -158,3 +164,10 @@ def broker_error(code: int, where: str) -> BrokerError:
             return InconsistentGroupProtocol(code, where)
         case _:
             return BrokerError(code, where)
+
+
+def _restored(kind: type[ConsumerError], args: tuple[Any, ...], attributes: dict[str, Any]) -> ConsumerError:
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(attributes)
+    return error

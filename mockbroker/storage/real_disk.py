@@ -44,7 +44,7 @@ class RealDisk:
         except OSError as error:
             os.close(self._lock)
             reason = (
-                "in use by another process; stop that process first"
+                "in use by another cluster; stop that cluster first"
                 if error.errno in LOCKED
                 else f"cannot lock {LOCK}: {error.strerror}"
             )

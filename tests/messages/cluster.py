@@ -337,7 +337,7 @@ ROWS = [
     # data_dir
     Row("brokers of a data directory", data_dir(brokers=2), "DataDirError: data directory data: the directory was created by a cluster of 1 broker (id 0), and cannot be opened with 2 brokers (ids 0, 1): start with the same brokers"),
     Row("partitions of a data directory", data_dir(topics={"orders": 5}), "SettingsError: topic orders: the number of partitions is 5, but 3 in the data directory: start with 3, and add partitions with CreatePartitions"),
-    Row("data directory in use", used_twice, "DataDirError: data directory data: in use by another process; stop that process first"),
+    Row("data directory in use", used_twice, "DataDirError: data directory data: in use by another cluster; stop that cluster first"),
     Row("Kafka's log directory", kafka_log_dir, "DataDirError: data directory data: the folder contains meta.properties but no mockbroker.json, so it is a log directory of Kafka: read it with mockbroker import"),
     Row("catalogue that is not JSON", catalogue("{"), "DataDirError: data directory data: mockbroker.json is damaged: invalid JSON: Expecting property name enclosed in double quotes at character 1"),
     Row("catalogue of a newer format", catalogue('{"format": 2}'), "DataDirError: data directory data: mockbroker.json has format 2, only format 1 is supported: upgrade mockbroker"),
@@ -388,6 +388,7 @@ ROWS = [
     Row("header without a value", on_shared(lambda cluster: cluster.produce("orders", ["tea"], headers={"id": b"1"})), "TypeError: a header of a record must be a pair of name and value, not 'id'"),
     Row("key of a record", on_shared(lambda cluster: cluster.produce("orders", ["tea"], key="k")), "TypeError: the key of a record must be bytes or None, not str"),
     Row("timestamp of a record", on_shared(lambda cluster: cluster.produce("orders", ["tea"], timestamp=1.5)), "TypeError: the timestamp of a record must be an integer or None, not float"),
+    Row("group id that is too long", on_shared(lambda cluster: cluster.set_committed("g" * 32_768, {("orders", 0): 1})), "ValueError: the group id has 32768 bytes, the maximum is 32767"),
     Row("committed offset that is no integer", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): 1.5})), "TypeError: offset 1.5 of orders-0 is not an integer"),
     Row("committed offset below zero", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): -1})), "ValueError: offset -1 of orders-0 is out of range (0-9223372036854775807)"),
     Row("coordinator that is stopped", in_trio(coordinator_is_stopped), "CoordinatorUnavailableError: the coordinator of group 'g' is not running: start a replica of __consumer_offsets-3 (brokers 0)"),

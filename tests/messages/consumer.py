@@ -359,6 +359,7 @@ ROWS = [
     Row("commit to a topic without permission", commit_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "AuthorizationFailed: OffsetCommit of t-0 failed: TOPIC_AUTHORIZATION_FAILED"),
     Row("commit of a fenced member", commit_error(ErrorCode.FENCED_INSTANCE_ID), "FencedInstance: OffsetCommit of t-0 failed: FENCED_INSTANCE_ID"),
     Row("commit without a response", committing(lambda cluster: cluster.wait(61)), "TimedOut: the commit got no response within its timeout: commit again"),
+    Row("commit that is retried", committing(lambda cluster: (cluster.answer_commit(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, polling=False), cluster.wait(61))), "TimedOut: the commit did not succeed (OffsetCommit of t-0 failed: UNKNOWN_TOPIC_OR_PARTITION) within its timeout: commit again"),
     Row("commit on a lost connection", committing(lambda cluster: cluster.cut(cluster.group_link(), polling=False), retried=False), "TimedOut: the commit got no response: node1:9001 closed the connection"),
     Row("commit response without a partition", committing(lambda cluster: cluster.answer("OffsetCommit", OffsetCommitResponse(), polling=False), retried=False), "CommitFailed: the OffsetCommit response lacks t-0: commit again"),
     # records

@@ -469,7 +469,7 @@ async def test_cluster_with_data_directory_cannot_be_reset(tmp_path):
 async def test_data_directory_is_locked(tmp_path):
     before = open_files()
     async with open_cluster(data_dir=tmp_path):
-        with pytest.raises(DataDirError, match="in use by another process"):
+        with pytest.raises(DataDirError, match="in use by another cluster"):
             async with open_cluster(data_dir=tmp_path):
                 pass
     assert not opened_since(before)

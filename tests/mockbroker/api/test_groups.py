@@ -162,6 +162,14 @@ async def test_nothing_is_stored_if_an_offset_is_invalid(
         assert (cluster.groups(), cluster.events()) == ({}, [])
 
 
+@pytest.mark.parametrize("group", ["g" * 32_768, "\ud800"])
+async def test_a_group_id_that_cannot_be_stored_creates_no_group(group: str) -> None:
+    async with open_cluster(topics={"t": 2}) as cluster:
+        with pytest.raises(ValueError, match=r"maximum is 32767|surrogates not allowed"):
+            cluster.set_committed(group, {("t", 0): 1})
+        assert cluster.groups() == {}
+
+
 async def test_a_coordinator_that_is_gone_is_a_conflict() -> None:
     async with open_cluster(brokers=2, topics={"t": 1}, config={"offsets.topic.replication.factor": 1}) as cluster:
         cluster.set_committed("g", {("t", 0): 1})

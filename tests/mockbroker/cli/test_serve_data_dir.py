@@ -276,7 +276,7 @@ def test_locked_by_another_and_free_when_that_is_killed(tmp_path: Path) -> None:
     with served(tmp_path) as (process, _):
         assert (
             refused("--data-dir", str(tmp_path))
-            == f"data directory {tmp_path}: in use by another process; stop that process first"
+            == f"data directory {tmp_path}: in use by another cluster; stop that cluster first"
         )
         process.kill()
         process.wait(LIMIT)

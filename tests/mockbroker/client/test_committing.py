@@ -149,6 +149,17 @@ def test_response_after_the_timeout_is_ignored() -> None:
     assert cluster.count("JoinGroup") == 1
 
 
+def test_timeout_names_the_last_error() -> None:
+    cluster = stable()
+    commit = cluster.commit({T0: 8}, timeout=5.0)
+    cluster.answer_commit(E.COORDINATOR_LOAD_IN_PROGRESS, polling=False)
+    cluster.wait(5.1)
+    assert str(commit.error) == (
+        "the commit did not succeed (OffsetCommit of t-0 failed: COORDINATOR_LOAD_IN_PROGRESS) within its timeout: "
+        "commit again"
+    )
+
+
 def test_commits_are_sent_in_order() -> None:
     cluster = stable()
     cluster.answers["FindCoordinator"] = lambda _: None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -15,8 +17,11 @@ from mockbroker.client.errors import (
     AuthorizationFailed,
     BrokerError,
     CommitFailed,
+    ConsumerError,
+    CorruptRecord,
     FencedInstance,
     InconsistentGroupProtocol,
+    LogTruncated,
     NoOffset,
     RebalanceInProgress,
     TimedOut,
@@ -26,6 +31,19 @@ from mockbroker.client.errors import (
 )
 
 NO_MEMBER = (-1, "")
+ERRORS = [
+    BrokerError(E.UNKNOWN_SERVER_ERROR, "SyncGroup"),
+    NoOffset({("t", 0): 5}),
+    LogTruncated(("t", 0), 5, 3),
+    CorruptRecord(("t", 0), 5, "no"),
+    TimedOut("late"),
+]
+
+
+@pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+def test_copies_and_pickles_have_text_and_attributes(error: ConsumerError) -> None:
+    for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 def raised(act: Callable[[], None]) -> Exception | None:

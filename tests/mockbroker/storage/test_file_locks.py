@@ -34,7 +34,7 @@ def locked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
 def test_data_directory_is_locked(locked: list[tuple[int, int]], tmp_path: Path) -> None:
     RealDisk(tmp_path).close()
     assert locked == [(2, 1)]
-    with pytest.raises(DataDirError, match="in use by another process"):
+    with pytest.raises(DataDirError, match="in use by another cluster"):
         RealDisk(tmp_path)
 
 

@@ -126,7 +126,7 @@ def test_folder_is_locked_against_a_second_disk(tmp_path: Path) -> None:
     with (
         disk_at(tmp_path),
         pytest.raises(
-            DataDirError, match=f"^data directory {tmp_path}: in use by another process; stop that process first$"
+            DataDirError, match=f"^data directory {tmp_path}: in use by another cluster; stop that cluster first$"
         ),
     ):
         RealDisk(tmp_path)
