@@ -64,13 +64,70 @@ def test_thresholds_change_findings(tmp_path: Path) -> None:
         assert ("costly-rebalance" in {row["finding"] for row in rows}) == expected
 
 
-def test_sentence_names_cause_and_moved_partitions(tmp_path: Path) -> None:
-    story = next(one for one in SCENARIOS if one.detector == "costly-rebalance").planted(1)
-    rows = [row for row in story.tables(tmp_path)["findings"] if row["finding"] == "costly-rebalance"]
-    assert [row["sentence"] for row in rows] == [
-        "Generation 3 of `billing` stopped consumption for 12.0 s because `worker-1` was lost by session timeout; "
-        "5 of 6 partitions moved."
-    ]
+@pytest.mark.parametrize(
+    ("planted", "number", "finding", "sentence"),
+    [
+        (
+            "costly-rebalance",
+            1,
+            "costly-rebalance",
+            "Generation 3 of `billing` stopped consumption for 12.0 s because `worker-1` was lost by session timeout; "
+            "5 of 6 partitions moved.",
+        ),
+        (
+            "expired-static-member",
+            3,
+            "costly-rebalance",
+            "Generation 3 of `billing` stopped consumption for 6.0 s because `pinned-1` was lost by session timeout; "
+            "4 of 6 partitions moved.",
+        ),
+        (
+            "unavailable-partition",
+            2,
+            "costly-rebalance",
+            "Epoch 4 of `billing` stopped consumption for 49.7 s because `worker-1` was lost by session timeout; "
+            "2 of 6 partitions moved.",
+        ),
+        (
+            "unavailable-partition",
+            2,
+            "unavailable-partition",
+            "`orders-4` and 1 other partition were not fetched for up to 45.0 s around epoch 4 of `billing`.",
+        ),
+        (
+            "heartbeat-near-miss",
+            0,
+            "heartbeat-near-miss",
+            "`worker-1 ..00000005` sent nothing to the coordinator of `billing` for 6.1 s and was evicted; its session "
+            "timeout is 6.0 s.",
+        ),
+        (
+            "reconnect-loop",
+            3,
+            "reconnect-loop",
+            "`shaky` at 10.0.1.4 opened 19 connections in 16.8 s, which ended within 1 ms.",
+        ),
+        (
+            "throttled-client",
+            12,
+            "throttled-client",
+            "Brokers throttled `shop` at 10.0.1.1: throttle times of 9.0 s in total in responses within 19.0 s "
+            "(Produce).",
+        ),
+    ],
+    ids=["lost member", "static member", "epoch", "partitions", "evicted member", "connections", "throttle times"],
+)
+def test_sentence(planted: str, number: int, finding: str, sentence: str, tmp_path: Path) -> None:
+    story = next(one for one in SCENARIOS if one.detector == planted).planted(number)
+    rows = [row for row in story.tables(tmp_path)["findings"] if row["finding"] == finding]
+    assert [row["sentence"] for row in rows] == [sentence]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3], ids=["lost member", "slow joiner", "another lost member"])
+def test_time_of_a_costly_rebalance_includes_the_stop(number: int, tmp_path: Path) -> None:
+    story = next(one for one in SCENARIOS if one.detector == "costly-rebalance").planted(number)
+    (row,) = (row for row in story.tables(tmp_path)["findings"] if row["finding"] == "costly-rebalance")
+    assert (row["end_ts"] - row["begin_ts"]) / 1000 >= row["cost"] > 5_000
 
 
 @pytest.mark.parametrize("change", ["storm.count=3", "rebalance-storm.count", "rebalance-storm.count=many"])
