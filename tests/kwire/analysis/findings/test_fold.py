@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from effort import amount
-from tools.handmade_calls import two_members
+from tools.handmade_calls import GROUP, CallLog, two_members
 from tools.trouble import SCENARIOS, Scenario
 
 from kwire.analysis.findings.catalogue import DETECTORS
@@ -15,6 +15,8 @@ from kwire.analysis.findings.model import MOST_EVIDENCE
 from kwire.analysis.run import analyse
 from kwire.analysis.tables import EVERY
 from kwire.capture import Call, Connection, read
+from kwire.errorcodes import ErrorCode
+from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 NUMBERS = range(amount(1, 6))
 
@@ -128,6 +130,18 @@ def test_time_of_a_costly_rebalance_includes_the_stop(number: int, tmp_path: Pat
     story = next(one for one in SCENARIOS if one.detector == "costly-rebalance").planted(number)
     (row,) = (row for row in story.tables(tmp_path)["findings"] if row["finding"] == "costly-rebalance")
     assert (row["end_ts"] - row["begin_ts"]) / 1000 >= row["cost"] > 5_000
+
+
+@pytest.mark.parametrize(("port", "found"), [(9092, []), (9093, ["coordinator-moved"])], ids=["not ready", "moved"])
+def test_coordinator_that_was_not_ready_has_not_moved(port: int, found: list[str]) -> None:
+    """A broker that has just started returns NOT_COORDINATOR, and FindCoordinator still names it."""
+    log = CallLog()
+    for at, place in ((0, 9092), (20, port)):
+        response = FindCoordinatorResponse(host="10.0.0.9", port=place)
+        log.call("a", at, FindCoordinatorRequest(key=GROUP), response, 3)
+    log.join("a", 10, -1, error=ErrorCode.NOT_COORDINATOR)
+    log.join("a", 30, 1, "a")
+    assert [row["finding"] for row in log.tables()["findings"]] == found
 
 
 @pytest.mark.parametrize("change", ["storm.count=3", "rebalance-storm.count", "rebalance-storm.count=many"])
