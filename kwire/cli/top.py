@@ -183,7 +183,7 @@ def _serve(traffic: Traffic, port: int) -> ThreadingHTTPServer:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            if self.path != "/metrics":
+            if self.path.partition("?")[0] != "/metrics":
                 self.send_error(404)
                 return
             with traffic.current() as state:

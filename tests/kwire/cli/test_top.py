@@ -49,6 +49,7 @@ def test_metrics_while_the_stream_is_open() -> None:
         while wanted not in (text := urllib.request.urlopen(place).read().decode()):
             assert process.poll() is None
         assert f'kafka_consumergroup_members{{consumergroup="{GROUP}"}}' in text
+        assert "kwire_requests_total" in urllib.request.urlopen(f"{place}?target=kafka").read().decode()
         out, _ = process.communicate()
     assert GROUP in out.decode()
     assert process.returncode == 0
