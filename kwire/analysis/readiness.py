@@ -156,6 +156,18 @@ def _client(client: str, software: str | None, rows: Sequence[Row]) -> Statement
     return Statement(state, "client", client, software, "; ".join(details), tuple(magics), tuple(protocols), removed)
 
 
+def _release_with_kip_848(name: str | None, version: str | None) -> tuple[str, str, tuple[int, int]] | None:
+    """Return library, release and first release with KIP-848, if the client is the Java client or uses librdkafka.
+
+    Arguments: those of ``needed_upgrade``.
+    """
+    if name == "apache-kafka-java":
+        return name, version or "", JAVA_WITH_KIP_848
+    if name == "librdkafka" or "rdkafka-" in (version or ""):
+        return "librdkafka", (version or "").rpartition("rdkafka-")[2], RDKAFKA_WITH_KIP_848
+    return None
+
+
 def needed_upgrade(name: str | None, version: str | None) -> str | None:
     """Return the upgrade that a client library needs for KIP-848, such as ``apache-kafka-java 3.9.1 needs 4.0``.
 
@@ -167,39 +179,49 @@ def needed_upgrade(name: str | None, version: str | None) -> str | None:
         version: client software version in ApiVersions; None if unknown. Clients based on librdkafka append the version
             of librdkafka.
     """
-    if name == "apache-kafka-java":
-        wanted, found = JAVA_WITH_KIP_848, version or ""
-    elif name == "librdkafka" or "rdkafka-" in (version or ""):
-        wanted, found = RDKAFKA_WITH_KIP_848, (version or "").rpartition("rdkafka-")[2]
-    else:
+    release = _release_with_kip_848(name, version)
+    if release is None:
         return None
+    library, found, wanted = release
     match = re.match(r"v?(\d+)\.(\d+)", found)
     if match is None or (int(match[1]), int(match[2])) >= wanted:
         return None
-    library = "librdkafka" if wanted is RDKAFKA_WITH_KIP_848 else name
     return f"{library} {found} needs {wanted[0]}.{wanted[1]}"
 
 
-def _upgrades(tables: Tables) -> dict[tuple[str, str | None], list[str]]:
-    """Return the library upgrades that the members of each group need for KIP-848, by group id and cluster."""
-    by_client: dict[str | None, set[str]] = defaultdict(set)
+def _conditions(tables: Tables) -> dict[tuple[str, str | None], str]:
+    """Return the conditions under which the members of each group support KIP-848, by group id and cluster.
+
+    A group without a condition is left out. The text continues a sentence, as in ``, after upgrades: ...``.
+    """
+    libraries: dict[str | None, set[tuple[str | None, str | None]]] = defaultdict(set)
     for row in tables["api_usage"]:
-        if upgrade := needed_upgrade(row["software_name"], row["software_version"]):
-            by_client[row["client_id"]].add(upgrade)
-    made: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+        if row["software_name"] is not None:
+            libraries[row["client_id"]].add((row["software_name"], row["software_version"]))
+    upgrades: dict[tuple[str, str | None], set[str]] = defaultdict(set)
+    unchecked: dict[tuple[str, str | None], set[str]] = defaultdict(set)
     for row in tables["members"]:
-        made[row["group_id"], row["cluster"]] |= by_client.get(row["client_id"], set())
-    return {group: sorted(upgrades) for group, upgrades in made.items()}
+        group = row["group_id"], row["cluster"]
+        client = row["client_id"]
+        for name, version in libraries.get(client, {(None, None)}):
+            if upgrade := needed_upgrade(name, version):
+                upgrades[group].add(upgrade)
+            elif _release_with_kip_848(name, version) is None:
+                unknown = f"the unknown library of {client or 'a client without id'}"
+                unchecked[group].add(" ".join(part for part in (name, version) if part) or unknown)
+    texts: dict[tuple[str, str | None], str] = defaultdict(str)
+    for group, needed in upgrades.items():
+        texts[group] += f", after upgrades: {', '.join(sorted(needed))}"
+    for group, names in unchecked.items():
+        texts[group] += f", if supported by {', '.join(sorted(names))}"
+    return texts
 
 
 def _groups(tables: Tables) -> Iterator[Statement]:
-    upgrades = _upgrades(tables)
+    conditions = _conditions(tables)
     for group, statement in _groups_by_assignor(tables):
-        needed = upgrades.get(group) if statement.detail.startswith(CAN_MOVE) else None
-        if needed:
-            yield replace(statement, state=NOTE, detail=f"{statement.detail}, after upgrades: {', '.join(needed)}")
-        else:
-            yield statement
+        condition = conditions.get(group) if statement.detail.startswith(CAN_MOVE) else None
+        yield replace(statement, state=NOTE, detail=statement.detail + condition) if condition else statement
 
 
 def _groups_by_assignor(tables: Tables) -> Iterator[tuple[tuple[str, str | None], Statement]]:

@@ -442,7 +442,7 @@ PROBLEMS = _table(
         "reason",
         "packets: `not_ip`, `not_tcp`, `unknown_link`, `cut_headers`, `bad_headers`, `no_first_fragment`, `snaplen` "
         "(cut by a snap length, which counts as damage); connections: `tls`, `sasl_opaque`, `not_kafka`, `gaps` (bytes "
-        "are missing), `noted`; null for other damage",
+        "are missing), `one_sided` (no bytes from the broker), `noted`; null for other damage",
     ),
     long("packets", "packets of the file that were skipped or cut for this reason", "count"),
     text("note", "description of the reason, and notes of the decoder"),

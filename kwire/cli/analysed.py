@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kwire.analysis import run
-from kwire.analysis.columns import Row
+import click
+
+from kwire.analysis import parquet, run
+from kwire.analysis.columns import Row, Tables
 from kwire.analysis.earlier import Earlier
 from kwire.capture import Call, Connection, Problem, Reading, Skipped, read
 from kwire.capture.tls.keylog import KeyLog
@@ -185,3 +187,26 @@ def is_table_folder(path: str) -> bool:
     The function only checks that the table ``rebalances`` exists.
     """
     return (Path(path) / "rebalances").is_dir()
+
+
+def stored_tables(folder: str, names: Collection[str], damage: list[object]) -> Tables:
+    """Return tables of a folder, and report the damage that the captures had.
+
+    Args:
+        folder: folder of tables.
+        names: names of the tables to return. The result may contain others.
+        damage: list to which the damage in the table ``problems`` is added, one line each.
+
+    Raises: click.ClickException for a table that cannot be read.
+    """
+    try:
+        tables = parquet.read(Path(folder), {*names, "problems"})
+    except (OSError, ValueError) as error:
+        raise click.ClickException(str(error)) from error
+    for row in tables["problems"]:
+        if row["error"] is not None:
+            is_at = row["position"] is not None
+            damage.append(
+                Problem(row["file"], row["position"], row["error"]) if is_at else f"{row['file']}: {row['error']}"
+            )
+    return tables

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 import click
 
-from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, REASONS
+from kwire.capture.calls.model import GAPS, NOT_READ, NOTED, ONE_SIDED, REASONS
 from kwire.capture.files.blocks import RING_FULL, SKIP_REASONS, SNAPLEN
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.reading import read
@@ -114,7 +114,7 @@ def columns() -> dict[str, Column]:
     values: dict[str, Sequence[str]] = {
         "api_name": [*NAMES.values()],
         "direction": DIRECTIONS,
-        "reason": (*REASONS, *NOT_READ, GAPS, NOTED, *SKIP_REASONS, SNAPLEN, RING_FULL),
+        "reason": (*REASONS, *NOT_READ, GAPS, ONE_SIDED, NOTED, *SKIP_REASONS, SNAPLEN, RING_FULL),
     }
     return {
         name: Column(None if name == "body" else "a number" if name in NUMBERS else "text", values.get(name))

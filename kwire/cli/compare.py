@@ -10,13 +10,12 @@ from pathlib import Path
 
 import click
 
-from kwire.analysis import parquet
 from kwire.analysis.columns import Tables
 from kwire.analysis.differences import BETTER, NEEDED, SAME, WORSE, Difference, differences, hours
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLog, KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
-from kwire.cli.analysed import analysed, is_table_folder
+from kwire.cli.analysed import analysed, is_table_folder, stored_tables
 from kwire.cli.ports import ports_option
 from kwire.command import CapturePath, one_line, report_problems
 
@@ -81,16 +80,13 @@ def _tables(
         path: capture file, folder of capture files, or folder of tables.
         ports: ports of the brokers; other traffic of a capture is ignored. Empty for all ports.
         keylog: secrets of TLS connections; None to use only the secrets in pcapng files.
-        problems: list to which damaged positions of files are added.
+        problems: list to which damaged positions of files are added, also those in the tables.
         notes: list to which lines about skipped packets and undecoded connections are added.
 
     Raises: click.UsageError or click.ClickException for a path that cannot be read, or without Kafka traffic.
     """
     if is_table_folder(path):
-        try:
-            return parquet.read(Path(path), NEEDED)
-        except (OSError, ValueError) as error:
-            raise click.ClickException(str(error)) from error
+        return stored_tables(path, NEEDED, problems)
     tables, reading = analysed([path], Path(path).name, ports, keylog=keylog, frames=False)
     if not tables["api_usage"] and not reading.damage:
         raise click.ClickException(no_traffic([path], reading.files, ports))

@@ -10,14 +10,13 @@ from pathlib import Path
 
 import click
 
-from kwire.analysis import parquet
 from kwire.analysis.columns import Tables
 from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, Summary, statements
 from kwire.analysis.report.readiness_page import page
 from kwire.capture.files.capture_file import STDIN, no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
-from kwire.cli.analysed import analysed_parts, is_table_folder
+from kwire.cli.analysed import analysed_parts, is_table_folder, stored_tables
 from kwire.cli.interface import interface_option
 from kwire.cli.lines import writable
 from kwire.cli.ports import ports_option
@@ -60,10 +59,7 @@ def command(
     notes: list[str] = []
     files: Sequence[str] = paths
     if len(paths) == 1 and is_table_folder(paths[0]):
-        try:
-            tables = parquet.read(Path(paths[0]), NEEDED)
-        except (OSError, ValueError) as error:
-            raise click.ClickException(str(error)) from error
+        tables = stored_tables(paths[0], NEEDED, damage)
     else:
         summary = Summary()
         for part in analysed_parts(paths, "readiness", ports, interface=interface, keylog=keylog, frames=False):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import threading
 import time
@@ -23,12 +24,10 @@ from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.ports import ports_option
-from kwire.command import one_line, report_problems
+from kwire.cli.top_text import frame
+from kwire.command import report_problems
 
 REFRESH_SECONDS = 1.0
-MOST_GROUPS = 30
-MOST_MEMBERS = 10
-HEAD = "{:40} {:9} {:>8} {:>7} {:>10} {:>10} {:>9}  {}"
 
 
 @click.command("top")
@@ -62,6 +61,7 @@ def command(
     kwire top --interface eth0 --port 9092
 
     The groups are printed every second and at the end. If stdout is not a terminal, they are printed only at the end.
+    A narrow terminal shows fewer columns, and a low one fewer members and groups.
     Members that were evicted or left are removed, and groups and offsets without traffic for 15 minutes of the capture,
     so memory is bounded. Metrics of groups have the names of kafka_exporter. docs/live.md lists all metrics.
     """
@@ -78,7 +78,7 @@ def command(
     if as_json:
         click.echo(json.dumps([content(state, name) for name in state.groups], indent=1))
     else:
-        click.echo("\n".join(frame(state)))
+        click.echo("\n".join(frame(state, shutil.get_terminal_size().columns if is_shown else None)))
     if server is not None:
         server.shutdown()
     is_nothing = not (state.apis or reading.damage or reading.is_stream)
@@ -130,7 +130,7 @@ def _shown(traffic: Traffic) -> Iterator[None]:
     def show() -> None:
         while not ended.wait(REFRESH_SECONDS):
             with traffic.current() as state:
-                lines = "\n".join(frame(state))
+                lines = "\n".join(frame(state, *shutil.get_terminal_size()))
             click.echo("\x1b[2J\x1b[H" + lines)
 
     thread = threading.Thread(target=show, daemon=True)
@@ -140,35 +140,6 @@ def _shown(traffic: Traffic) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
-
-
-def frame(state: LiveState) -> Iterator[str]:
-    """Yield the lines of text that ``kwire top`` prints: totals, then groups with their members.
-
-    The groups with the latest events are first. At most MOST_GROUPS groups, and MOST_MEMBERS members of each group, are
-    included.
-    """
-    calls = sum(api.requests for api in state.apis.values())
-    lost = f"  {state.lost} packets lost" if state.lost else ""
-    when = f"{(moment(state.clock_us) or '')[:19]} UTC" if state.now_us else "no calls yet"
-    yield (
-        f"{when}  {len(state.groups)} groups  {calls} requests  "
-        f"{sum(state.errors.values())} errors  {state.problems} problems{lost}"
-    )
-    yield HEAD.format("group", "protocol", "members", "gener.", "rebalances", "lag", "refused", "last rebalance")
-    for name, group in list(reversed(state.groups.items()))[:MOST_GROUPS]:
-        lags = [lag for *_, lag in state.lags(group) if lag is not None]
-        lag = sum(lags) if lags else "-"
-        ago = "" if group.rebalanced_us is None else f"{(state.clock_us - group.rebalanced_us) / 1e6:.0f} s ago"
-        generation = "-" if group.generation is None else group.generation
-        cells = len(group.members), generation, group.rebalances, lag, group.refused, ago
-        yield one_line(HEAD.format(name, group.protocol or "", *cells).rstrip(), 400)
-        for member_id, member in list(group.members.items())[:MOST_MEMBERS]:
-            yield one_line(
-                f"  {member.client_id or ''} {member_id} at {member.host}: {member.partitions} partitions", 400
-            )
-        if len(group.members) > MOST_MEMBERS:
-            yield f"  and {len(group.members) - MOST_MEMBERS} more members"
 
 
 def content(state: LiveState, name: str) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from kwire.analysis import tables
 from kwire.analysis.columns import Row
+from kwire.analysis.events import CLASSIC
 from kwire.lazy_dataclass import dataclass
 
 CRITICAL, WARNING, NOTICE = "critical", "warning", "notice"
@@ -137,6 +138,14 @@ def rows(
             evidence=list(one.evidence[:MOST_EVIDENCE]),
             evidence_count=len(one.evidence) if one.evidence_count is None else one.evidence_count,
         )
+
+
+def generation_name(row: Row) -> str:
+    """Return the name of the new generation of a rebalance: ``generation 3``, or ``epoch 3`` in a KIP-848 group.
+
+    ``row``: row of ``rebalances``.
+    """
+    return f"{'generation' if row['protocol'] == CLASSIC else 'epoch'} {row['to_generation']}"
 
 
 def seconds(us: float) -> str:

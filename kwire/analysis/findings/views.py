@@ -75,20 +75,35 @@ class GroupView:
     def names(self) -> Mapping[str, str]:
         """The display names of the members, by member id.
 
-        A display name is the client id. If several members have the same client id, the end of the member id is added.
-        If the events of a member have several client ids, the last one in alphabetical order is used. For example, the
-        event of an assignment in the leader's SyncGroup request has the leader's client id.
+        The display name of a static member is its instance id. The display name of another member is the client id; if
+        several members have the same client id, the end of the member id is added. If the events of a member have
+        several client ids, the last one in alphabetical order is used. For example, the event of an assignment in the
+        leader's SyncGroup request has the leader's client id.
         """
         pairs = {(event.client_id, event.member_id) for event in self.events}
         pairs |= {(row["client_id"], row["member_id"]) for row in self.members}
         clients: dict[str, set[str]] = defaultdict(set)
         for client, member in sorted((client, member) for client, member in pairs if client and member):
             clients[client].add(member)
-        return {
+        dynamic = {
             member: client if len(members) == 1 else f"{client} ..{member[-SHORT:]}"
             for client, members in clients.items()
             for member in members
         }
+        return dynamic | {row["member_id"]: row["instance_id"] for row in self.members if row["instance_id"]}
+
+    @cached_property
+    def stopped(self) -> Mapping[tuple[int, int], int]:
+        """The time at which the first member stopped reading in a rebalance, in microseconds since 1970.
+
+        The key is the life and the new generation. Rebalances in which no member stopped are left out.
+        """
+        times: dict[tuple[int, int], int] = {}
+        for row in self.members:
+            if row["stopped_ts"] is not None:
+                key = row["life"], row["generation"]
+                times[key] = min(times.get(key, FOREVER), row["stopped_ts"])
+        return times
 
     def name(self, member_id: str | None) -> str:
         """Return the display name of a member in backquotes; ``a member`` if the member id is None or empty."""

@@ -57,7 +57,8 @@ class Triggers:
         )
         triggers = [*self.departures(known, low, high, set(phase.members) if phase else None)]
         triggers += [trigger for join in waited if (trigger := self._trigger_of_join(join, before, low)) is not None]
-        triggers += self._of_coordinator(low, high)
+        if before is not None or phase is None or not self._is_new(phase):
+            triggers += self._of_coordinator(low, high)
         if before is not None and phase is not None:
             triggers += self._sync_timeouts(before, low, phase)
         between = self.life.sessions.notable_between(low, high)
@@ -202,6 +203,10 @@ class Triggers:
     def _gave_up(self, before: Phase, last: Join) -> bool:
         response = before.received.get(last.member_id)
         return response is not None and bool(set(last.sent.partitions or []) - set(response.partitions or []))
+
+    def _is_new(self, first: Phase) -> bool:
+        """Return whether the group did not exist before. ``first``: first generation of the life."""
+        return first.generation == 1 and self.life.out.life == 1
 
     def _of_coordinator(self, low: int, high: int) -> Iterator[Trigger]:
         for event in self.life.sessions.notable_between(low, high):

@@ -22,6 +22,7 @@ from kwire.capture.calls.framing import OFF, SEARCH, Framer
 from kwire.capture.calls.lost import LostFrames
 from kwire.capture.calls.model import (
     KAFKA,
+    NO_RESPONSES,
     NOT_KAFKA,
     OPAQUE,
     REQUEST_NOT_SEEN,
@@ -154,6 +155,7 @@ class Exchange:
         """
         if not self.good[True]:  # the connection was not shown to speak Kafka
             self._pending.clear()
+        is_one_sided = self._pending.count > 1 and not self.connection.bytes_to_client
         for call in [*self._pending, *self._tokens.pop_all()]:
             self._give_up(call)
         self._pending.clear()
@@ -164,6 +166,8 @@ class Exchange:
         is_known = self._is_strange or not connection.gap_bytes  # otherwise the proof may not have been captured
         if connection.status == KAFKA and some and not self.good[True] and (connection.syn_seen or not self.number):
             connection.status = NOT_KAFKA if is_known else KAFKA
+        if connection.status == KAFKA and is_one_sided:
+            self._note(NO_RESPONSES)
 
     # Frames from the framers
 

@@ -14,7 +14,9 @@ from kwire.lazy_dataclass import dataclass
 KAFKA, TLS, OPAQUE, NOT_KAFKA = "kafka", "tls", "sasl_opaque", "not_kafka"  # kinds of connections
 
 NOT_READ = {TLS: "TLS", OPAQUE: "encrypted by SASL", NOT_KAFKA: "not Kafka"}
-GAPS, NOTED = "gaps", "noted"  # further remarks about a connection: missing bytes, or notes
+# Further remarks about a connection: missing bytes, no bytes of the broker, or notes.
+GAPS, ONE_SIDED, NOTED = "gaps", "one_sided", "noted"
+NO_RESPONSES = "no bytes from the broker were captured"  # the note of a connection that is ONE_SIDED
 
 # Why a call, or part of it, is missing or not decoded.
 REQUEST_NOT_SEEN = "request_not_seen"
@@ -100,7 +102,8 @@ class Connection:
                 0, f"{self.gap_bytes} bytes missing at {self.gaps} {'place' if self.gaps == 1 else 'places'}"
             )
         if self.status == KAFKA:
-            return GAPS if self.gap_bytes else NOTED, "; ".join(remarks)
+            reason = GAPS if self.gap_bytes else ONE_SIDED if NO_RESPONSES in self.notes else NOTED
+            return reason, "; ".join(remarks)
         words = NOT_READ[self.status]
         return self.status, "; ".join(remarks if any(note.startswith(words) for note in remarks) else [words, *remarks])
 

@@ -45,6 +45,7 @@ class Problem:
 NOT_IP, NOT_TCP, UNKNOWN_LINK = "not_ip", "not_tcp", "unknown_link"
 CUT_HEADERS, BAD_HEADERS, NO_FIRST_FRAGMENT = "cut_headers", "bad_headers", "no_first_fragment"
 SNAPLEN = "snaplen"  # not skipped, but truncated
+HINTS = {"one_sided": "capture both directions", "tls": "see --keylog"}  # by reason of incompletely decoded connections
 RING_FULL = "ring_full"  # not skipped, but lost before they could be read
 SKIP_REASONS = {
     NOT_IP: "not IP",
@@ -107,7 +108,8 @@ def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
     by_file = sorted(skipped, key=lambda one: (one.file, one.reason))
     lines = [str(one) for one in by_file if not one.is_damage]
     for reason, count in sorted(remarks.items()):
-        lines.append(f"{count} {'connection' if count == 1 else 'connections'} not decoded completely: {reason}")
+        hint = f" ({HINTS[reason]})" if reason in HINTS else ""
+        lines.append(f"{count} {'connection' if count == 1 else 'connections'} not decoded completely: {reason}{hint}")
     return lines
 
 

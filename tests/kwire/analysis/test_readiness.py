@@ -91,7 +91,12 @@ def test_groups_by_assignor() -> None:
         log = CallLog()
         log.join("a", 0, 1, "a", protocol=assignor)
         log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
-        assert statements_of(log, "group") == [Statement(state, "group", GROUP, None, detail)]
+        tables = log.tables()
+        for row in tables["api_usage"]:
+            row["software_name"], row["software_version"] = "apache-kafka-java", "4.0.0"
+        assert [one for one in statements(tables) if one.kind == "group"] == [
+            Statement(state, "group", GROUP, None, detail)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -115,8 +120,28 @@ def test_upgrade_that_a_library_needs_for_kip_848(name: str | None, version: str
 def test_group_with_old_members_is_a_note() -> None:
     tables = two_members().tables()
     for row in tables["api_usage"]:
-        if row["client_id"] == "b":
-            row["software_name"], row["software_version"] = "apache-kafka-java", "3.9.1"
+        version = "3.9.1" if row["client_id"] == "b" else "4.0.0"
+        row["software_name"], row["software_version"] = "apache-kafka-java", version
     (group,) = (one for one in statements(tables) if one.kind == "group")
     expected = "can move to KIP-848 with the same assignor, after upgrades: apache-kafka-java 3.9.1 needs 4.0"
     assert (group.state, group.detail) == (NOTE, expected)
+
+
+@pytest.mark.parametrize(
+    ("software", "condition"),
+    [
+        (("kafka-python", "3.0.12"), ", if supported by kafka-python 3.0.12"),
+        ((None, None), ", if supported by the unknown library of b"),
+        (("confluent-kafka-python", "2.3.0-rdkafka-2.3.0"), ", after upgrades: librdkafka 2.3.0 needs 2.12"),
+    ],
+    ids=["other library", "no ApiVersions v3", "old librdkafka"],
+)
+def test_group_is_ready_only_if_all_libraries_support_kip_848(
+    software: tuple[str | None, str | None], condition: str
+) -> None:
+    tables = two_members().tables()
+    for row in tables["api_usage"]:
+        known = software if row["client_id"] == "b" else ("apache-kafka-java", "4.2.0")
+        row["software_name"], row["software_version"] = known
+    (group,) = (one for one in statements(tables) if one.kind == "group")
+    assert (group.state, group.detail) == (NOTE, f"can move to KIP-848 with the same assignor{condition}")

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 
@@ -48,6 +49,16 @@ def test_tables_equal_their_capture(tmp_path: Path) -> None:
     assert mixed == json.loads(kwire("compare", QUIET, TIMEOUT, "--json").stdout)
     assert mixed["seconds"]["before"] > 0
     assert {each["kind"] for each in mixed["differences"]} == {"group", "finding", "error", "api"}
+
+
+def test_tables_of_a_damaged_capture_are_reported(tmp_path: Path) -> None:
+    """Measures of an incomplete capture seem better than they are."""
+    path, folder = tmp_path / "cut.pcap", str(tmp_path / "tables")
+    path.write_bytes(gzip.decompress(Path(QUIET).read_bytes())[:-10])
+    kwire("groups", str(path), "--tables", folder)
+    of_file, of_tables = kwire("compare", QUIET, str(path)), kwire("compare", QUIET, folder)
+    assert of_file.exit_code == of_tables.exit_code == 1
+    assert of_file.stderr == of_tables.stderr != ""
 
 
 def test_all_has_a_line_for_each_measure() -> None:

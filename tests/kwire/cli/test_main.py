@@ -39,7 +39,7 @@ def test_every_verb_has_help(verb: str) -> None:
 def test_every_file_of_verbs_is_listed() -> None:
     assert main_command.callback is not None
     files = {path.stem for path in (Path(package.__file__).parent / "cli").glob("*.py")}
-    assert files == {*VERBS, "__init__", "analysed", "interface", "ports", "frames", "lines"}
+    assert files == {*VERBS, "__init__", "analysed", "interface", "ports", "frames", "lines", "top_text"}
 
 
 @pytest.mark.parametrize("verb", ["capture", "groups", "pipeline", ""])

@@ -86,6 +86,17 @@ def test_tables_give_the_rows_of_their_capture(tmp_path: Path) -> None:
     assert json.loads(results[0].stdout) == json.loads(results[1].stdout)
 
 
+def test_tables_of_a_damaged_capture_are_exit_code_1(tmp_path: Path) -> None:
+    """Otherwise a check in CI would pass although calls are missing, which the capture itself reports."""
+    path, folder = tmp_path / "cut.pcap", str(tmp_path / "tables")
+    path.write_bytes(old_client(tmp_path).read_bytes()[:-10])
+    assert CliRunner().invoke(groups.command, [str(path), "--tables", folder]).exit_code == 1
+    results = [CliRunner().invoke(command, [source, "--json"]) for source in (str(path), folder)]
+    assert [result.exit_code for result in results] == [1, 1]
+    assert f"{path} at byte " in results[1].stderr
+    assert results[0].stderr == results[1].stderr
+
+
 def test_stream_in_parts_has_the_rows_of_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     path = next(CAPTURES.glob("confluent-kafka-2.16.1__kafka-3.9.1__three.pcap.gz"))
     whole = json.loads(CliRunner().invoke(command, [str(path), "--json"]).stdout)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import termios
 import time
 import urllib.request
 from contextlib import suppress
@@ -22,7 +23,7 @@ GROUP = "g-cooperative-java-4.2.0-r3"
 
 def test_last_frame_of_a_file() -> None:
     lines = kwire("top", "--once", str(CAPTURE)).stdout.splitlines()
-    assert lines[0].startswith("2026-11-21T01:55:02 UTC  1 groups  151 requests  5 errors")
+    assert lines[0].startswith("2026-11-21T01:55:02 UTC  1 group  151 requests  5 errors")
     assert lines[2].split()[:7] == [GROUP, "classic", "0", "4", "3", "0", "0"]
 
 
@@ -48,8 +49,7 @@ def test_metrics_while_the_stream_is_open() -> None:
         while wanted not in (text := urllib.request.urlopen(place).read().decode()):
             assert process.poll() is None
         assert f'kafka_consumergroup_members{{consumergroup="{GROUP}"}}' in text
-        with urllib.request.urlopen(f"{place}?job=groups") as answer:  # Prometheus adds the params of a scrape_config
-            assert answer.status == 200
+        assert "kwire_requests_total" in urllib.request.urlopen(f"{place}?target=kafka").read().decode()
         out, _ = process.communicate()
     assert GROUP in out.decode()
     assert process.returncode == 0
@@ -58,6 +58,7 @@ def test_metrics_while_the_stream_is_open() -> None:
 def test_frames_are_printed_while_no_packet_arrives() -> None:
     content = gzip.decompress(CAPTURE.read_bytes())
     ours, theirs = os.openpty()
+    termios.tcsetwinsize(theirs, (24, 120))
     with command("top", stdout=theirs) as process:
         os.close(theirs)
         assert process.stdin is not None

@@ -211,7 +211,7 @@ def detect_reconnects(client: ClientView, limits: Limits) -> Iterator[Finding]:
         cost=loop.seen.count,
         client_id=client.client_id,
         sentence=f"{client.name} opened {counted(loop.seen.count, 'connection')} in "
-        f"{seconds(loop.seen.end - loop.seen.begin)}, which ended within {seconds(loop.longest)}.",
+        f"{seconds(loop.seen.end - loop.seen.begin)}, which ended within {seconds(max(loop.longest, 1_000))}.",
         evidence=[reference("connections", conn_id=name) for name in loop.connections],
         evidence_count=loop.seen.count,
     )
@@ -243,8 +243,8 @@ def detect_throttling(client: ClientView, limits: Limits) -> Iterator[Finding]:
         end=total.end,
         cost=total.count,
         client_id=client.client_id,
-        sentence=f"Brokers throttled {client.name} for {seconds(total.count * 1000)} in "
-        f"{seconds(total.end - total.begin)} ({apis}).",
+        sentence=f"Brokers throttled {client.name}: throttle times of {seconds(total.count * 1000)} in total in "
+        f"responses within {seconds(total.end - total.begin)} ({apis}).",
         evidence=[reference("frames", client_id=client.client_id, api_name=apis.partition(",")[0])],
     )
 

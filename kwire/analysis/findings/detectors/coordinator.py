@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
+from operator import attrgetter
 
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.model import (
@@ -23,10 +25,14 @@ from kwire.errorcodes import ErrorCode
 def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
     """Yield one finding about all moves of the group's coordinator, and all requests that failed with NOT_COORDINATOR.
 
-    The moves and these requests together must be at least ``count``, a threshold in ``limits``.
+    The moves and these requests together must be at least ``count``, a threshold in ``limits``. Without a move, a
+    request does not count if the coordinator was the same before and after it: then the coordinator was not ready, as
+    after the start of a cluster.
     """
     moves = group.of_kind.get("coordinator_moved", ())
     refused = _with(group, ErrorCode.NOT_COORDINATOR)
+    if not moves:
+        refused = [event for event in refused if not _stays(group, event.ts)]
     shown = moves or refused
     if len(moves) + len(refused) < limits["count"]:
         return
@@ -67,6 +73,13 @@ def detect_loading(group: GroupView, limits: Limits) -> Iterator[Finding]:
     )
 
 
+def _stays(group: GroupView, ts: int) -> bool:
+    """Return whether the FindCoordinator responses before and after a time, in microseconds, name the same broker."""
+    found = group.of_kind.get("coordinator_found", ())
+    place = bisect_left(found, ts, key=attrgetter("ts"))
+    return 0 < place < len(found) and found[place - 1].leader == found[place].leader
+
+
 def _with(group: GroupView, *codes: int) -> list[GroupEvent]:
     return [event for event in group.errors if event.error_code in codes]
 
@@ -75,7 +88,8 @@ MOVED = Detector(
     "coordinator-moved",
     GROUP,
     "The coordinator of the group moved to another broker: FindCoordinator responses name different brokers, or a "
-    "broker returned NOT_COORDINATOR.",
+    "broker returned NOT_COORDINATOR. If the responses before and after this error name the same broker, its "
+    "coordinator was not ready, and this is no finding.",
     detect_moved,
     (Threshold("count", 1, "moves, plus requests that failed with NOT_COORDINATOR"),),
 )

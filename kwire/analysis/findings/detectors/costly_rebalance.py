@@ -12,6 +12,8 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
+    counted,
+    generation_name,
     quoted,
     reference,
     seconds,
@@ -39,21 +41,21 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
         if stopped is None or stopped < limits["stopped_ms"]:
             continue
         partitions = sum(map(len, group.shares(row["life"], row["to_generation"]).values()))
-        moved = (
-            "" if row["partitions_moved"] is None else f"; {row['partitions_moved']} of {partitions} partitions moved"
-        )
+        of = counted(partitions, "partition")
+        moved = "" if row["partitions_moved"] is None else f"; {row['partitions_moved']} of {of} moved"
+        name = generation_name(row)
         yield Finding(
             severity=CRITICAL
             if stopped >= limits["critical_ms"]
             else WARNING
             if stopped >= limits["warning_ms"]
             else NOTICE,
-            begin=row["started_ts"],
+            begin=min(row["started_ts"], group.stopped.get((row["life"], row["to_generation"]), row["started_ts"])),
             end=row["ended_ts"] or row["started_ts"],
             cost=stopped,
             member_id=row["trigger_member"],
             client_id=row["trigger_client"],
-            sentence=f"Generation {row['to_generation']} of {quoted(group.group_id)} stopped consumption for "
+            sentence=f"{name.capitalize()} of {quoted(group.group_id)} stopped consumption for "
             f"{seconds(stopped * 1000)} because {cause(group, row)}{moved}.",
             evidence=[reference("rebalances", to_generation=row["to_generation"], life=row["life"])],
         )

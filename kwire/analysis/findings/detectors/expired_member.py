@@ -24,7 +24,7 @@ def _expired(group: GroupView, *, static: bool) -> Iterator[Finding]:
         last = max((ts for ts in signs if ts <= row["left_ts"]), default=row["left_ts"])
         timeout = row["session_timeout_ms"]
         limit = "" if timeout is None else f"; its session timeout is {seconds(timeout * 1000)}"
-        who = f"The static member `{row['instance_id']}`" if static else f"{group.name(member)}"
+        who = f"The static member {group.name(member)}" if static else group.name(member)
         why = "did not return in time" if static else "sent no LeaveGroup"
         yield Finding(
             severity=CRITICAL if static else WARNING,

@@ -21,8 +21,8 @@ from kwire.analysis.findings.views import GroupView
 
 
 def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
-    """Yield a finding for each member that almost expired: it sent nothing for the fraction ``share`` of its session
-    timeout.
+    """Yield a finding for each member that almost expired, or returned after it had expired: it sent nothing for the
+    fraction ``share`` of its session timeout.
 
     If the session timeout was not captured, ``session_timeout_ms`` is used instead. Both are thresholds in ``limits``.
     The time in which a member waits for a response to JoinGroup or SyncGroup does not count.
@@ -34,6 +34,7 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
             continue
         if silence.length < timeout * 1000 * limits["share"]:
             continue
+        is_evicted = row["left_how"] == "silent" and silence.begin[0] <= row["left_ts"] <= silence.end[0]
         yield Finding(
             severity=WARNING,
             begin=silence.begin[0],
@@ -42,7 +43,8 @@ def detect_near_misses(group: GroupView, limits: Limits) -> Iterator[Finding]:
             client_id=row["client_id"],
             member_id=member,
             sentence=f"{group.name(member)} sent nothing to the coordinator of {quoted(group.group_id)} for "
-            f"{seconds(silence.length)}; its session timeout is {seconds(timeout * 1000)}.",
+            f"{seconds(silence.length)}{' and was evicted' if is_evicted else ''}; its session timeout is "
+            f"{seconds(timeout * 1000)}.",
             evidence=[
                 reference("group_events", member_id=member, event=kind, ts=ts)
                 for ts, kind in (silence.begin, silence.end)
@@ -93,9 +95,9 @@ NEAR_MISS = Detector(
     "heartbeat-near-miss",
     GROUP,
     "A member sent no request to the coordinator for most of its session timeout, and then sent one again. A pause of "
-    "the process or of the network almost evicted it. The time in which a member waits for a JoinGroup or SyncGroup "
-    "response does not count. The requests of KIP-848 groups do not contain the session timeout: the threshold "
-    "`session_timeout_ms` is used instead.",
+    "the process or of the network evicted it, or almost did. The time in which a member waits for a JoinGroup or "
+    "SyncGroup response does not count. The requests of KIP-848 groups do not contain the session timeout: the "
+    "threshold `session_timeout_ms` is used instead.",
     detect_near_misses,
     (
         Threshold("share", 0.7, "time without a request, as a fraction of the session timeout"),

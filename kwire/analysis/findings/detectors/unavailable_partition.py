@@ -13,6 +13,7 @@ from kwire.analysis.findings.model import (
     Limits,
     Threshold,
     counted,
+    generation_name,
     quoted,
     reference,
     seconds,
@@ -56,7 +57,7 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             topic=worst[0],
             partition=worst[1],
             sentence=f"`{partition_name(*worst)}`{several} {verb} not fetched for {'up to ' if several else ''}"
-            f"{seconds(longest)} around generation {row['to_generation']} of {quoted(group.group_id)}.",
+            f"{seconds(longest)} around {generation_name(row)} of {quoted(group.group_id)}.",
             evidence=[
                 reference("assignments", generation=row["to_generation"], topic=topic, partition=partition)
                 for _, _, (topic, partition) in sorted(gaps, key=lambda gap: gap[2])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from effort import amount
-from tools.handmade_calls import two_members
+from tools.handmade_calls import GROUP, CallLog, two_members
 from tools.trouble import SCENARIOS, Scenario
 
 from kwire.analysis.findings.catalogue import DETECTORS
@@ -15,6 +15,8 @@ from kwire.analysis.findings.model import MOST_EVIDENCE
 from kwire.analysis.run import analyse
 from kwire.analysis.tables import EVERY
 from kwire.capture import Call, Connection, read
+from kwire.errorcodes import ErrorCode
+from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 
 NUMBERS = range(amount(1, 6))
 
@@ -64,13 +66,82 @@ def test_thresholds_change_findings(tmp_path: Path) -> None:
         assert ("costly-rebalance" in {row["finding"] for row in rows}) == expected
 
 
-def test_sentence_names_cause_and_moved_partitions(tmp_path: Path) -> None:
-    story = next(one for one in SCENARIOS if one.detector == "costly-rebalance").planted(1)
-    rows = [row for row in story.tables(tmp_path)["findings"] if row["finding"] == "costly-rebalance"]
-    assert [row["sentence"] for row in rows] == [
-        "Generation 3 of `billing` stopped consumption for 12.0 s because `worker-1` was lost by session timeout; "
-        "5 of 6 partitions moved."
-    ]
+@pytest.mark.parametrize(
+    ("planted", "number", "finding", "sentence"),
+    [
+        (
+            "costly-rebalance",
+            1,
+            "costly-rebalance",
+            "Generation 3 of `billing` stopped consumption for 12.0 s because `worker-1` was lost by session timeout; "
+            "5 of 6 partitions moved.",
+        ),
+        (
+            "expired-static-member",
+            3,
+            "costly-rebalance",
+            "Generation 3 of `billing` stopped consumption for 6.0 s because `pinned-1` was lost by session timeout; "
+            "4 of 6 partitions moved.",
+        ),
+        (
+            "unavailable-partition",
+            2,
+            "costly-rebalance",
+            "Epoch 4 of `billing` stopped consumption for 49.7 s because `worker-1` was lost by session timeout; "
+            "2 of 6 partitions moved.",
+        ),
+        (
+            "unavailable-partition",
+            2,
+            "unavailable-partition",
+            "`orders-4` and 1 other partition were not fetched for up to 45.0 s around epoch 4 of `billing`.",
+        ),
+        (
+            "heartbeat-near-miss",
+            0,
+            "heartbeat-near-miss",
+            "`worker-1 ..00000005` sent nothing to the coordinator of `billing` for 6.1 s and was evicted; its session "
+            "timeout is 6.0 s.",
+        ),
+        (
+            "reconnect-loop",
+            3,
+            "reconnect-loop",
+            "`shaky` at 10.0.1.4 opened 19 connections in 16.8 s, which ended within 1 ms.",
+        ),
+        (
+            "throttled-client",
+            12,
+            "throttled-client",
+            "Brokers throttled `shop` at 10.0.1.1: throttle times of 9.0 s in total in responses within 19.0 s "
+            "(Produce).",
+        ),
+    ],
+    ids=["lost member", "static member", "epoch", "partitions", "evicted member", "connections", "throttle times"],
+)
+def test_sentence(planted: str, number: int, finding: str, sentence: str, tmp_path: Path) -> None:
+    story = next(one for one in SCENARIOS if one.detector == planted).planted(number)
+    rows = [row for row in story.tables(tmp_path)["findings"] if row["finding"] == finding]
+    assert [row["sentence"] for row in rows] == [sentence]
+
+
+@pytest.mark.parametrize("number", [1, 2, 3], ids=["lost member", "slow joiner", "another lost member"])
+def test_time_of_a_costly_rebalance_includes_the_stop(number: int, tmp_path: Path) -> None:
+    story = next(one for one in SCENARIOS if one.detector == "costly-rebalance").planted(number)
+    (row,) = (row for row in story.tables(tmp_path)["findings"] if row["finding"] == "costly-rebalance")
+    assert (row["end_ts"] - row["begin_ts"]) / 1000 >= row["cost"] > 5_000
+
+
+@pytest.mark.parametrize(("port", "found"), [(9092, []), (9093, ["coordinator-moved"])], ids=["not ready", "moved"])
+def test_coordinator_that_was_not_ready_has_not_moved(port: int, found: list[str]) -> None:
+    """A broker that has just started returns NOT_COORDINATOR, and FindCoordinator still names it."""
+    log = CallLog()
+    for at, place in ((0, 9092), (20, port)):
+        response = FindCoordinatorResponse(host="10.0.0.9", port=place)
+        log.call("a", at, FindCoordinatorRequest(key=GROUP), response, 3)
+    log.join("a", 10, -1, error=ErrorCode.NOT_COORDINATOR)
+    log.join("a", 30, 1, "a")
+    assert [row["finding"] for row in log.tables()["findings"]] == found
 
 
 @pytest.mark.parametrize("change", ["storm.count=3", "rebalance-storm.count", "rebalance-storm.count=many"])

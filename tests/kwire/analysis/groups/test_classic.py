@@ -5,6 +5,7 @@ from tools.handmade_calls import GROUP, CallLog, line, two_members
 
 from kwire.analysis.report.by_group import groups
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
+from kwire.errorcodes import ErrorCode
 
 FACTS = "to_generation trigger trigger_member started_ts ended_ts duration_ms stw_ms_max partitions_moved incomplete"
 
@@ -298,3 +299,13 @@ def test_generation_went_back() -> None:
     log = two_members()
     log.join("a", 900, 2, "a")
     assert [row["kind"] for row in log.tables()["violations"]] == ["generation_went_back"]
+
+
+def test_new_group_has_no_coordinator_that_moved() -> None:
+    """A broker that has just started rejects the first JoinGroup, because its coordinator is not ready."""
+    log = CallLog()
+    log.join("a", 0, -1, error=ErrorCode.NOT_COORDINATOR)
+    log.join("a", 100, 1, "a")
+    log.sync("a", 110, 1, [0, 1], {"a": [0, 1]})
+    (row,) = log.tables()["rebalances"]
+    assert (row["trigger"], row["trigger_member"]) == ("joined", "a")

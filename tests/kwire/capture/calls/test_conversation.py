@@ -219,6 +219,16 @@ def test_unanswered(written: Write) -> None:
     assert [call.reason for call in read_calls(written, segments[:-1])[0]] == [None, RESPONSE_NOT_SEEN]
 
 
+@pytest.mark.parametrize(("count", "reason"), [(1, None), (2, "one_sided")], ids=["last packet", "one direction"])
+def test_connection_without_bytes_from_the_broker(count: int, reason: str | None, written: Write) -> None:
+    """A client that continues after the first request has received a response."""
+    talk = Talk()
+    segments = [one for one in talk.open() + heartbeats(talk, count) if one.source == talk.client]
+    calls, (connection,) = read_calls(written, segments)
+    assert [call.reason for call in calls] == [RESPONSE_NOT_SEEN] * count
+    assert (connection.remark[0] if connection.remark else None) == reason
+
+
 def test_reset(written: Write) -> None:
     talk = Talk()
     segments = [*talk.open(), *heartbeats(talk, 3), talk.segment(False, RST | ACK)]
