@@ -227,8 +227,8 @@ def read_frames(
 def name_of(inputs: Sequence[str]) -> str:
     """Return the default capture id: the name of the input file, or of the folder that contains all inputs.
 
-    ``inputs``: paths, glob patterns or addresses. A part of a path with a wildcard is never the name. Without a name,
-    the result is ``capture``.
+    ``inputs``: paths, glob patterns or addresses. A part of a path with a wildcard is never the name, unless a file or
+    folder has this name. Without a name, the result is ``capture``.
     """
     common = os.path.commonpath(
         [
@@ -236,6 +236,6 @@ def name_of(inputs: Sequence[str]) -> str:
             for path in inputs
         ]
     )
-    while re.search(r"[*?\[]", common):
+    while re.search(r"[*?\[]", common) and not os.path.exists(common):
         common = os.path.dirname(common)
     return os.path.basename(common) or "capture"

@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -184,9 +185,10 @@ def files(inputs: Sequence[str]) -> list[str]:
 def _globbed(pattern: str) -> list[str]:
     """Return the paths that match a glob pattern; empty if no path matches.
 
-    A pattern with an address, such as ``s3://...``, is returned unchanged: the remote file system resolves the pattern.
+    The path of a file or folder is no pattern: a shell that expands ``*`` may return a name such as ``a[1].pcap``. A
+    pattern with an address, such as ``s3://...``, is returned unchanged: the remote file system resolves the pattern.
     """
-    return [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
+    return [pattern] if is_address(pattern) or os.path.exists(pattern) else sorted(glob.glob(pattern))
 
 
 class CaptureSource(DataSource):

@@ -312,3 +312,8 @@ NAMES = [
 @pytest.mark.parametrize(("inputs", "name"), NAMES)
 def test_the_name_of_a_capture(inputs, name):
     assert name_of(inputs) == name
+
+
+def test_the_name_of_a_capture_with_brackets(tmp_path):
+    (tmp_path / "a[1].pcap").touch()
+    assert name_of([str(tmp_path / "a[1].pcap")]) == "a[1].pcap"
