@@ -18,6 +18,7 @@ from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
 from kwire.command import read_errors, report_problems
 from kwire.spark import source
+from kwire.spark.failures import spark_errors
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
 from kwire.spark.session import session_on, start
@@ -124,18 +125,20 @@ def command(
         followed = Stream(
             paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings, keylog=keylog
         )
-        spark = session_on(_start(master, class_archive))
-        try:
-            run_stream(followed, spark, once=once)
-        finally:  # also at Ctrl-C
-            followed.finish(spark)
+        with spark_errors():
+            spark = session_on(_start(master, class_archive))
+            try:
+                run_stream(followed, spark, once=once)
+            finally:  # also at Ctrl-C
+                followed.finish(spark)
         sys.exit(1 if followed.damaged else 0)
     with read_errors():
         paths = list(paths_or_patterns) if is_of_topic else source.files(paths_or_patterns)
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     job = Job(paths, place, name, split_size, assignor=assignor, settings=settings, keylog=keylog)
-    report = job.run(_start(master, class_archive))
+    with spark_errors():
+        report = job.run(_start(master, class_archive))
     report_problems(report.damaged, report.notes, no_traffic(paths_or_patterns, paths) if report.is_empty else None)
 
 

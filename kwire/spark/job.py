@@ -71,6 +71,7 @@ class Job:
         ``spark``: session or context that runs the job. On a context, a job starts a session only for captures that
         are too large for one task, and for other formats than Parquet.
         """
+        self.output.check(spark)
         if self.split_size is None and not is_topic(self.paths[0]) and is_small(self.paths):
             report = self._in_one_task(spark)
             if report is not None:

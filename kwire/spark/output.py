@@ -59,6 +59,17 @@ class Output:
         finally:
             files.delete_dir(inside)
 
+    def check(self, spark: SparkSession | SparkContext) -> None:
+        """Write a table without rows to a temporary folder, in a format other than Parquet.
+
+        So a format that Spark cannot write fails before captures are read.
+
+        ``spark``: session or context that writes the table.
+        """
+        if self.form != PARQUET:
+            with self.staging() as folder:
+                session_on(spark).range(0).write.format(self.form).save(below(folder, "check"))
+
     def put(
         self,
         spark: SparkSession | SparkContext,
