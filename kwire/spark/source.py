@@ -40,8 +40,8 @@ from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import packing
 from kwire.spark.following import Spool, log_key
-from kwire.spark.secrets import store
 from kwire.spark.session import context_of, session_on
+from kwire.spark.tls_secrets import store
 from kwire.spark.worker import collect_garbage_rarely
 
 FORMAT = "kafka_pcap"
@@ -302,7 +302,7 @@ class CaptureReader(DataSourceReader):
             positions, for which the driver reads the record headers of large files.
         wrong: folder in which tasks report wrong guesses: a task writes an empty file whose name is the file number.
             None to report none.
-        secrets: folder in which tasks store the TLS secrets of pcapng files, see ``secrets``. None to store none.
+        secrets: folder in which tasks store the TLS secrets of pcapng files, see ``tls_secrets``. None to store none.
         packed: True for a column ``packed``, and for rows that have several segments in it, see ``packing``.
     """
 
