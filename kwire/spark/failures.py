@@ -12,6 +12,8 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from kwire.command import one_line
+from kwire.spark.plain import PlainError
+from kwire.spark.stream_lock import LockedError
 
 _STACK = re.compile(r"^\s+at ", re.MULTILINE)  # first line of a Java stack
 _CAUSE = re.compile(r"^(?:: )?(?:[\w$]+\.)*([\w$]*(?:Error|Exception)\b.*)$", re.MULTILINE)
@@ -21,13 +23,16 @@ _CAUSE = re.compile(r"^(?:: )?(?:[\w$]+\.)*([\w$]*(?:Error|Exception)\b.*)$", re
 def spark_errors() -> Iterator[None]:
     """Convert an error of Spark, inside the ``with`` block, to a click.ClickException with one line.
 
-    Spark has logged the traceback of a failed task or micro-batch. Ctrl-C adds no traceback to stderr.
+    Spark has logged the traceback of a failed task or micro-batch. Ctrl-C adds no traceback to stderr. The errors of a
+    stream that cannot continue are converted, too.
     """
     logging.getLogger().addFilter(_is_no_interrupt)
     try:
         yield
     except (Py4JError, PySparkException) as error:
         raise click.ClickException(f"Spark failed: {one_line(cause(str(error)))}") from error
+    except (LockedError, PlainError) as error:
+        raise click.ClickException(str(error)) from error
     finally:
         logging.getLogger().removeFilter(_is_no_interrupt)
 

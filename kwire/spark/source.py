@@ -182,6 +182,11 @@ def files(inputs: Sequence[str]) -> list[str]:
     return find(dict.fromkeys(path for pattern in inputs for path in _globbed(pattern) or [pattern]))
 
 
+def without_files(inputs: Sequence[str]) -> list[str]:
+    """Return the paths, folders and glob patterns that select no capture file now. Addresses are not checked."""
+    return [one for one in inputs if not is_address(one) and not each(_globbed(one))]
+
+
 def _globbed(pattern: str) -> list[str]:
     """Return the paths that match a glob pattern; empty if no path matches.
 

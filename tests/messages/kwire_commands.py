@@ -31,6 +31,7 @@ from kwire.spark import plain, source
 from kwire.spark.bundles import Bundler
 from kwire.spark.output import Output
 from kwire.spark.stream import Stream
+from kwire.spark.stream_lock import locked
 from mockbroker import run_cluster
 
 CAPTURE = str(next(path for path in COMMITTED if "kip848" in path.name))
@@ -157,6 +158,12 @@ def pipeline_that_fails(error: Exception) -> Callable[[], str]:
             return run("kwire pipeline --output y --input", CAPTURE).stderr()
 
     return cause
+
+
+def stream_that_is_running() -> None:
+    folder = Stream(["x.pcap"], Output("tables"), "x").work
+    with locked(folder), locked(folder):
+        pass
 
 
 def stream_without_summary() -> None:
@@ -340,6 +347,7 @@ ROWS = [
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
     Row("pipeline without a connector", pipeline_that_fails(AnalysisException("Failed to find data source: kafka.")), "Error: Spark failed: Failed to find data source: kafka."),
+    Row("stream that is running", stream_that_is_running, "LockedError: another process runs the stream in tables/_stream/capture_id=x: end it, or choose another --output or --capture-id"),
     Row("pipeline without Java", pipeline_that_fails(RuntimeError("Java gateway process exited")), "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
     Row("stream without its summary", stream_without_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),
     Row("stream with an old summary", stream_with_an_old_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is from an earlier release: delete tables/_stream/capture_id=x to restart the stream from scratch"),

@@ -107,6 +107,20 @@ def test_the_path_of_a_file_is_not_a_pattern(long, tmp_path):
     assert source.files([str(tmp_path / "a[1-9].pcap")]) == [paths[0]]
 
 
+def test_inputs_without_files(long, tmp_path):
+    (tmp_path / "empty").mkdir()
+    missing = [str(tmp_path / name) for name in ("empty", "none.pcap", "*.pcap")]
+    inputs = [
+        *missing,
+        str(long),
+        str(long.parent),
+        f"{long.parent}/*",
+        "s3://bucket/in",
+        "kafka://localhost:9092/frames",
+    ]
+    assert source.without_files(inputs) == missing
+
+
 def test_the_format(spark, long):
     source.register(spark)
     result = spark.read.format("kafka_pcap").option("splitSize", 65_536).load(str(long))
