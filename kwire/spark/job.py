@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.files.file_systems import is_address, size_of
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
@@ -216,10 +217,12 @@ def read_frames(
         keylog: TLS secrets, such as a ``KeyLogFile``; None to decrypt nothing. The secrets in pcapng files are not
             used.
 
-    Raises: OSError for a path that does not exist.
+    Raises: OSError for a path that does not exist, and for inputs without capture files.
     """
     paths_or_patterns = [inputs] if isinstance(inputs, str) else inputs
     paths = source.files(paths_or_patterns)
+    if not paths:
+        raise FileNotFoundError(no_traffic(paths_or_patterns, paths))
     ordered = ordered_references(spark, paths, split_size)
     known = None if keylog is None else keylog.copy()
     return stages.frames(ordered, paths, capture_id or name_of(paths_or_patterns), known)

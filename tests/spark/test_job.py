@@ -274,6 +274,11 @@ def test_read_frames(spark, long):
     assert frames.groupBy("api_name").count().where("api_name = 'JoinGroup'").first()["count"] > 0
 
 
+def test_read_frames_of_a_folder_without_captures(spark, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no capture files"):
+        read_frames(spark, str(tmp_path))
+
+
 USAGE = [
     ["--input", "/nowhere", "--output", "o"],
     ["--output", "o"],
