@@ -12,6 +12,7 @@ from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
 from kwire.command import one_line
+from kwire.spark.output import StreamedError
 from kwire.spark.plain import PlainError
 from kwire.spark.stream_lock import LockedError
 
@@ -23,15 +24,15 @@ _CAUSE = re.compile(r"^(?:: )?(?:[\w$]+\.)*([\w$]*(?:Error|Exception)\b.*)$", re
 def spark_errors() -> Iterator[None]:
     """Convert an error of Spark, inside the ``with`` block, to a click.ClickException with one line.
 
-    Spark has logged the traceback of a failed task or micro-batch. Ctrl-C adds no traceback to stderr. The errors of a
-    stream that cannot continue are converted, too.
+    Spark has logged the traceback of a failed task or micro-batch. Ctrl-C adds no traceback to stderr. Errors
+    about the state of a stream are converted, too.
     """
     logging.getLogger().addFilter(_is_no_interrupt)
     try:
         yield
     except (Py4JError, PySparkException) as error:
         raise click.ClickException(f"Spark failed: {one_line(cause(str(error)))}") from error
-    except (LockedError, PlainError) as error:
+    except (LockedError, PlainError, StreamedError) as error:
         raise click.ClickException(str(error)) from error
     finally:
         logging.getLogger().removeFilter(_is_no_interrupt)

@@ -57,7 +57,6 @@ from kwire.spark.increments import (
     state_path,
 )
 from kwire.spark.output import Output
-from kwire.spark.parts import folder_of
 from kwire.spark.session import ROCKS
 from kwire.spark.tasks import task_count
 from kwire.spark.updates import PENDING, Update, Updated, bucket_column, of_buckets
@@ -270,7 +269,7 @@ class Stream:
 
     @property
     def work(self) -> str:
-        return f"{self.output.folder}/_stream/{folder_of(self.capture_id)}"
+        return self.output.stream_folder(self.capture_id)
 
     @property
     def _unpacked(self) -> str:

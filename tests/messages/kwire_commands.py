@@ -160,6 +160,12 @@ def pipeline_that_fails(error: Exception) -> Callable[[], str]:
     return cause
 
 
+def job_in_place_of_a_stream() -> None:
+    output = Output("tables")
+    os.makedirs(output.stream_folder("x") + "/summary")
+    output.require_no_stream("x")
+
+
 def stream_that_is_running() -> None:
     folder = Stream(["x.pcap"], Output("tables"), "x").work
     with locked(folder), locked(folder):
@@ -347,6 +353,7 @@ ROWS = [
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
     Row("pipeline without a connector", pipeline_that_fails(AnalysisException("Failed to find data source: kafka.")), "Error: Spark failed: Failed to find data source: kafka."),
+    Row("job in place of a stream", job_in_place_of_a_stream, "StreamedError: a stream has written the tables of x: choose another --capture-id or --output, or delete tables/_stream/capture_id=x to replace the tables and end the stream"),
     Row("stream that is running", stream_that_is_running, "LockedError: another process runs the stream in tables/_stream/capture_id=x: end it, or choose another --output or --capture-id"),
     Row("pipeline without Java", pipeline_that_fails(RuntimeError("Java gateway process exited")), "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
     Row("stream without its summary", stream_without_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),

@@ -274,6 +274,17 @@ def test_read_frames(spark, long):
     assert frames.groupBy("api_name").count().where("api_name = 'JoinGroup'").first()["count"] > 0
 
 
+def test_job_does_not_replace_the_tables_of_a_stream(tmp_path, monkeypatch):
+    """The stream would add its next rows to those of the job."""
+    monkeypatch.setattr("kwire.spark.command.start", lambda *_, **__: None)
+    (tmp_path / "_stream" / "capture_id=c" / "summary").mkdir(parents=True)
+    arguments = ["--input", str(traces.COMMITTED[0]), "--output", str(tmp_path), "--capture-id", "c"]
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: a stream has written the tables of c: choose another --capture-id")
+    assert [path.name for path in tmp_path.iterdir()] == ["_stream"]
+
+
 def test_read_frames_of_a_folder_without_captures(spark, tmp_path):
     with pytest.raises(FileNotFoundError, match="no capture files"):
         read_frames(spark, str(tmp_path))
