@@ -27,7 +27,7 @@ WRITERS = 4  # Delta tables that the driver changes at the same time: most of th
 
 
 class StreamedError(RuntimeError):
-    """The error for a job whose tables would replace those of a stream, which could not continue correctly."""
+    """The error for a job or a format whose tables would replace those of a stream, which could not continue."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -166,6 +166,13 @@ def job_in_place_of_a_stream() -> None:
     output.require_no_stream("x")
 
 
+def stream_in_another_format() -> None:
+    stream = Stream(["x.pcap"], Output("tables", "json"), "x")
+    stream._write_file(stream._format_file, b"parquet")
+    os.makedirs(stream._summary_folder(1))
+    stream._require_same_format()
+
+
 def stream_that_is_running() -> None:
     folder = Stream(["x.pcap"], Output("tables"), "x").work
     with locked(folder), locked(folder):
@@ -354,6 +361,7 @@ ROWS = [
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
     Row("pipeline without a connector", pipeline_that_fails(AnalysisException("Failed to find data source: kafka.")), "Error: Spark failed: Failed to find data source: kafka."),
     Row("job in place of a stream", job_in_place_of_a_stream, "StreamedError: a stream has written the tables of x: choose another --capture-id or --output, or delete tables/_stream/capture_id=x to replace the tables and end the stream"),
+    Row("stream in another format", stream_in_another_format, "StreamedError: the stream in tables/_stream/capture_id=x writes parquet: continue with --format parquet, or choose another --output"),
     Row("stream that is running", stream_that_is_running, "LockedError: another process runs the stream in tables/_stream/capture_id=x: end it, or choose another --output or --capture-id"),
     Row("pipeline without Java", pipeline_that_fails(RuntimeError("Java gateway process exited")), "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
     Row("stream without its summary", stream_without_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),
