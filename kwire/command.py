@@ -218,5 +218,6 @@ def _report_failed_write(error: OSError) -> int:
     if isinstance(error, BrokenPipeError):
         return UNREAD
     about = f" {error.filename}" if error.filename else ""
-    click.echo(f"Error: cannot write{about}: {error.strerror}", err=True)
+    reason = one_line(error.strerror or str(error))  # an error of pyarrow has only a message
+    click.echo(f"Error: cannot write{about}: {reason}", err=True)
     return 1

@@ -16,12 +16,14 @@ from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
-from kwire.command import read_errors, report_problems
+from kwire.command import one_line, read_errors, report_problems
 from kwire.spark import source
+from kwire.spark.failures import spark_errors
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
 from kwire.spark.session import session_on, start
 from kwire.spark.stream import Stream
+from kwire.spark.stream_lock import locked
 from kwire.spark.topic import connector_options
 from kwire.topic_address import is_topic
 
@@ -48,7 +50,7 @@ LOG = logging.getLogger(__name__)
 @click.option("--once", is_flag=True, help="With --stream: stop after all files that are complete now.")
 @click.option(
     "--settle",
-    type=float,
+    type=click.FloatRange(min=0),
     default=60.0,
     show_default=True,
     help="With --stream: seconds without change after which the newest file counts as complete.",
@@ -124,18 +126,22 @@ def command(
         followed = Stream(
             paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings, keylog=keylog
         )
-        spark = session_on(_start(master, class_archive))
-        try:
-            run_stream(followed, spark, once=once)
-        finally:  # also at Ctrl-C
-            followed.finish(spark)
+        if missing := source.without_files(paths_or_patterns):
+            click.echo(one_line(no_traffic(missing, ())), err=True)
+        with spark_errors(), locked(followed.work):
+            spark = session_on(_start(master, class_archive))
+            try:
+                run_stream(followed, spark, once=once)
+            finally:  # also at Ctrl-C
+                followed.finish(spark)
         sys.exit(1 if followed.damaged else 0)
     with read_errors():
         paths = list(paths_or_patterns) if is_of_topic else source.files(paths_or_patterns)
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     job = Job(paths, place, name, split_size, assignor=assignor, settings=settings, keylog=keylog)
-    report = job.run(_start(master, class_archive))
+    with spark_errors():
+        report = job.run(_start(master, class_archive))
     report_problems(report.damaged, report.notes, no_traffic(paths_or_patterns, paths) if report.is_empty else None)
 
 

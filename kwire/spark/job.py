@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
+from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.files.file_systems import is_address, size_of
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
@@ -70,7 +71,11 @@ class Job:
 
         ``spark``: session or context that runs the job. On a context, a job starts a session only for captures that
         are too large for one task, and for other formats than Parquet.
+
+        Raises: StreamedError if the output has tables of a stream with the same capture id.
         """
+        self.output.require_no_stream(self.capture_id)
+        self.output.check(spark)
         if self.split_size is None and not is_topic(self.paths[0]) and is_small(self.paths):
             report = self._in_one_task(spark)
             if report is not None:
@@ -215,10 +220,12 @@ def read_frames(
         keylog: TLS secrets, such as a ``KeyLogFile``; None to decrypt nothing. The secrets in pcapng files are not
             used.
 
-    Raises: OSError for a path that does not exist.
+    Raises: OSError for a path that does not exist, and for inputs without capture files.
     """
     paths_or_patterns = [inputs] if isinstance(inputs, str) else inputs
     paths = source.files(paths_or_patterns)
+    if not paths:
+        raise FileNotFoundError(no_traffic(paths_or_patterns, paths))
     ordered = ordered_references(spark, paths, split_size)
     known = None if keylog is None else keylog.copy()
     return stages.frames(ordered, paths, capture_id or name_of(paths_or_patterns), known)
@@ -227,8 +234,8 @@ def read_frames(
 def name_of(inputs: Sequence[str]) -> str:
     """Return the default capture id: the name of the input file, or of the folder that contains all inputs.
 
-    ``inputs``: paths, glob patterns or addresses. A part of a path with a wildcard is never the name. Without a name,
-    the result is ``capture``.
+    ``inputs``: paths, glob patterns or addresses. A part of a path with a wildcard is never the name, unless a file or
+    folder has this name. Without a name, the result is ``capture``.
     """
     common = os.path.commonpath(
         [
@@ -236,6 +243,6 @@ def name_of(inputs: Sequence[str]) -> str:
             for path in inputs
         ]
     )
-    while re.search(r"[*?\[]", common):
+    while re.search(r"[*?\[]", common) and not os.path.exists(common):
         common = os.path.dirname(common)
     return os.path.basename(common) or "capture"

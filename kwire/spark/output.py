@@ -26,6 +26,10 @@ FLAT = ("csv",)  # formats without lists and maps
 WRITERS = 4  # Delta tables that the driver changes at the same time: most of the time goes into waiting for small tasks
 
 
+class StreamedError(RuntimeError):
+    """The error for a job or a format whose tables would replace those of a stream, which could not continue."""
+
+
 @dataclass(frozen=True, slots=True)
 class Output:
     """The folder and the file format of the tables.
@@ -45,6 +49,23 @@ class Output:
         """The names of the tables to write."""
         return (*TABLES, *self.more)
 
+    def stream_folder(self, capture_id: str) -> str:
+        """Return the folder with the state of the stream that writes a capture."""
+        return f"{self.folder}/_stream/{parts.folder_of(capture_id)}"
+
+    def require_no_stream(self, capture_id: str) -> None:
+        """Check that no stream has written the tables of a capture: it adds rows to the files that it has written.
+
+        ``capture_id``: name of the capture. Raises: StreamedError if a stream has written them.
+        """
+        work = self.stream_folder(capture_id)
+        files, inside = file_system(f"{work}/summary")  # written with the first tables
+        if files.get_file_info(inside).type.name == "Directory":
+            raise StreamedError(
+                f"a stream has written the tables of {capture_id}: choose another --capture-id or --output,"
+                f" or delete {work} to replace the tables and end the stream"
+            )
+
     @contextmanager
     def staging(self, place: str | None = None) -> Iterator[str]:
         """Create a temporary folder for incomplete tables; delete it at the end of the ``with`` block.
@@ -58,6 +79,17 @@ class Output:
             yield folder
         finally:
             files.delete_dir(inside)
+
+    def check(self, spark: SparkSession | SparkContext) -> None:
+        """Write a table without rows to a temporary folder, in a format other than Parquet.
+
+        So a format that Spark cannot write fails before captures are read.
+
+        ``spark``: session or context that writes the table.
+        """
+        if self.form != PARQUET:
+            with self.staging() as folder:
+                session_on(spark).range(0).write.format(self.form).save(below(folder, "check"))
 
     def put(
         self,

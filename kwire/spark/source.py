@@ -12,6 +12,7 @@ from __future__ import annotations
 import glob
 import itertools
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -39,8 +40,8 @@ from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import packing
 from kwire.spark.following import Spool, log_key
-from kwire.spark.secrets import store
 from kwire.spark.session import context_of, session_on
+from kwire.spark.tls_secrets import store
 from kwire.spark.worker import collect_garbage_rarely
 
 FORMAT = "kafka_pcap"
@@ -181,12 +182,18 @@ def files(inputs: Sequence[str]) -> list[str]:
     return find(dict.fromkeys(path for pattern in inputs for path in _globbed(pattern) or [pattern]))
 
 
+def without_files(inputs: Sequence[str]) -> list[str]:
+    """Return the paths, folders and glob patterns that select no capture file now. Addresses are not checked."""
+    return [one for one in inputs if not is_address(one) and not each(_globbed(one))]
+
+
 def _globbed(pattern: str) -> list[str]:
     """Return the paths that match a glob pattern; empty if no path matches.
 
-    A pattern with an address, such as ``s3://...``, is returned unchanged: the remote file system resolves the pattern.
+    The path of a file or folder is no pattern: a shell that expands ``*`` may return a name such as ``a[1].pcap``. A
+    pattern with an address, such as ``s3://...``, is returned unchanged: the remote file system resolves the pattern.
     """
-    return [pattern] if is_address(pattern) else sorted(glob.glob(pattern))
+    return [pattern] if is_address(pattern) or os.path.exists(pattern) else sorted(glob.glob(pattern))
 
 
 class CaptureSource(DataSource):
@@ -300,7 +307,7 @@ class CaptureReader(DataSourceReader):
             positions, for which the driver reads the record headers of large files.
         wrong: folder in which tasks report wrong guesses: a task writes an empty file whose name is the file number.
             None to report none.
-        secrets: folder in which tasks store the TLS secrets of pcapng files, see ``secrets``. None to store none.
+        secrets: folder in which tasks store the TLS secrets of pcapng files, see ``tls_secrets``. None to store none.
         packed: True for a column ``packed``, and for rows that have several segments in it, see ``packing``.
     """
 

@@ -43,9 +43,9 @@ from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundl
 from kwire.spark.folding import CallFold, call_of
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
-from kwire.spark.secrets import stored
 from kwire.spark.source import ORDER, PACKED, CaptureReader, convert_in_one_task, wrongly_guessed
 from kwire.spark.tasks import task_count
+from kwire.spark.tls_secrets import stored
 from kwire.spark.worker import collect_garbage_rarely
 
 SEGMENT = Segment._fields

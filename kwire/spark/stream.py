@@ -56,8 +56,7 @@ from kwire.spark.increments import (
     final_marks,
     state_path,
 )
-from kwire.spark.output import Output
-from kwire.spark.parts import folder_of
+from kwire.spark.output import Output, StreamedError
 from kwire.spark.session import ROCKS
 from kwire.spark.tasks import task_count
 from kwire.spark.updates import PENDING, Update, Updated, bucket_column, of_buckets
@@ -270,7 +269,7 @@ class Stream:
 
     @property
     def work(self) -> str:
-        return f"{self.output.folder}/_stream/{folder_of(self.capture_id)}"
+        return self.output.stream_folder(self.capture_id)
 
     @property
     def _unpacked(self) -> str:
@@ -288,7 +287,10 @@ class Stream:
         Args:
             spark: session that runs the query.
             once: True if the query ends after the files that are complete now; False if it runs until it is stopped.
+
+        Raises: StreamedError if an earlier run wrote the tables in another format.
         """
+        self._require_same_format()
         self._delete(self._staging)  # incomplete tables of a run that was killed
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
         spark.conf.set(
@@ -348,6 +350,7 @@ class Stream:
                 "tables",
             ):  # left by a stream that was restarted from scratch
                 self._delete(f"{self.work}/{folder}")
+            self._write_file(self._format_file, self.output.form.encode())
         kind = sql.col("kind")
         fresh, keys = batch.where("NOT provisional"), batch.select("key").distinct()
         fresh.where(~kind.isin("frames", *NEWS, *SUMMARY_KINDS)).write.mode("overwrite").parquet(
@@ -410,7 +413,10 @@ class Stream:
 
         Args:
             spark: session that runs the queries.
+
+        Raises: StreamedError if an earlier run wrote the tables in another format.
         """
+        self._require_same_format()
         number = self._last_batch()
         if number is None or not self._is_committed(number):
             return
@@ -435,6 +441,27 @@ class Stream:
         states.due -= stale
         states.replaced = replaced
         self._save_summary(summary, states, number)
+
+    @property
+    def _format_file(self) -> str:
+        return f"{self.work}/format"
+
+    def _require_same_format(self) -> None:
+        """Check that the tables of earlier micro-batches have the format of the output.
+
+        Raises: StreamedError if they have another format. Tables of an earlier release of kwire are not checked.
+        """
+        number = self._last_batch()
+        files, inside = file_system(self._format_file)
+        is_stored = files.get_file_info(inside).type.name == "File"
+        if not is_stored or number is None or (number == 0 and not self._is_committed(0)):
+            return
+        with files.open_input_file(inside) as raw:
+            form = raw.read().decode()
+        if form != self.output.form:
+            raise StreamedError(
+                f"the stream in {self.work} writes {form}: continue with --format {form}, or choose another --output"
+            )
 
     @property
     def _stored_rows(self) -> str:
@@ -568,10 +595,15 @@ class Stream:
         return f"{self.work}/summary/batch={number}"
 
     def _save_summary(self, summary: stages.CaptureSummary, states: Buckets, number: int) -> None:
-        files, inside = file_system(f"{self._summary_folder(number)}/{TOLD_FILE}")
+        self._write_file(f"{self._summary_folder(number)}/{TOLD_FILE}", plain.dumps((summary, states)))
+
+    @staticmethod
+    def _write_file(path: str, content: bytes) -> None:
+        """Write a file, and create its folder."""
+        files, inside = file_system(path)
         files.create_dir(inside.rpartition("/")[0], recursive=True)
         with files.open_output_stream(inside) as raw:
-            raw.write(plain.dumps((summary, states)))
+            raw.write(content)
 
     @staticmethod
     def _delete(folder: str) -> None:

@@ -20,6 +20,7 @@ ENDS: list[tuple[BaseException, int, str]] = [  # what is raised, exit code, std
     (BrokenPipeError(), UNREAD, ""),
     (FULL, 1, "Error: cannot write: No space left on device\n"),
     (ExceptionGroup("tasks", [FULL]), 1, "Error: cannot write: No space left on device\n"),
+    (OSError("AWS Error ACCESS_DENIED"), 1, "Error: cannot write: AWS Error ACCESS_DENIED\n"),
     (click.ClickException("it is bad"), 1, "Error: it is bad\n"),
     (SystemExit(3), 3, ""),
 ]

@@ -20,6 +20,7 @@ from unittest.mock import patch
 from captures import COMMITTED
 from messages import cluster
 from messages.row import Row, Run, run
+from pyspark.errors import AnalysisException
 from tools.pcap import Talk, block, enhanced, interface, packets, pcap, section
 
 from kwire.capture.files.blocks import Problem
@@ -30,6 +31,7 @@ from kwire.spark import plain, source
 from kwire.spark.bundles import Bundler
 from kwire.spark.output import Output
 from kwire.spark.stream import Stream
+from kwire.spark.stream_lock import locked
 from mockbroker import run_cluster
 
 CAPTURE = str(next(path for path in COMMITTED if "kip848" in path.name))
@@ -148,9 +150,33 @@ def fuzz_of_a_closing_server() -> str:
     return text
 
 
-def pipeline_without_java() -> str:
-    with patch("kwire.spark.command.start", side_effect=RuntimeError("Java gateway process exited")):
-        return run("kwire pipeline --output y --input", CAPTURE).stderr()
+def pipeline_that_fails(error: Exception) -> Callable[[], str]:
+    """Run the pipeline with this error at the start of Spark."""
+
+    def cause() -> str:
+        with patch("kwire.spark.command.start", side_effect=error):
+            return run("kwire pipeline --output y --input", CAPTURE).stderr()
+
+    return cause
+
+
+def job_in_place_of_a_stream() -> None:
+    output = Output("tables")
+    os.makedirs(output.stream_folder("x") + "/summary")
+    output.require_no_stream("x")
+
+
+def stream_in_another_format() -> None:
+    stream = Stream(["x.pcap"], Output("tables", "json"), "x")
+    stream._write_file(stream._format_file, b"parquet")
+    os.makedirs(stream._summary_folder(1))
+    stream._require_same_format()
+
+
+def stream_that_is_running() -> None:
+    folder = Stream(["x.pcap"], Output("tables"), "x").work
+    with locked(folder), locked(folder):
+        pass
 
 
 def stream_without_summary() -> None:
@@ -336,7 +362,11 @@ ROWS = [
     Row("what if in a stream", run("kwire pipeline --input x --output y --stream --what-if range"), "Error: --what-if cannot be used with --stream: it needs the complete history of a group"),
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
-    Row("pipeline without Java", pipeline_without_java, "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
+    Row("pipeline without a connector", pipeline_that_fails(AnalysisException("Failed to find data source: kafka.")), "Error: Spark failed: Failed to find data source: kafka."),
+    Row("job in place of a stream", job_in_place_of_a_stream, "StreamedError: a stream has written the tables of x: choose another --capture-id or --output, or delete tables/_stream/capture_id=x to replace the tables and end the stream"),
+    Row("stream in another format", stream_in_another_format, "StreamedError: the stream in tables/_stream/capture_id=x writes parquet: continue with --format parquet, or choose another --output"),
+    Row("stream that is running", stream_that_is_running, "LockedError: another process runs the stream in tables/_stream/capture_id=x: end it, or choose another --output or --capture-id"),
+    Row("pipeline without Java", pipeline_that_fails(RuntimeError("Java gateway process exited")), "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
     Row("stream without its summary", stream_without_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),
     Row("stream with an old summary", stream_with_an_old_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is from an earlier release: delete tables/_stream/capture_id=x to restart the stream from scratch"),
     Row("stream of another release", lambda: plain.loads(b"text"), "PlainError: the stored state cannot be decoded by this release of kwire ($REASON): to restart a stream from scratch, delete its folder _stream/capture_id=..."),

@@ -274,6 +274,22 @@ def test_read_frames(spark, long):
     assert frames.groupBy("api_name").count().where("api_name = 'JoinGroup'").first()["count"] > 0
 
 
+def test_job_does_not_replace_the_tables_of_a_stream(tmp_path, monkeypatch):
+    """The stream would add its next rows to those of the job."""
+    monkeypatch.setattr("kwire.spark.command.start", lambda *_, **__: None)
+    (tmp_path / "_stream" / "capture_id=c" / "summary").mkdir(parents=True)
+    arguments = ["--input", str(traces.COMMITTED[0]), "--output", str(tmp_path), "--capture-id", "c"]
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("Error: a stream has written the tables of c: choose another --capture-id")
+    assert [path.name for path in tmp_path.iterdir()] == ["_stream"]
+
+
+def test_read_frames_of_a_folder_without_captures(spark, tmp_path):
+    with pytest.raises(FileNotFoundError, match="no capture files"):
+        read_frames(spark, str(tmp_path))
+
+
 USAGE = [
     ["--input", "/nowhere", "--output", "o"],
     ["--output", "o"],
@@ -312,3 +328,8 @@ NAMES = [
 @pytest.mark.parametrize(("inputs", "name"), NAMES)
 def test_the_name_of_a_capture(inputs, name):
     assert name_of(inputs) == name
+
+
+def test_the_name_of_a_capture_with_brackets(tmp_path):
+    (tmp_path / "a[1].pcap").touch()
+    assert name_of([str(tmp_path / "a[1].pcap")]) == "a[1].pcap"

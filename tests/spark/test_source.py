@@ -97,6 +97,30 @@ def test_files_that_are_not_captures(tmp_path):
         assert row["problem"]
 
 
+def test_the_path_of_a_file_is_not_a_pattern(long, tmp_path):
+    """A shell expands ``*.pcap`` to both files."""
+    paths = [str(tmp_path / name) for name in ("a1.pcap", "a[1].pcap")]
+    for path in paths:
+        os.link(long, path)
+    assert sorted(source.files(paths)) == paths
+    assert source.files([paths[1]]) == [paths[1]]
+    assert source.files([str(tmp_path / "a[1-9].pcap")]) == [paths[0]]
+
+
+def test_inputs_without_files(long, tmp_path):
+    (tmp_path / "empty").mkdir()
+    missing = [str(tmp_path / name) for name in ("empty", "none.pcap", "*.pcap")]
+    inputs = [
+        *missing,
+        str(long),
+        str(long.parent),
+        f"{long.parent}/*",
+        "s3://bucket/in",
+        "kafka://localhost:9092/frames",
+    ]
+    assert source.without_files(inputs) == missing
+
+
 def test_the_format(spark, long):
     source.register(spark)
     result = spark.read.format("kafka_pcap").option("splitSize", 65_536).load(str(long))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -32,7 +33,8 @@ from kwire.spark.bundles import (
     bucket_of,
     unbundle,
 )
-from kwire.spark.output import Output
+from kwire.spark.increments import Buckets
+from kwire.spark.output import Output, StreamedError
 from kwire.spark.stream import IDLE, Follower, Stream, buckets_of_names, buckets_of_unread
 from kwire.spark.updates import bucket_column
 
@@ -278,3 +280,15 @@ def test_a_transaction_that_ends_in_a_later_file(spark, tmp_path):
     result = parquet.read(place)
     assert result["offset_commits"] == traces.single(paths, "c")["offset_commits"]
     assert {row["outcome"] for row in result["offset_commits"]} == {"committed", "aborted"}
+
+
+@pytest.mark.parametrize(("number", "is_refused"), [(0, False), (1, True)])
+def test_format_of_a_stream_does_not_change(tmp_path, number, is_refused):
+    """Batch 0 is repeated if Spark has not committed it."""
+    stream = Stream(["x.pcap"], Output(str(tmp_path)), "c")
+    stream._write_file(stream._format_file, b"parquet")
+    stream._save_summary(stages.CaptureSummary(), Buckets(), number)
+    stream._require_same_format()
+    changed = Stream(["x.pcap"], Output(str(tmp_path), "json"), "c")
+    with pytest.raises(StreamedError, match="continue with --format parquet") if is_refused else nullcontext():
+        changed._require_same_format()

@@ -47,7 +47,8 @@ def find(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
 
 def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     """Return the capture files that paths refer to, in the order of the paths; the files of a folder are ordered by
-    name. Each partition of a topic is a file.
+    name. Each partition of a topic is a file. A file with several paths, such as a symbolic link to it, is returned
+    once.
 
     Raises: OSError if a file or a folder cannot be read.
 
@@ -74,7 +75,17 @@ def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
         else:
             local.stat()
             files.append(str(local))
-    return files
+    return _without_repeats(files)
+
+
+def _without_repeats(files: Iterable[str]) -> list[str]:
+    """Return the paths of different files: the first path of each file, or the first that is no symbolic link."""
+    found: dict[str, str] = {}
+    for path in files:
+        file = path if path == STDIN or is_address(path) else os.path.realpath(path)
+        if file not in found or (os.path.islink(found[file]) and not os.path.islink(path)):
+            found[file] = path
+    return list(found.values())
 
 
 def _is_capture(name: str) -> bool:

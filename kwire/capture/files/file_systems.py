@@ -96,8 +96,11 @@ def listed(address: str, wanted: Callable[[str], bool]) -> list[str]:
     query = address[len(plain) :]
     pattern = re.search(r"[*?\[]", plain)
     begin = plain[: pattern.start()].rpartition("/")[0] if pattern else plain
-    files, inside = file_system(begin + query)
-    info = files.get_file_info(inside)
+    try:
+        files, inside = file_system(begin + query)
+        info = files.get_file_info(inside)
+    except OSError as error:  # pyarrow's has only a message
+        raise OSError(error.errno or 0, error.strerror or str(error), address) from error
     if not pattern and info.type == fs.FileType.File:
         return [address]
     if info.type == fs.FileType.NotFound and not pattern:

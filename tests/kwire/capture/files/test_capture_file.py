@@ -13,7 +13,7 @@ from captures import all_of, generations, greeting, heartbeats
 from tools.pcap import ETHERNET, RAW, Talk, block, enhanced, interface, packets, pcap, pcapng, section
 
 from kwire.capture import Problem
-from kwire.capture.files.capture_file import CaptureFile, find
+from kwire.capture.files.capture_file import CaptureFile, each, find
 
 TALK = Talk()
 SEGMENTS = [*TALK.open(), *greeting(TALK), *heartbeats(TALK, 5), *TALK.close()]
@@ -103,6 +103,17 @@ def test_folders_and_files_in_order_of_time(written: Callable[..., str], tmp_pat
     calls, connections, _ = all_of(tmp_path)
     assert generations(calls) == EXPECTED  # frames and their answers cross the files
     assert len(connections) == 1
+
+
+def test_a_file_with_several_paths_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with a link to its newest file, and a file that is named beside its folder."""
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "b.jsonl").touch()
+    (tmp_path / "in" / "a.jsonl").symlink_to("b.jsonl")
+    (tmp_path / "c.jsonl").symlink_to("in/b.jsonl")
+    monkeypatch.chdir(tmp_path)
+    assert each(["in", "./in/b.jsonl", str(tmp_path / "in"), "c.jsonl"]) == ["in/b.jsonl"]
+    assert each(["c.jsonl", "-", "-"]) == ["c.jsonl", "-"]
 
 
 def test_ends_of_files(written: Callable[..., str]) -> None:

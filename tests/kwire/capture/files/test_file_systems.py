@@ -59,6 +59,18 @@ def test_missing_path(tmp_path: Path) -> None:
         file_system("nowhere://x/y")
 
 
+def test_an_error_names_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Denied:
+        @staticmethod
+        def get_file_info(_: str) -> None:
+            raise OSError("AWS Error ACCESS_DENIED")
+
+    monkeypatch.setattr("kwire.capture.files.file_systems.file_system", lambda _: (Denied, "bucket/in"))
+    with pytest.raises(OSError, match="ACCESS_DENIED") as caught:
+        listed("s3://bucket/in", lambda _: True)
+    assert caught.value.filename == "s3://bucket/in"
+
+
 def test_objects(s3: Bucket) -> None:
     folder, pattern = s3.address("in"), s3.address("in/*.pcap*")
     found = find([folder])

@@ -1,0 +1,65 @@
+"""Errors of Spark as lines on stderr."""
+
+from __future__ import annotations
+
+import logging
+
+import click
+import pytest
+from spark import traces
+
+pytest.importorskip("pyspark")
+
+from click.testing import CliRunner
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark.errors import AnalysisException
+
+from kwire.spark.command import command
+from kwire.spark.failures import cause, spark_errors
+
+STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\nCaused by: java.lang.ClassNotFoundException: x.DefaultSource\n\tat C.d(C.java)"
+TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 3, in f\n    raise error\n    ^^^^^\n'
+CAUSES = {
+    "Failed to find data source: kafka. Please deploy.": "Failed to find data source: kafka. Please deploy.",
+    f"An error occurred while calling o1.save.\n: java.io.IOException: disk full{STACK}": "IOException: disk full",
+    f"[STREAM_FAILED] Query [id = 1] terminated with exception: [A] An error occurred \n{TRACEBACK}"
+    f"py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n: org.apache.B$Exception: no b{STACK}": "B$Exception: no b",
+    f"An error occurred while calling o1.collect.\n: org.apache.spark.SparkException: Job aborted: Lost task 0.0: "
+    f"PythonException: {TRACEBACK}OSError: [Errno 28] No space left on device\n{STACK}": "OSError: [Errno 28] No space left on device",
+}
+
+
+@pytest.mark.parametrize(("text", "line"), CAUSES.items(), ids=CAUSES.values())
+def test_cause_is_one_line(text, line):
+    assert cause(text) == line
+
+
+@pytest.mark.parametrize("error", [Py4JError("the JVM has ended"), AnalysisException("the JVM has ended")], ids=repr)
+def test_error_of_spark_is_one_line(error):
+    with pytest.raises(click.ClickException, match=r"^Spark failed: the JVM has ended$"), spark_errors():
+        raise error
+
+
+INTERRUPTS = [KeyboardInterrupt(), Py4JNetworkError("Error while receiving", RuntimeError("reentrant call"))]
+
+
+@pytest.mark.parametrize("error", INTERRUPTS, ids=repr)
+def test_interrupted_call_is_not_logged(caplog, error):
+    with spark_errors():
+        try:
+            raise error
+        except type(error):
+            logging.exception("Exception while sending command.")  # as py4j does
+    assert not caplog.records
+    logging.warning("other records are logged")
+    assert caplog.messages == ["other records are logged"]
+
+
+def test_unknown_format_fails_before_captures_are_read(spark, tmp_path, monkeypatch):
+    monkeypatch.delattr("kwire.spark.stages.write_small")
+    arguments = ["--input", str(traces.COMMITTED[0]), "--output", str(tmp_path), "--format", "parkett"]
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 1
+    assert "Error: Spark failed: " in result.stderr
+    assert "Failed to find the data source: parkett." in result.stderr
+    assert not list(tmp_path.iterdir())
