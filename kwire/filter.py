@@ -23,7 +23,7 @@ Value = Callable[[Row], Any]
 
 MAX_TEXT = 10_000  # maximum characters of a filter
 MAX_NODES = 1_000
-FEW = 20  # error messages list a column's values if there are at most this many
+FEW = 25  # error messages list a column's values if there are at most this many
 COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
     ast.Eq: operator.eq,
     ast.NotEq: operator.ne,

@@ -18,7 +18,7 @@ from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
 from kwire.command import one_line, read_errors, report_problems
 from kwire.spark import source
-from kwire.spark.failures import spark_errors
+from kwire.spark.failures import interrupted_later, spark_errors
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
 from kwire.spark.session import session_on, start
@@ -177,6 +177,7 @@ def run_stream(followed: Stream, spark: SparkSession, *, once: bool) -> None:
 
 def _start(master: str | None, class_archive: str | None) -> SparkSession | SparkContext:
     try:
-        return start(master, class_archive=class_archive)
+        with interrupted_later():
+            return start(master, class_archive=class_archive)
     except RuntimeError as error:
         raise click.ClickException(f"Spark did not start: {error}; Spark needs Java 17 (JAVA_HOME)") from error

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import re
+import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -36,6 +38,31 @@ def spark_errors() -> Iterator[None]:
         raise click.ClickException(str(error)) from error
     finally:
         logging.getLogger().removeFilter(_is_no_interrupt)
+
+
+@contextmanager
+def interrupted_later() -> Iterator[None]:
+    """Raise the KeyboardInterrupt of a Ctrl-C inside the ``with`` block at the end of the block.
+
+    If it ends the start of Spark, pyspark deletes the folder in which the JVM reports its port, and the JVM then never
+    exits. From its handler of SIGINT on, which Spark sets when the JVM runs, Ctrl-C takes effect at once.
+    """
+    if threading.current_thread() is not threading.main_thread():  # Ctrl-C interrupts only the main thread
+        yield
+        return
+    received: list[int] = []
+
+    def remember(number: int, _frame: object) -> None:
+        received.append(number)
+
+    before = signal.signal(signal.SIGINT, remember)
+    try:
+        yield
+    finally:
+        if signal.getsignal(signal.SIGINT) is remember:
+            signal.signal(signal.SIGINT, before)
+    if received:
+        raise KeyboardInterrupt
 
 
 def cause(text: str) -> str:

@@ -72,8 +72,11 @@ class Job:
         ``spark``: session or context that runs the job. On a context, a job starts a session only for captures that
         are too large for one task, and for other formats than Parquet.
 
-        Raises: StreamedError if the output has tables of a stream with the same capture id.
+        Raises: ValueError for a job without paths; StreamedError if the output has tables of a stream with the same
+        capture id.
         """
+        if not self.paths:
+            raise ValueError("the job has no captures: paths is empty")
         self.output.require_no_stream(self.capture_id)
         self.output.check(spark)
         if self.split_size is None and not is_topic(self.paths[0]) and is_small(self.paths):

@@ -51,7 +51,7 @@ class Output:
 
     def stream_folder(self, capture_id: str) -> str:
         """Return the folder with the state of the stream that writes a capture."""
-        return f"{self.folder}/_stream/{parts.folder_of(capture_id)}"
+        return below(self.folder, "_stream", parts.folder_of(capture_id))
 
     def require_no_stream(self, capture_id: str) -> None:
         """Check that no stream has written the tables of a capture: it adds rows to the files that it has written.
@@ -59,7 +59,7 @@ class Output:
         ``capture_id``: name of the capture. Raises: StreamedError if a stream has written them.
         """
         work = self.stream_folder(capture_id)
-        files, inside = file_system(f"{work}/summary")  # written with the first tables
+        files, inside = file_system(below(work, "summary"))  # written with the first tables
         if files.get_file_info(inside).type.name == "Directory":
             raise StreamedError(
                 f"a stream has written the tables of {capture_id}: choose another --capture-id or --output,"

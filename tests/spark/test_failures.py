@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import logging
+import signal
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
 
 import click
 import pytest
@@ -15,7 +21,7 @@ from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark.errors import AnalysisException
 
 from kwire.spark.command import command
-from kwire.spark.failures import cause, spark_errors
+from kwire.spark.failures import cause, interrupted_later, spark_errors
 
 STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\nCaused by: java.lang.ClassNotFoundException: x.DefaultSource\n\tat C.d(C.java)"
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 3, in f\n    raise error\n    ^^^^^\n'
@@ -63,3 +69,43 @@ def test_unknown_format_fails_before_captures_are_read(spark, tmp_path, monkeypa
     assert "Error: Spark failed: " in result.stderr
     assert "Failed to find the data source: parkett." in result.stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_interrupt_waits_for_the_end_of_the_block():
+    before, block = signal.getsignal(signal.SIGINT), ExitStack()
+    block.enter_context(interrupted_later())
+    signal.raise_signal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        block.close()
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the children of a process are read from /proc")
+def test_interrupt_while_spark_starts_leaves_no_jvm(tmp_path):
+    arguments = ["--input", str(traces.COMMITTED[0]), "--output", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "kwire", "pipeline", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+    try:
+        jvm = wait_for(lambda: children(process.pid), process)
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    assert b"Traceback" not in out
+    assert process.returncode == 130
+    wait_for(lambda: not Path(f"/proc/{jvm[0]}").exists())
+
+
+def children(pid: int) -> list[int]:
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def wait_for(holds, process=None):
+    """Wait until a condition holds, and return its result. The process must not end before."""
+    for _ in range(3_000):
+        if result := holds():
+            return result
+        assert process is None or process.poll() is None
+        time.sleep(0.01)
+    raise AssertionError("timed out")

@@ -333,3 +333,8 @@ def test_the_name_of_a_capture(inputs, name):
 def test_the_name_of_a_capture_with_brackets(tmp_path):
     (tmp_path / "a[1].pcap").touch()
     assert name_of([str(tmp_path / "a[1].pcap")]) == "a[1].pcap"
+
+
+def test_job_without_captures_is_refused(spark, tmp_path):
+    with pytest.raises(ValueError, match="the job has no captures: paths is empty"):
+        Job([], Output(str(tmp_path)), "c").run(spark)

@@ -59,7 +59,8 @@ def test_frames_are_printed_while_no_packet_arrives() -> None:
     content = gzip.decompress(CAPTURE.read_bytes())
     ours, theirs = os.openpty()
     termios.tcsetwinsize(theirs, (24, 120))
-    with command("top", stdout=theirs) as process:
+    environment = {name: value for name, value in os.environ.items() if name not in ("LINES", "COLUMNS")}
+    with command("top", stdout=theirs, env=environment) as process:
         os.close(theirs)
         assert process.stdin is not None
         process.stdin.write(content)
