@@ -29,6 +29,7 @@ from kwire.capture.reading import Reading
 from kwire.client_properties import ClientProperties, Credentials
 from kwire.spark import plain, source
 from kwire.spark.bundles import Bundler
+from kwire.spark.job import Job
 from kwire.spark.output import Output
 from kwire.spark.stream import Stream
 from kwire.spark.stream_lock import locked
@@ -158,6 +159,11 @@ def pipeline_that_fails(error: Exception) -> Callable[[], str]:
             return run("kwire pipeline --output y --input", CAPTURE).stderr()
 
     return cause
+
+
+def job_without_captures() -> None:
+    spark: Any = None  # not used
+    Job([], Output("tables"), "x").run(spark)
 
 
 def job_in_place_of_a_stream() -> None:
@@ -363,6 +369,7 @@ ROWS = [
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
     Row("pipeline without a connector", pipeline_that_fails(AnalysisException("Failed to find data source: kafka.")), "Error: Spark failed: Failed to find data source: kafka."),
+    Row("job without captures", job_without_captures, "ValueError: the job has no captures: paths is empty"),
     Row("job in place of a stream", job_in_place_of_a_stream, "StreamedError: a stream has written the tables of x: choose another --capture-id or --output, or delete tables/_stream/capture_id=x to replace the tables and end the stream"),
     Row("stream in another format", stream_in_another_format, "StreamedError: the stream in tables/_stream/capture_id=x writes parquet: continue with --format parquet, or choose another --output"),
     Row("stream that is running", stream_that_is_running, "LockedError: another process runs the stream in tables/_stream/capture_id=x: end it, or choose another --output or --capture-id"),

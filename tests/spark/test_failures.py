@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeVar
 
 import click
 import pytest
@@ -23,6 +25,7 @@ from pyspark.errors import AnalysisException
 from kwire.spark.command import command
 from kwire.spark.failures import cause, interrupted_later, spark_errors
 
+T = TypeVar("T")
 STACK = "\n\tat org.apache.spark.A.b(A.scala:1)\nCaused by: java.lang.ClassNotFoundException: x.DefaultSource\n\tat C.d(C.java)"
 TRACEBACK = 'Traceback (most recent call last):\n  File "x.py", line 3, in f\n    raise error\n    ^^^^^\n'
 CAUSES = {
@@ -101,7 +104,7 @@ def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
-def wait_for(holds, process=None):
+def wait_for(holds: Callable[[], T], process: subprocess.Popen[bytes] | None = None) -> T:
     """Wait until a condition holds, and return its result. The process must not end before."""
     for _ in range(3_000):
         if result := holds():
