@@ -14,6 +14,7 @@ from typing import TypeVar
 
 import click
 import pytest
+from need import need
 from spark import traces
 
 pytest.importorskip("pyspark")
@@ -85,6 +86,7 @@ def test_interrupt_waits_for_the_end_of_the_block():
 
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the children of a process are read from /proc")
 def test_interrupt_while_spark_starts_leaves_no_jvm(tmp_path):
+    need("java", "Spark runs on it")
     arguments = ["--input", str(traces.COMMITTED[0]), "--output", str(tmp_path)]
     process = subprocess.Popen(
         [sys.executable, "-m", "kwire", "pipeline", *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT
