@@ -211,8 +211,12 @@ class Member:
     def say(self, command: str) -> None:
         """Give it a command."""
         assert self._process.stdin is not None
-        self._process.stdin.write(command + "\n")
-        self._process.stdin.flush()
+        try:
+            self._process.stdin.write(command + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            self.ended()
+            raise AssertionError(self._stage.report(f"{self.name} ended before the command {command!r}")) from error
 
     def _read(self, pipe: Any, take: Callable[[str], None]) -> None:
         for line in pipe:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"slices"
 	"strings"
@@ -82,7 +83,7 @@ func runMember(asked options) {
 			case !open:
 				os.Exit(3) // the test is gone, so nobody needs this member
 			case command == "commit":
-				if err := client.CommitUncommittedOffsets(context.Background()); err != nil {
+				if err := commit(client); err != nil {
 					panic(err)
 				}
 				tell(map[string]any{"event": "committed"})
@@ -94,6 +95,19 @@ func runMember(asked options) {
 		default:
 			tellRecords(client)
 		}
+	}
+}
+
+// commit tries again if the coordinator could not be reached: the client may report that, and not look for another one.
+func commit(client *kgo.Client) error {
+	for {
+		err := client.CommitUncommittedOffsets(context.Background())
+		var unreached *net.OpError
+		if !errors.As(err, &unreached) {
+			return err
+		}
+		fmt.Fprintln(os.Stderr, "commit:", err)
+		time.Sleep(poll)
 	}
 }
 

@@ -41,6 +41,8 @@ def committed() -> bool:
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as refused:
+        if refused.args[0].code() == KafkaError._NO_OFFSET:  # it has read nothing since its last assignment
+            return True
         if not (refused.args[0].code() in MOVED_ON or refused.args[0].retriable()):
             raise
         return False
