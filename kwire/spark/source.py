@@ -179,7 +179,7 @@ def files(inputs: Sequence[str]) -> list[str]:
 
     Raises: OSError if a file or a folder cannot be read.
     """
-    return find(dict.fromkeys(path for pattern in inputs for path in _globbed(pattern) or [pattern]))
+    return find(path for pattern in inputs for path in _globbed(pattern) or [pattern])
 
 
 def without_files(inputs: Sequence[str]) -> list[str]:
@@ -519,9 +519,9 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
         is returned. A file without packets has the first timestamp 0.
         """
-        matches = dict.fromkeys(each([path for one in self.inputs for path in _globbed(one)]))
+        matches = each(path for one in self.inputs for path in _globbed(one))
         empty = [path for path in matches if not size_of(path)]
-        paths = sorted(matches.keys() - empty, reverse=True)
+        paths = sorted({*matches} - {*empty}, reverse=True)
         return {(self._first(path), path.removesuffix(".gz")): path for path in paths}, empty
 
     def _first(self, path: str) -> int:

@@ -12,7 +12,7 @@ class ConsumerError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return how copy and pickle restore the error: without its constructor, whose arguments are not kept."""
-        return _restored, (type(self), self.args, vars(self))
+        return Exception.__new__, (type(self), *self.args), vars(self)
 
 
 class BrokerError(ConsumerError):
@@ -164,10 +164,3 @@ def broker_error(code: int, where: str) -> BrokerError:
             return InconsistentGroupProtocol(code, where)
         case _:
             return BrokerError(code, where)
-
-
-def _restored(kind: type[ConsumerError], args: tuple[Any, ...], attributes: dict[str, Any]) -> ConsumerError:
-    error = kind.__new__(kind, *args)
-    error.args = args
-    vars(error).update(attributes)
-    return error

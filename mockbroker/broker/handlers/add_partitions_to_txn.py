@@ -42,8 +42,10 @@ def _add_in_slices(broker: Broker, call: Call[AddPartitionsToTxnRequest], now: f
             handled = 0
             now = yield []
         handled += max(sum(len(topic.partitions) for topic in transaction.topics), 1)
-        respond = _verify if transaction.verify_only else _add
-        topic_results = yield from respond(broker, call, transaction, now)
+        if transaction.verify_only:
+            topic_results = yield from _verify(broker, call, transaction)
+        else:
+            topic_results = yield from _add(broker, call, transaction, now)
         results.append(
             AddPartitionsToTxnResponse.Transaction(
                 transactional_id=transaction.transactional_id, topic_results=topic_results
@@ -145,7 +147,6 @@ def _verify(
     broker: Broker,
     call: Call[AddPartitionsToTxnRequest],
     transaction: Transaction,
-    now: float,  # noqa: ARG001
 ) -> Generator[Effects, float, list[TopicResult]]:
     """Verify that the partitions are part of a transaction. Return the results, each topic and partition once."""
     error = broker.transaction_error(transaction.transactional_id, call.client.node)
