@@ -62,7 +62,7 @@ def test_a_host_that_prints_no_port_is_ended() -> None:
 def test_a_member_that_ended_before_a_command_is_cleaned_up(stage: Stage) -> None:
     member = Member(stage, "gone", start_process([sys.executable, "-c", ""]))
     assert member.ended() == 0
-    with pytest.raises(BrokenPipeError):
+    with pytest.raises(AssertionError, match="gone ended before the command 'leave'"):
         member.say("leave")
     member.clean_up()
 
