@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 
 from kwire.completion import api_names, complete
+from kwire.counted import counted
 from kwire.fuzz.findings import KINDS, Finding, FindingError
 from kwire.fuzz.live import BrokerError, Fuzzer
 from kwire.messages import api_named
@@ -82,7 +83,7 @@ def _run(fuzzer: Fuzzer, seed: int, count: int, as_json: bool, save: Path | None
         if finding is not None:
             _report(finding, as_json, save)
         if done % EVERY == 0:
-            click.echo(f"{done} of {count} cases done, {fuzzer.findings} findings so far", err=True)
+            click.echo(f"{done} of {count} cases done, {counted(fuzzer.findings, 'finding')} so far", err=True)
     summary = {
         **{name: fuzzer.counts[name] for name in ("cases", "answered", "closed", "silent")},
         "findings": fuzzer.findings,
@@ -104,7 +105,7 @@ def _report(finding: Finding, as_json: bool, save: Path | None) -> None:
     if as_json:
         click.echo(json.dumps(finding.to_json()))
     else:
-        click.echo(f"{finding.kind} in case {finding.case}, {len(finding.steps)} steps: {finding.detail}")
+        click.echo(f"{finding.kind} in case {finding.case}, {counted(len(finding.steps), 'step')}: {finding.detail}")
     if save is not None:
         save.mkdir(parents=True, exist_ok=True)
         path = save / f"{finding.kind}-{finding.seed}-{finding.case}.json"

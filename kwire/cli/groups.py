@@ -28,6 +28,7 @@ from kwire.cli.interface import interface_option
 from kwire.cli.lines import writable
 from kwire.cli.ports import ports_option
 from kwire.command import one_line, report_problems
+from kwire.counted import counted
 
 MINUTE_US = 60_000_000
 MOST = 12  # maximum names of partitions or members per line
@@ -222,7 +223,7 @@ def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
     """
     if not rows:
         return
-    yield _count(len(rows), "finding")
+    yield counted(len(rows), "finding")
     for row, *others in by_group.alike(rows):
         yield f"  {row['severity']:8}  {row['finding']}  {_span([row])}  {row['sentence']}"
         more = f" and {row['evidence_count'] - 1} more" if row["evidence_count"] > 1 else ""
@@ -249,8 +250,8 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
     where = f" (cluster {group['cluster']})" if several else ""
     yield (
         f"group {group['group_id']}{where}: {', '.join(group['protocols']) or 'no members'}; "
-        f"{_count(len(group['members']), 'member')}, {_count(len(group['rebalances']), 'rebalance')}, "
-        f"{_count(len(group['violations']), 'violation')}"
+        f"{counted(len(group['members']), 'member')}, {counted(len(group['rebalances']), 'rebalance')}, "
+        f"{counted(len(group['violations']), 'violation')}"
     )
     for member in group["members"]:
         yield f"  member {member['name']}{_life(member)}"
@@ -262,7 +263,7 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
         others = "".join(f", {commit[kind]} {kind}" for kind in ("refused", "aborted", "unknown") if commit[kind])
         lag = "" if commit["last_lag"] is None else f", lag {commit['last_lag']} (at most {commit['largest_lag']})"
         yield (
-            f"  committed {commit['topic']}-{commit['partition']}: {_count(commit['committed'], 'time')}{others}; "
+            f"  committed {commit['topic']}-{commit['partition']}: {counted(commit['committed'], 'time')}{others}; "
             f"last {commit['last_offset']}{lag}"
         )
     for shared in group["shared"]:
@@ -270,7 +271,7 @@ def text(group: dict[str, Any], *, several: bool = False, assignor: str | None =
         yield f"  records of {names.get(shared['member_id'], shared['member_id'])}: {counts}"
     for error in group["errors"]:
         about = f" about {error['topic']}-{error['partition']}" if error["topic"] is not None else ""
-        count = _count(error["count"], "time")
+        count = counted(error["count"], "time")
         yield f"  error {error['error_name']} to {error['client_id']}: {error['api_name']}{about}, {count}"
     for violation in group["violations"]:
         member = names.get(violation["member_id"], violation["member_id"] or "")
@@ -354,7 +355,7 @@ def _rebalance(rebalance: dict[str, Any], names: dict[str, str]) -> Iterator[str
     stops = {member: stop for member, stop in rebalance["stw_ms"].items() if stop is not None}
     if stops:
         shown = ", ".join(f"{names.get(member, member)} {_ms(stop)}" for member, stop in list(stops.items())[:MOST])
-        moved = _count(rebalance["partitions_moved"], "partition")
+        moved = counted(rebalance["partitions_moved"], "partition")
         yield f"      stopped ({rebalance['stw_kind']}): {shown}{_more(stops)}; {moved} moved"
     before, after = rebalance["assignment_before"], rebalance["assignment_after"]
     for member in list(rebalance["members_after"] or [])[:MOST]:
@@ -397,10 +398,6 @@ def _partitions(partitions: list[str]) -> str:
 
 def _more(items: Any) -> str:
     return f" and {len(items) - MOST} more" if len(items) > MOST else ""
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _ms(duration: float) -> str:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from unicodedata import combining, east_asian_width
 
-from kwire.analysis.findings.model import counted
 from kwire.analysis.live import LiveState
 from kwire.analysis.live_groups import LiveGroup
 from kwire.analysis.report.by_group import moment
 from kwire.command import one_line
+from kwire.counted import counted
 
 MOST_GROUPS = 30
 MOST_MEMBERS = 10

@@ -15,6 +15,7 @@ from zlib import crc32
 
 from google_crc32c import value as crc32c
 
+from kwire.counted import counted
 from kwire.errors import DecodeError, LimitError, Truncated
 from kwire.explain.meanings import time_text
 from kwire.explain.pieces import COUNT, LENGTH, Explanation, Piece, TreeBuilder
@@ -461,7 +462,7 @@ def _batch_note(fields: Mapping[str, int], count: int, size: int, attributes: st
         right: True if the CRC matches the data.
     """
     first, last = fields["base_offset"], fields["base_offset"] + fields["last_offset_delta"]
-    facts = ["1 record" if count == 1 else f"{count} records"]
+    facts = [counted(count, "record")]
     facts += [f"offset {first}" if first == last else f"offsets {first}-{last}", attributes, f"{size} bytes"]
     if fields["producer_id"] >= 0:
         producer = fields["producer_id"], fields["producer_epoch"], fields["base_sequence"]

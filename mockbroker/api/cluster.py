@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import trio
 
 from kwire import WireError
+from kwire.counted import counted
 from mockbroker.api import records as topic_records
 from mockbroker.api.certificates import Certificates
 from mockbroker.api.clock import Clock
 from mockbroker.api.home import ClusterClosedError, Home
 from mockbroker.api.open_listeners import PortInUseError, close_all, nodes_at, open_listeners
 from mockbroker.api.operations import ClusterOperations
-from mockbroker.api.plan import Plan, counted_brokers
+from mockbroker.api.plan import Plan
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.api.wait import Goal
 from mockbroker.base.errors import ConflictError
@@ -326,7 +327,7 @@ async def open_cluster(
     plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock, faults)
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         highest = LAST_PORT + 1 - brokers
-        raise SettingsError(f"port {port} is out of range (0-{highest} for {counted_brokers(brokers)})")
+        raise SettingsError(f"port {port} is out of range (0-{highest} for {counted(brokers, 'broker')})")
     addresses = Addresses(plan.settings, plan.listeners, host)
     _log_without_effect(plan.without_effect())
     disk = opened_data_dir = None

@@ -9,6 +9,7 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
+from kwire.counted import counted
 from kwire.lazy_dataclass import dataclass
 from mockbroker.api import records
 from mockbroker.base.kafka_settings import kafka_settings
@@ -91,7 +92,7 @@ class Plan:
         factor = settings.default_replication_factor
         if factor > brokers:
             raise SettingsError(
-                f"default.replication.factor is {factor}, but the cluster has only {counted_brokers(brokers)}: "
+                f"default.replication.factor is {factor}, but the cluster has only {counted(brokers, 'broker')}: "
                 f"start with {factor} brokers"
             )
         if as_version not in RELEASES:
@@ -161,7 +162,7 @@ class Plan:
         """
         values = self.settings.by_name()
         too_high = [name for name in REPLICATION if name in self.settings.given and int(values[name]) > self.brokers]
-        count = counted_brokers(self.brokers)
+        count = counted(self.brokers, "broker")
         return [*self.settings.without_effect(), *(f"{name} {values[name]} ({count})" for name in too_high)]
 
 
@@ -221,8 +222,3 @@ def _derive_scram(enabled: Collection[str], passwords: Mapping[str, str]) -> Scr
     from mockbroker.broker.sasl.scram import derive
 
     return derive(passwords, mechanisms, lambda: token_bytes(SALT_BYTES))
-
-
-def counted_brokers(brokers: int) -> str:
-    """Return the number of brokers as text: "1 broker" or "N brokers"."""
-    return f"{brokers} broker" if brokers == 1 else f"{brokers} brokers"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from kwire.counted import counted
 from kwire.lazy_dataclass import dataclass
 from mockbroker.api.snapshots import GroupSnapshot, snapshot
 from mockbroker.base.texts import listed
@@ -70,9 +71,7 @@ class Goal:
 
     def __str__(self) -> str:
         state = f" to be {self.state}" if self.state else ""
-        members = (
-            "" if self.members is None else f" {'with' if state else 'to have'} {_counted(self.members, 'member')}"
-        )
+        members = "" if self.members is None else f" {'with' if state else 'to have'} {counted(self.members, 'member')}"
         return f"group {self.group_id!r}{state}{members}"
 
 
@@ -88,7 +87,7 @@ def _group_lines(group: GroupSnapshot, broker: Broker) -> list[str]:
     if group.state == DEAD:
         return [f"the group does not exist (Dead); existing groups: {listed(broker.groups)}"]
     protocol = group.protocol or "none yet"
-    members = _counted(len(group.members), "member")
+    members = counted(len(group.members), "member")
     lines = [f"the group is {group.state}: generation {group.generation}, protocol {protocol}, {members}"]
     for member in group.members:
         instance = f", instance {member.instance_id}" if member.instance_id else ""
@@ -117,7 +116,3 @@ def _json(value: object) -> str:
     from json import dumps  # on demand: only a wait that timed out needs it
 
     return dumps(value)
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from kwire.counted import counted
 from mockbroker.lab.history import page
 from mockbroker.lab.history.comparison import MEANING, SCHEMES, Measured, measure, table
 from mockbroker.lab.history.experiments import experiments
@@ -64,7 +65,9 @@ def _measured(name: str, story: Story) -> Measured:
 
 def _print_results(story: Story, results: Sequence[Measured]) -> None:
     title = "the story of docs/history.md" if story.seed is None else f"the story of seed {story.seed}"
-    click.echo(f"{title}: {len(story.groups)} consumers, {len(story.steps)} steps, {story.end:g} s")
+    click.echo(
+        f"{title}: {counted(len(story.groups), 'consumer')}, {counted(len(story.steps), 'step')}, {story.end:g} s"
+    )
     for line in table(results):
         click.echo(line)
     if len(results) == 1:
@@ -72,8 +75,8 @@ def _print_results(story: Story, results: Sequence[Measured]) -> None:
             settled = "never settles" if change.settled is None else f"settles in {change.settled:.2f} s"
             click.echo(
                 f"{change.at:6g} s  {change.what}: {change.messages} messages, "
-                f"{change.notifications} ZooKeeper notifications, {change.rebalances} rebalances, "
-                f"{change.moved} partitions moved, {settled}"
+                f"{counted(change.notifications, 'ZooKeeper notification')}, "
+                f"{counted(change.rebalances, 'rebalance')}, {counted(change.moved, 'partition')} moved, {settled}"
             )
     else:
         click.echo(MEANING)

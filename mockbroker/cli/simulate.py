@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kwire.counted import counted
 from mockbroker.cli.quiet import quiet
 
 if TYPE_CHECKING:
@@ -139,7 +140,10 @@ def command(
     rate = f"{total / seconds:,.0f} a CPU second" if seconds else "at once"
     if coverage is not None and show_coverage:
         click.echo(json.dumps({"coverage": coverage.rows()}) if as_json else "\n".join(coverage.lines()))
-    click.echo(f"{count} seeds of {scheme}, {total:,} events, {rate}: no invariant was broken", err=as_json)
+    click.echo(
+        f"{counted(count, 'seed')} of {scheme}, {counted(total, 'event', ',')}, {rate}: no invariant was broken",
+        err=as_json,
+    )
 
 
 def _line(seed: int, scheme: str, outcome: Outcome) -> dict[str, object]:
@@ -169,8 +173,9 @@ def _report_failure(outcome: Outcome, *, as_json: bool) -> None:
     best = shrinker.shrink()
     script = best.script
     write(
-        f"the smallest of {shrinker.attempts} scripts that break {best.broken}: {len(script.members)} members,"
-        f" {len(script.faults)} faults, {best.events} events"
+        f"the smallest of {shrinker.attempts} scripts that break {best.broken}: "
+        f"{counted(len(script.members), 'member')}, {counted(len(script.faults), 'fault')}, "
+        f"{counted(best.events, 'event')}"
     )
     for line in script.lines():
         write(line)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kwire.counted import counted
 from kwire.lazy_dataclass import dataclass
 from mockbroker.cli.control_client import URL_VARIABLE, ControlClient
 from mockbroker.cli.ctl.session import Session
@@ -137,7 +138,7 @@ def _add_group(table: Table, group: Mapping[str, Any], sample: Sample, before: S
         table,
         group["id"],
         group["state"],
-        f"{len(members)} members",
+        counted(len(members), "member"),
         "",
         "",
         str(group["generation"]),

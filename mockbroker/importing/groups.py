@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID
 
 from kwire.blobs import decode_record
+from kwire.counted import counted
 from kwire.errors import DecodeError, UnknownApi, UnknownRecordType
 from kwire.json.objects import uuid_text
 from kwire.lazy_dataclass import dataclass
@@ -171,7 +172,7 @@ def _add_groups(imported: Imported, replica: _Replica, settings: Settings) -> No
             if (group_id := _record_group(imported, replica, key, record, unknown)) is not None:
                 groups.setdefault(group_id, Replay()).pending.setdefault(producer_id, {})[key] = record
     for record_type, offsets in unknown.items():
-        text = f"{_records(len(offsets))} of unknown type {record_type}, the first at offset {min(offsets)}"
+        text = f"{counted(len(offsets), 'record')} of unknown type {record_type}, the first at offset {min(offsets)}"
         imported.problems.append(Problem(replica.path, None, text))
     for group_id, records in groups.items():
         _rebuild(imported, replica.path, group_id, records, settings)
@@ -221,10 +222,6 @@ def _rebuild(imported: Imported, path: Path, group_id: str, records: Replay, set
 
 def _no_uuid() -> UUID:
     return UUID(int=0)
-
-
-def _records(count: int) -> str:
-    return "1 record" if count == 1 else f"{count} records"
 
 
 def _record_problem(replica: _Replica, offset: int, error: DecodeError) -> Problem:

@@ -14,13 +14,13 @@ from typing import Any
 import trio
 
 from kwire.apikeys import ApiKey
+from kwire.counted import counted
 from kwire.envelope import Request, decode_request, decode_response, encode_response, peek_request
 from kwire.errors import WireError
 from kwire.frames import pack
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.api_versions import ApiVersionsResponse
 from mockbroker.api.cluster import open_cluster
-from mockbroker.api.plan import counted_brokers
 from mockbroker.base.effects import Note
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.journal import Journal
@@ -90,7 +90,7 @@ class Replay:
         nodes = script.nodes or [0]
         if port and port + len(nodes) - 1 > LAST_PORT:
             highest = LAST_PORT + 1 - len(nodes)
-            raise ValueError(f"port {port} is out of range (0-{highest} for {counted_brokers(len(nodes))})")
+            raise ValueError(f"port {port} is out of range (0-{highest} for {counted(len(nodes), 'broker')})")
         if options.otherwise is Otherwise.MOCK and nodes[-1] - nodes[0] >= MAX_MOCK_BROKERS:
             raise ValueError(
                 f"the recorded broker ids {nodes[0]} and {nodes[-1]} are too far apart for a mock cluster, which has "

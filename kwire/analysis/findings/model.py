@@ -155,11 +155,6 @@ def seconds(us: float) -> str:
     return f"{us / 1e6:.1f} s" if us < 600_000_000 else f"{us / 60e6:.0f} min"
 
 
-def counted(number: float, what: str) -> str:
-    """Return a number with its noun, such as ``1 partition`` or ``8 partitions``. ``what``: noun in the singular."""
-    return f"{number:.0f} {what}" if number == 1 else f"{number:.0f} {what}s"
-
-
 def quoted(name: str | None) -> str:
     """Return an id, such as a client id or a group id, in backquotes; ``a client without id`` if the id is None or
     empty.

@@ -7,7 +7,8 @@ from html import escape
 
 from kwire.analysis.columns import Row
 from kwire.analysis.report.by_group import Name, alike
-from kwire.analysis.report.parts import MOST_ROWS, Html, Line, clock, counted, link, table
+from kwire.analysis.report.parts import MOST_ROWS, Html, Line, clock, link, table
+from kwire.counted import counted
 
 TOP_FINDINGS = 25  # lines of findings that are not folded
 MOST_EVIDENCE = 5  # references of one finding
@@ -36,7 +37,7 @@ def section(rows: Sequence[Row], numbers: Mapping[Name, int], targets: Targets) 
     head = ["severity", "finding", "about", "detector", "from", "to", "seen in"]
     yield table("findings", head, lines[:TOP_FINDINGS], name="Findings")
     if rest := lines[TOP_FINDINGS:]:
-        yield f"<details><summary>{counted(len(rest), 'more line')}</summary>"
+        yield f"<details><summary>{counted(len(rest), 'more line', ',')}</summary>"
         yield table("findings", head, rest, name="More findings") + "</details>"
     yield "</section>"
 
@@ -52,7 +53,7 @@ def _line(rows: Sequence[Row], numbers: Mapping[Name, int], targets: Targets) ->
     worst, several = rows[0], len(rows) > 1
     about = worst["group_id"], worst["cluster"]
     name = worst["group_id"] or worst["client_id"] or ""
-    count = counted(sum(row["evidence_count"] for row in rows), "row")
+    count = counted(sum(row["evidence_count"] for row in rows), "row", ",")
     known = targets.get(about, {})
     return escape(worst["severity"]), [
         worst["severity"],

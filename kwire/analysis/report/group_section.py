@@ -11,7 +11,8 @@ from kwire.analysis.columns import Row, Tables
 from kwire.analysis.findings.model import reference
 from kwire.analysis.report.by_group import commits, restarts
 from kwire.analysis.report.lanes import lanes, packed
-from kwire.analysis.report.parts import MOST_ROWS, Cell, Html, Line, clock, counted, number, table
+from kwire.analysis.report.parts import MOST_ROWS, Cell, Html, Line, clock, number, table
+from kwire.counted import counted
 
 MOST_MOVES = 4  # pairs of members whose partitions are listed in a row of a rebalance
 MOST_MOVED = 12  # partitions of one such pair
@@ -29,8 +30,8 @@ def section(own: Tables, title: str, place: int, called: dict[str, str], *, is_o
     """
     yield f'<section class="group" id="group-{place}"><h2 class="group">{escape(title)}</h2>'
     protocols = sorted({row["protocol"] for row in own["group_events"] if row["protocol"]})
-    parts = [", ".join(protocols) or "no members", counted(len(called), "member")]
-    parts += [counted(len(own["rebalances"]), "rebalance"), counted(len(own["violations"]), "violation")]
+    parts = [", ".join(protocols) or "no members", counted(len(called), "member", ",")]
+    parts += [counted(len(own["rebalances"]), "rebalance", ","), counted(len(own["violations"]), "violation", ",")]
     yield f"<details{' open' if is_open else ''}><summary>{escape('; '.join(parts))}</summary>"
     drawn = lanes(own, called)
     if drawn is not None:
@@ -75,7 +76,7 @@ def _chart(drawn: dict[str, Any], place: int) -> Iterator[str]:
     members, partitions, commits = drawn["left_out"]
     for count, what in ((members, "member"), (partitions, "partition"), (commits, "commit")):
         if count:
-            yield f'<p class="note">{counted(count, f"more {what}")} not drawn.</p>'
+            yield f'<p class="note">{counted(count, f"more {what}", ",")} not drawn.</p>'
 
 
 def _rebalances(own: Tables, called: dict[str, str], place: int) -> str:
@@ -161,7 +162,7 @@ def _move_list(made: dict[tuple[str, str], dict[str, list[int]]]) -> Html:
         lines.append(escape(f"{before} to {after}: {', '.join(shown)}"))
     more = f"<br>and {len(made) - MOST_MOVES} more pairs" if len(made) > MOST_MOVES else ""
     count = sum(len(partitions) for topics in made.values() for partitions in topics.values())
-    return Html(f"<details><summary>{counted(count, 'partition')}</summary>{'<br>'.join(lines)}{more}</details>")
+    return Html(f"<details><summary>{counted(count, 'partition', ',')}</summary>{'<br>'.join(lines)}{more}</details>")
 
 
 def _restarts(own: Tables, called: dict[str, str]) -> str:

@@ -15,9 +15,10 @@ from pathlib import Path
 from kwire.analysis.columns import Tables
 from kwire.analysis.report import findings_section, group_section, traffic_sections
 from kwire.analysis.report.by_group import Name, apart, names
-from kwire.analysis.report.parts import Cell, Line, counted, link, number, table
+from kwire.analysis.report.parts import Cell, Line, link, number, table
 from kwire.analysis.report.style import STYLE
 from kwire.analysis.transactions import COMMITTED, REFUSED
+from kwire.counted import counted
 
 NEEDED = (
     "group_events",
@@ -76,11 +77,14 @@ def _body(tables: Tables, title: str) -> Iterator[str]:
     same = Counter(group_id for group_id, _ in groups)
     titles = {group: f"{group[0]} (cluster {group[1]})" if same[group[0]] > 1 else group[0] for group in groups}
     yield f'<a class="skip" href="#findings">Skip to the findings</a><header><h1>{escape(title)}</h1>'
-    yield (
-        f'<p id="summary">{counted(len(groups), "group")}, {counted(len(tables["rebalances"]), "rebalance")}, '
-        f"{counted(len(tables['violations']), 'violation')}, "
-        f"{counted(sum(row['count'] for row in tables['errors']), 'error')}. Times are UTC.</p></header>"
-    )
+    counts = {
+        "group": len(groups),
+        "rebalance": len(tables["rebalances"]),
+        "violation": len(tables["violations"]),
+        "error": sum(row["count"] for row in tables["errors"]),
+    }
+    summary = ", ".join(counted(count, noun, ",") for noun, count in counts.items())
+    yield f'<p id="summary">{summary}. Times are UTC.</p></header>'
     sections = ["findings", "groups", "errors", "clients", "latency", *(["problems"] if tables["problems"] else [])]
     links = "".join(f'<a href="#{name}">{name.capitalize()}</a> ' for name in sections)
     yield f'<nav aria-label="Sections">{links}<span id="tools"></span></nav><main>'

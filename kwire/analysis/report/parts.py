@@ -79,11 +79,6 @@ def clock(ts: int) -> str:
     return (moment(ts) or "")[:23].replace("T", " ")
 
 
-def counted(count: int, what: str) -> str:
-    """Return a number with its noun, such as ``1 group`` or ``2 groups``."""
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
 def listed(names: Iterable[str], most: int) -> str:
     """Return the first ``most`` names, separated by commas, and the number of the remaining names."""
     kept = list(names)

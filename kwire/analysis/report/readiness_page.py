@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from html import escape
 
 from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement
-from kwire.analysis.report.parts import Line, counted, table
+from kwire.analysis.report.parts import Line, table
 from kwire.analysis.report.style import STYLE
+from kwire.counted import counted
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 ORDER = (BLOCKED, NOTE, READY)
@@ -51,7 +52,7 @@ def page(rows: Sequence[Statement], target: str, title: str) -> str:
 def _counts(rows: Iterable[Statement], what: str) -> str:
     states = Counter(row.state for row in rows)
     numbers = ", ".join(f"{states[state]} {state}" for state in ORDER if states[state])
-    return f"{counted(sum(states.values()), what)}{f': {numbers}' if numbers else ''}"
+    return f"{counted(sum(states.values()), what, ',')}{f': {numbers}' if numbers else ''}"
 
 
 def _clients(rows: Iterable[Statement]) -> str:

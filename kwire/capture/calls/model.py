@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import Any
 
+from kwire.counted import counted
 from kwire.lazy_dataclass import dataclass
 
 KAFKA, TLS, OPAQUE, NOT_KAFKA = "kafka", "tls", "sasl_opaque", "not_kafka"  # kinds of connections
@@ -98,9 +99,7 @@ class Connection:
             return None
         remarks = list(self.notes)
         if self.gap_bytes:
-            remarks.insert(
-                0, f"{self.gap_bytes} bytes missing at {self.gaps} {'place' if self.gaps == 1 else 'places'}"
-            )
+            remarks.insert(0, f"{counted(self.gap_bytes, 'byte')} missing at {counted(self.gaps, 'place')}")
         if self.status == KAFKA:
             reason = GAPS if self.gap_bytes else ONE_SIDED if NO_RESPONSES in self.notes else NOTED
             return reason, "; ".join(remarks)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kwire.counted import counted
 from kwire.lazy_dataclass import dataclass
 from kwire.topic_address import SCHEME
 
@@ -109,7 +110,7 @@ def notes(skipped: Iterable[Skipped], remarks: Mapping[str, int]) -> list[str]:
     lines = [str(one) for one in by_file if not one.is_damage]
     for reason, count in sorted(remarks.items()):
         hint = f" ({HINTS[reason]})" if reason in HINTS else ""
-        lines.append(f"{count} {'connection' if count == 1 else 'connections'} not decoded completely: {reason}{hint}")
+        lines.append(f"{counted(count, 'connection')} not decoded completely: {reason}{hint}")
     return lines
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from kwire.counted import counted
 from mockbroker.cli import completion
 from mockbroker.cli.control_client import segment
 from mockbroker.cli.ctl.session import CtlGroup, Session, pass_session
@@ -50,7 +51,7 @@ def create(session: Session, topic: str, partitions: int | None, config: tuple[s
             raise click.UsageError(f"--config {escape(text)}: expected KEY=VALUE")
         body.setdefault("config", {})[name] = value
     answer = session.client.ask("POST", "/v1/topics", body=body)
-    session.show(answer, f"created {escape(answer['name'])} with {len(answer['partitions'])} partitions")
+    session.show(answer, f"created {escape(answer['name'])} with {counted(len(answer['partitions']), 'partition')}")
 
 
 @command.command("delete")

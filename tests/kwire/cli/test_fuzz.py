@@ -100,7 +100,7 @@ def test_a_finding(monkeypatch: pytest.MonkeyPatch, broker: str, finding: Path, 
     monkeypatch.setattr(Fuzzer, "run", run)
     result = kwire("fuzz", broker, "--save", str(tmp_path / "new"))
     assert result.exit_code == 1
-    assert result.stdout.splitlines()[0] == "hang in case 0, 1 steps: no answer"
+    assert result.stdout.splitlines()[0] == "hang in case 0, 1 step: no answer"
     assert Finding.from_json((tmp_path / "new" / "hang-0-0.json").read_bytes()) == given
     line, summary = printed(kwire("fuzz", broker, "--json"))
     assert (Finding.from_json(json.dumps(line)), summary["summary"]["findings"]) == (given, 1)
@@ -119,7 +119,7 @@ def test_a_finding_that_cannot_be_saved(
     monkeypatch.setattr(Fuzzer, "run", lambda *_: iter([given]))
     (tmp_path / "new" / "hang-0-0.json").mkdir(parents=True)
     result = kwire("fuzz", broker, "--save", str(tmp_path / "new"))
-    assert (result.exit_code, result.stdout) == (1, "hang in case 0, 1 steps: no answer\n")
+    assert (result.exit_code, result.stdout) == (1, "hang in case 0, 1 step: no answer\n")
     assert result.stderr == f"Error: cannot write {tmp_path / 'new' / 'hang-0-0.json'}: Is a directory\n"
 
 

@@ -13,11 +13,11 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
-    counted,
     quoted,
     reference,
 )
 from kwire.analysis.findings.views import GroupView
+from kwire.counted import counted
 
 
 def detect_stale(group: GroupView, limits: Limits) -> Iterator[Finding]:

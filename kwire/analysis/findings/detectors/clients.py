@@ -13,7 +13,6 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
-    counted,
     reference,
     seconds,
 )
@@ -22,6 +21,7 @@ from kwire.analysis.findings.summaries import ErrorCount, ErrorCounts, Occurrenc
 from kwire.analysis.findings.views import ClientView
 from kwire.analysis.usage import api_name
 from kwire.apikeys import ApiKey
+from kwire.counted import counted
 from kwire.errorcodes import ErrorCode
 
 # Errors that are part of a protocol's normal course.

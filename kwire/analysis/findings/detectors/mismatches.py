@@ -14,12 +14,12 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
-    counted,
     quoted,
     reference,
     seconds,
 )
 from kwire.analysis.findings.views import GroupView
+from kwire.counted import counted
 from kwire.errorcodes import ErrorCode
 
 _REFUSED = {ErrorCode.INCONSISTENT_GROUP_PROTOCOL, ErrorCode.UNSUPPORTED_ASSIGNOR}

@@ -11,12 +11,12 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
-    counted,
     quoted,
     reference,
     seconds,
 )
 from kwire.analysis.findings.views import GroupView, most_in_window
+from kwire.counted import counted
 
 FOLLOW_UPS = {"revocation"}  # the second half of a cooperative rebalance
 

@@ -9,12 +9,12 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
-    counted,
     quoted,
     reference,
     seconds,
 )
 from kwire.analysis.findings.views import GroupView
+from kwire.counted import counted
 
 _MEASURED = frozenset({"join_done", "sync_sent"})  # kinds of events
 

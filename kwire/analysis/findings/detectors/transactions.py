@@ -12,7 +12,6 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
-    counted,
     quoted,
     reference,
     seconds,
@@ -20,6 +19,7 @@ from kwire.analysis.findings.model import (
 from kwire.analysis.findings.observations import ABORT, CLOSED, COMMIT, FENCED, INIT, LAST, WORK, Step, order_of
 from kwire.analysis.findings.summaries import Fenced, LongTransactions
 from kwire.analysis.findings.views import TransactionView
+from kwire.counted import counted
 
 _ZOMBIE, _HANGING = "zombie-producer", "hanging-transaction"
 

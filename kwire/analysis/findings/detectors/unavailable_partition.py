@@ -12,13 +12,13 @@ from kwire.analysis.findings.model import (
     Finding,
     Limits,
     Threshold,
-    counted,
     generation_name,
     quoted,
     reference,
     seconds,
 )
 from kwire.analysis.findings.views import GroupView
+from kwire.counted import counted
 
 
 def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
