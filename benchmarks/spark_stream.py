@@ -150,14 +150,14 @@ def run_states(paths: list[Path]) -> None:
     print(f"|{'---|' * 7}")
 
     def by_bucket(some: list[Any]) -> dict[int, dict[str, dict[str, list[Any]]]]:
-        met = [one for one in some if one.kind in bundles.MET]
-        left_out = {*bundles.MET, *bundles.EACH, *bundles.SUMMARY_KINDS, *bundles.NEWS}
-        if met:
+        for_groups = [one for one in some if one.kind in bundles.FOR_GROUPS]
+        left_out = {*bundles.FOR_GROUPS, *bundles.PER_CONNECTION, *bundles.SUMMARY_KINDS, *bundles.STREAM_ONLY}
+        if for_groups:
             send = partial(stages.send_to_groups, summary.names, summary.groups, {}, summary.by_producer, {})
-            batch = bundles.batch(met)
-            met = [one for sent in send(iter([batch])) for one in bundles.bundles_of(sent)]
+            batch = bundles.batch(for_groups)
+            for_groups = [one for sent in send(iter([batch])) for one in bundles.bundles_of(sent)]
         found: dict[int, dict[str, dict[str, list[Any]]]] = {}
-        for one in [*met, *(one for one in some if one.kind not in left_out)]:
+        for one in [*for_groups, *(one for one in some if one.kind not in left_out)]:
             of_key = found.setdefault(bundles.bucket_of(one.about), {}).setdefault(one.about, {})
             of_key.setdefault(one.kind, []).extend(bundles.unbundle(one.rows))
         return found

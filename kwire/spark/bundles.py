@@ -22,16 +22,18 @@ from kwire.analysis.transactions import Ending
 from kwire.spark import plain
 
 Rows = dict[str, list[Any]]  # rows by kind
-MET = ("marks", "sizes", "endings", "spans")  # kinds of rows to send to the groups concerned, from any connection
+FOR_GROUPS = ("marks", "sizes", "endings", "spans")  # kinds of rows of connections that are sent to groups
 COUNTED = ("clients", "api_usage")  # tables whose rows are sums over connections
 OF_SLICES = ("calls", "folds")  # kinds of rows about slices of connections; the second stage does not get them
-EACH = ("frames", "connections", "problems")  # rows that come from one connection each, and meet no others
-OF_TABLES = frozenset({*MET, *COUNTED, "events", "subscribed", "tallies", "connected", "steps", "waits", "errors"})
+PER_CONNECTION = ("frames", "connections", "problems")  # kinds of rows that need no rows of other connections
+OF_TABLES = frozenset(
+    {*FOR_GROUPS, *COUNTED, "events", "subscribed", "tallies", "connected", "steps", "waits", "errors"}
+)
 MANY = 20_000  # counts that a task keeps in memory
 SLICE = 16 * 1024 * 1024  # bytes of the events in one slice of a large group
 MOST_SLICES = 256  # slices of a group, as each of them has all events that are about no partition
 SHARES = 64  # shares into which the rows of a count table are divided, each of which can be summed alone
-NEWS = ("ends", "ended")  # kinds of rows of a stream: partitions with end offsets or fetches, ids of ended transactions
+STREAM_ONLY = ("ends", "ended")  # only in a stream: partitions with end offsets or fetches, ids of ended transactions
 OPEN, CURRENT = "open", "k"  # mark of the files with rows of open connections; first letter of those of buckets
 BUCKETS = 32  # in a stream each bucket of groups, clients, minutes and count tables has separate files
 OF_CALLERS = 8  # the first buckets, which have only clients and transactional ids

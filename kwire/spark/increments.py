@@ -209,10 +209,10 @@ class Increments:
 
         Raises: LateRowError if a new row is older than the final rows of its group.
         """
-        met: dict[str, Rows] = {}  # events by group id: new ones, and those of open connections
+        by_group: dict[str, Rows] = {}  # events by group id: new ones, and those of open connections
         for which, rows in (("new", new), ("more", more)):
             for values in rows.get("events", ()):
-                met.setdefault(values[bundles.OF_GROUP], defaultdict(list))[which].append(values)
+                by_group.setdefault(values[bundles.OF_GROUP], defaultdict(list))[which].append(values)
         oldest = max((one.until for one in own.groups.values()), default=-1)
         if any(row[0] <= oldest for kind in ("marks", "endings") for row in new.get(kind, ())):
             raise LateRowError
@@ -220,9 +220,9 @@ class Increments:
         ends = history.Ends(bundles.marks_of([*known["marks"], *more.get("marks", ())]), self.names, self.clusters)
         ended = Transactions(bundles.endings_of([*known["endings"], *more.get("endings", ())]), self.clusters)
         spans = [*known["spans"], *more.get("spans", ())]
-        for group_id in sorted({*own.groups, *met}):
+        for group_id in sorted({*own.groups, *by_group}):
             group = own.groups.setdefault(group_id, GroupState())
-            added = met.get(group_id, {})
+            added = by_group.get(group_id, {})
             if any(values[0] <= group.until for values in added.get("new", ())):
                 raise LateRowError
             self._history(group_id, group, added, (ends, ended, spans), outcome)
@@ -482,12 +482,12 @@ def runs(items: Iterable[tuple[int, str, str, list[Any]]]) -> Iterator[tuple[int
         items: bucket, key, kind and rows.
     """
     number: int | None = None
-    met: dict[str, Rows] = defaultdict(lambda: defaultdict(list))
+    by_key: dict[str, Rows] = defaultdict(lambda: defaultdict(list))
     for bucket, about, kind, rows in items:
         if bucket != number and number is not None:
-            yield number, met
-            met = defaultdict(lambda: defaultdict(list))
+            yield number, by_key
+            by_key = defaultdict(lambda: defaultdict(list))
         number = bucket
-        met[about][kind] += rows
+        by_key[about][kind] += rows
     if number is not None:
-        yield number, met
+        yield number, by_key

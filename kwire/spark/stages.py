@@ -39,7 +39,18 @@ from kwire.capture.files.file_systems import below
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles, packing
-from kwire.spark.bundles import COUNTED, EACH, MET, SUMMARY_KINDS, Bundle, Bundler, Counts, Rows, bundle, unbundle
+from kwire.spark.bundles import (
+    COUNTED,
+    FOR_GROUPS,
+    PER_CONNECTION,
+    SUMMARY_KINDS,
+    Bundle,
+    Bundler,
+    Counts,
+    Rows,
+    bundle,
+    unbundle,
+)
 from kwire.spark.folding import CallFold, call_of
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
@@ -509,10 +520,10 @@ def _decode_slices(
     collect_garbage_rarely()
     bundler, parts = Bundler(slice_size), Parts(staging)
     reader = BodyReader(Connection(id="", client="", broker="", first_us=0, last_us=0), None, False, True)
-    for met in _runs_of_keys(batches):
+    for by_kind in _runs_of_keys(batches):
         fold = CallFold(capture_id, is_first=False)
         rows: Rows = defaultdict(list)
-        calls = sorted(met["calls"], key=itemgetter(2))
+        calls = sorted(by_kind["calls"], key=itemgetter(2))
         for *_, values in calls:
             fold.add(call_of(values, reader), rows)
             if sum(map(len, rows.values())) >= ENOUGH:
@@ -538,8 +549,8 @@ def _merge_folds(slice_size: int, batches: Iterator[pa.RecordBatch]) -> Iterator
     Yields: bundles of the rows of each connection that depend on all its calls, such as counts.
     """
     bundler = Bundler(slice_size)
-    for met in _runs_of_keys(batches):
-        (_, _, fold, connection), *later = sorted(met["folds"], key=itemgetter(1))
+    for by_kind in _runs_of_keys(batches):
+        (_, _, fold, connection), *later = sorted(by_kind["folds"], key=itemgetter(1))
         rows: Rows = defaultdict(list)
         for _, _, other, _ in later:
             fold.merge(other, rows)
@@ -588,11 +599,12 @@ def write_tables(
     sliced = {} if assignor is not None else known.slices(slice_size)
     extracted = extracted.select("kind", "about", "rows")
     tasks = task_count(known.size, A_TASK)
-    others = extracted.where(~sql.col("kind").isin(*MET, *SUMMARY_KINDS))
+    others = extracted.where(~sql.col("kind").isin(*FOR_GROUPS, *SUMMARY_KINDS))
     if any(groups.values()) or known.wanted:
-        meet = partial(send_to_groups, known.names, groups, known.replayed, by_producer, sliced)
-        met = extracted.where(sql.col("kind").isin(*MET)).coalesce(tasks)  # each partition costs a call of Python
-        others = others.unionByName(met.mapInArrow(meet, bundles.SPARK))
+        send = partial(send_to_groups, known.names, groups, known.replayed, by_producer, sliced)
+        for_groups = extracted.where(sql.col("kind").isin(*FOR_GROUPS))
+        for_groups = for_groups.coalesce(tasks)  # each partition costs a call of Python
+        others = others.unionByName(for_groups.mapInArrow(send, bundles.SPARK))
     builder = TableBuilder(
         capture_id, known.names, Clusters(known.statements), frozenset(known.unread), assignor, settings or {}
     )
@@ -668,17 +680,17 @@ def _small(
         return
     about = paths, capture_id, staging, follow, 0, keylog
     connections = _follow(Bundler(encodes=False), *about, _by_position(references))
-    met: list[Bundle] = []
+    for_groups: list[Bundle] = []
     others: list[Bundle] = []
     of_summary: list[Bundle] = []
     held = 0
     for one in (one for complete in connections for one in complete):
-        (met if one.kind in MET else of_summary if one.kind in SUMMARY_KINDS else others).append(one)
+        (for_groups if one.kind in FOR_GROUPS else of_summary if one.kind in SUMMARY_KINDS else others).append(one)
         held += len(one.rows)
         if held > most_rows:
             return
     known = CaptureSummary.of(of_summary)
-    others += _sent_to_groups(known.names, known.groups, known.replayed, known.by_producer, {}, met)
+    others += _sent_to_groups(known.names, known.groups, known.replayed, known.by_producer, {}, for_groups)
     others.sort(key=attrgetter("about", "kind"))
     clusters = Clusters(known.statements)
     builder = TableBuilder(capture_id, known.names, clusters, frozenset(known.unread), assignor, settings)
@@ -715,8 +727,8 @@ def _by_key(rows: DataFrame, tasks: int) -> DataFrame:
         rows: bundles.
         tasks: number of Spark tasks.
     """
-    met = rows.repartition(tasks, "about") if tasks > 1 else rows.coalesce(1)
-    return met.sortWithinPartitions("about", "kind")
+    divided = rows.repartition(tasks, "about") if tasks > 1 else rows.coalesce(1)
+    return divided.sortWithinPartitions("about", "kind")
 
 
 def _written(parts: DataFrame) -> list[str]:
@@ -787,7 +799,7 @@ def send_to_groups(
         sliced: number of slices of each large group, by the key of the group. A slice is a part of the group's events
             that one task processes. The end offsets of a partition are sent to the slice with the partition, and to the
             task that derives the findings of the group. Ends of transactions are sent to all slices.
-        batches: bundles from the first stage whose kind is in MET. Their key is empty.
+        batches: bundles from the first stage whose kind is in FOR_GROUPS. Their key is empty.
 
     Yields: bundles whose key is the key of a group or of a slice.
     """
@@ -802,13 +814,13 @@ def _sent_to_groups(
     replayed: Mapping[str, list[str]],
     by_producer: Mapping[str, list[str]],
     sliced: Mapping[str, int],
-    met: Iterable[Bundle],
+    for_groups: Iterable[Bundle],
 ) -> list[Bundle]:
     marks_by_group: Rows = defaultdict(list)
     sizes: Rows = defaultdict(list)
     ended: Rows = defaultdict(list)
     fetched: Rows = defaultdict(list)
-    for one in met:
+    for one in for_groups:
         rows = unbundle(one.rows)
         match one.kind:
             case "sizes":
@@ -914,8 +926,8 @@ def _find(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]
             were fetched. Bundles with the same key are consecutive.
     """
     parts = Parts(staging)
-    for met in _runs_of_keys(batches):
-        parts.add("findings", builder.findings(met))
+    for by_kind in _runs_of_keys(batches):
+        parts.add("findings", builder.findings(by_kind))
     yield bundles.batch([bundle("written", "", parts.close())])
 
 
@@ -926,10 +938,10 @@ def _runs_of_keys(batches: Iterator[pa.RecordBatch]) -> Iterator[Rows]:
     """
     every = (one for batch in batches for one in bundles.bundles_of(batch))
     for _, run in groupby(every, key=attrgetter("about")):
-        met: Rows = defaultdict(list)
+        by_kind: Rows = defaultdict(list)
         for one in run:
-            met[one.kind] += unbundle(one.rows)
-        yield met
+            by_kind[one.kind] += unbundle(one.rows)
+        yield by_kind
 
 
 def _fold(builder: TableBuilder, staging: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -947,21 +959,21 @@ def _fold_bundles(builder: TableBuilder, staging: str, ordered: Iterable[Bundle]
     """
     parts = Parts(staging)
     about = ""
-    met: Rows = defaultdict(list)
+    by_kind: Rows = defaultdict(list)
     light: list[Bundle] = []  # rows of slices, for findings
 
     def write() -> None:
-        if "sliced" in met:
+        if "sliced" in by_kind:
             group, first = bundles.group_of_slice(about)
-            for group_id, tables in builder.slice_rows(met).items():
+            for group_id, tables in builder.slice_rows(by_kind).items():
                 for name, own in slices.own_rows(tables, first=first).items():
                     parts.add(name, own)
                 some = slices.for_findings(tables, first=first)
                 light.append(bundle("rows", group, [(group_id, {name: some[name] for name in findings.OF_GROUPS})]))
         else:
-            for name, rows in builder.rows(met).items():
+            for name, rows in builder.rows(by_kind).items():
                 parts.add(name, rows)
-        met.clear()
+        by_kind.clear()
 
     for one in ordered:
         if one.about != about:
@@ -970,10 +982,10 @@ def _fold_bundles(builder: TableBuilder, staging: str, ordered: Iterable[Bundle]
                 yield bundles.batch(light)
                 light.clear()
             about = one.about
-        if one.kind in EACH:
-            parts.add(one.kind, builder.each(one.kind, unbundle(one.rows)))
+        if one.kind in PER_CONNECTION:
+            parts.add(one.kind, builder.connection_rows(one.kind, unbundle(one.rows)))
         else:
-            met[one.kind] += unbundle(one.rows)
+            by_kind[one.kind] += unbundle(one.rows)
     write()
     yield bundles.batch([*light, bundle("written", "", parts.close())])
 
@@ -998,35 +1010,37 @@ class TableBuilder:
     assignor: str | None = None
     settings: Mapping[str, float] = field(default_factory=dict)
 
-    def each(self, kind: str, rows: list[Row]) -> list[Row]:
+    def connection_rows(self, kind: str, rows: list[Row]) -> list[Row]:
         """Return rows that depend on one connection only, ready to be written.
 
         Rows of the table ``connections`` get values in the columns ``cluster`` and ``node_id``; all other rows are
         returned unchanged.
 
         Args:
-            kind: name of the table, one of EACH.
+            kind: name of the table, one of PER_CONNECTION.
             rows: rows from bundles of this kind.
         """
         return [located(row, self.clusters) for row in rows] if kind == "connections" else rows
 
-    def rows(self, met: Rows) -> Mapping[str, Iterable[Row]]:
+    def rows(self, by_kind: Rows) -> Mapping[str, Iterable[Row]]:
         """Return the rows of tables for one key, by table name.
 
         The key is a consumer group, a client, a transactional id, a minute of latencies, a group of errors, or a part
         of a count table.
 
         Args:
-            met: decoded rows of the bundles with this key, by kind.
+            by_kind: decoded rows of the bundles with this key, by kind.
 
         Raises: ValueError for a kind that is not in bundles.OF_TABLES.
         """
-        bundles.check_kinds(met, bundles.OF_TABLES)
-        if "events" in met:
-            ends, spans = self._ends(met), met.get("spans", [])
+        bundles.check_kinds(by_kind, bundles.OF_TABLES)
+        if "events" in by_kind:
+            ends, spans = self._ends(by_kind), by_kind.get("spans", [])
             group_rows: dict[str, list[Row]] = defaultdict(list)
-            known = evidence.Evidence(met.get("subscribed", []), met.get("sizes", []), self.names, self.clusters)
-            for group, tables in self._histories(met, "events", ends).items():
+            known = evidence.Evidence(
+                by_kind.get("subscribed", []), by_kind.get("sizes", []), self.names, self.clusters
+            )
+            for group, tables in self._histories(by_kind, "events", ends).items():
                 tables["findings"] = findings.of_group(
                     self.capture_id, group, tables, ends, spans, self.names, self.clusters, self.settings
                 )
@@ -1035,42 +1049,42 @@ class TableBuilder:
                 for name, rows in tables.items():
                     group_rows[name] += rows
             return group_rows
-        if steps := met.get("steps"):
+        if steps := by_kind.get("steps"):
             return {"findings": findings.of_transactions(self.capture_id, steps, self.clusters, self.settings)}
-        if "tallies" in met or "connected" in met:
-            seen = met.get("tallies", []), met.get("connected", [])
+        if "tallies" in by_kind or "connected" in by_kind:
+            seen = by_kind.get("tallies", []), by_kind.get("connected", [])
             return {"findings": findings.of_clients(self.capture_id, *seen, self.clusters, self.settings)}
-        if waits := met.get("waits"):
+        if waits := by_kind.get("waits"):
             return {LATENCY.name: self._latency(waits)}
-        if refused := met.get("errors"):
+        if refused := by_kind.get("errors"):
             return {"errors": usage.errors(refused, self.names, self.clusters)}
         counted: dict[str, list[Row]] = {}
         for name in COUNTED:
-            if name in met:
+            if name in by_kind:
                 counts = Counts(name)
-                counts.add(met[name])
+                counts.add(by_kind[name])
                 counted[name] = counts.drain()
         return counted
 
-    def slice_rows(self, met: Rows) -> dict[str, dict[str, Sequence[Row]]]:
+    def slice_rows(self, by_kind: Rows) -> dict[str, dict[str, Sequence[Row]]]:
         """Return the rows of ``history.fold`` for one slice of a large consumer group, by group id and table name.
 
         Args:
-            met: decoded rows of the bundles of this slice, by kind.
+            by_kind: decoded rows of the bundles of this slice, by kind.
         """
-        return self._histories(met, "sliced", self._ends(met))
+        return self._histories(by_kind, "sliced", self._ends(by_kind))
 
-    def findings(self, met: Rows) -> list[Row]:
+    def findings(self, by_kind: Rows) -> list[Row]:
         """Return the findings of a large consumer group.
 
         Args:
-            met: data of the group by kind: the rows of all slices, the end offsets of the partitions that the group
+            by_kind: data of the group by kind: the rows of all slices, the end offsets of the partitions that the group
                 commits, and the periods in which these partitions were fetched.
         """
         of_slices: dict[str, list[dict[str, Sequence[Row]]]] = defaultdict(list)
-        for group, tables in met.get("rows", []):
+        for group, tables in by_kind.get("rows", []):
             of_slices[group].append(tables)
-        ends, spans = self._ends(met), met.get("spans", [])
+        ends, spans = self._ends(by_kind), by_kind.get("spans", [])
         return [
             row
             for group, some in of_slices.items()
@@ -1079,14 +1093,14 @@ class TableBuilder:
             )
         ]
 
-    def _ends(self, met: Rows) -> history.Ends:
-        return history.Ends(bundles.marks_of(met.get("marks", [])), self.names, self.clusters)
+    def _ends(self, by_kind: Rows) -> history.Ends:
+        return history.Ends(bundles.marks_of(by_kind.get("marks", [])), self.names, self.clusters)
 
-    def _histories(self, met: Rows, kind: str, ends: history.Ends) -> dict[str, dict[str, Sequence[Row]]]:
+    def _histories(self, by_kind: Rows, kind: str, ends: history.Ends) -> dict[str, dict[str, Sequence[Row]]]:
         by_group: dict[str, list[GroupEvent]] = defaultdict(list)
-        for event in bundles.events_of(met[kind]):
+        for event in bundles.events_of(by_kind[kind]):
             by_group[event.group_id].append(events.name_topics(event, self.names))
-        ended = Transactions(bundles.endings_of(met.get("endings", [])), self.clusters)
+        ended = Transactions(bundles.endings_of(by_kind.get("endings", [])), self.clusters)
         return {
             group: history.fold(self.capture_id, group, named, ends, self.clusters, ended, self.unread)
             for group, named in by_group.items()

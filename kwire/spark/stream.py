@@ -35,9 +35,9 @@ from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles, plain, source, stages, topic
 from kwire.spark.bundles import (
     BUCKETS,
-    EACH,
-    MET,
-    NEWS,
+    FOR_GROUPS,
+    PER_CONNECTION,
+    STREAM_ONLY,
     SUMMARY_KINDS,
     Bundler,
     Rows,
@@ -220,8 +220,8 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
             has new segments or ends.
     """
     complete = [bundle("frames", "", rows)] if (rows := collected.pop("frames", [])) else []
-    met = (*collected.get("marks", ()), *collected.get("spans", ()))
-    if ends := {(one.topic, one.partition) for one in met}:
+    of_partitions = (*collected.get("marks", ()), *collected.get("spans", ()))
+    if ends := {(one.topic, one.partition) for one in of_partitions}:
         complete.append(bundle("ends", "", sorted(ends)))
     if ended := {one.transactional_id for one in collected.get("endings", ())}:
         complete.append(bundle("ended", "", sorted(ended)))
@@ -353,7 +353,7 @@ class Stream:
             self._write_file(self._format_file, self.output.form.encode())
         kind = sql.col("kind")
         fresh, keys = batch.where("NOT provisional"), batch.select("key").distinct()
-        fresh.where(~kind.isin("frames", *NEWS, *SUMMARY_KINDS)).write.mode("overwrite").parquet(
+        fresh.where(~kind.isin("frames", *STREAM_ONLY, *SUMMARY_KINDS)).write.mode("overwrite").parquet(
             f"{self._stored_rows}/batch={number}"
         )
         open_before = self._open_rows(spark, number - 1)
@@ -375,21 +375,21 @@ class Stream:
         rebuilt |= changed - states.versions.keys()
 
         ended = self._stored(spark) if is_moved else fresh
-        each = _with_mark(fresh.where(kind == "frames"), _mark("f", number)).select("kind", "about", "rows")
+        per_connection = _with_mark(fresh.where(kind == "frames"), _mark("f", number)).select("kind", "about", "rows")
         for rows, mark in (
             (ended.where(kind.isin(*ENDED)), _mark("c", number)),
-            (open_now.where(kind.isin(*EACH)), bundles.OPEN),
+            (open_now.where(kind.isin(*PER_CONNECTION)), bundles.OPEN),
         ):
-            each = each.unionByName(_with_mark(rows, mark).select("kind", "about", "rows"))
+            per_connection = per_connection.unionByName(_with_mark(rows, mark).select("kind", "about", "rows"))
         with self.output.staging(self._staging) as staging:
             written = stages.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
             update = Update(number, staging, self._states, states.versions, f"batch={number}", rebuilt)
             tasks = task_count(batch_summary.size, stages.A_TASK)
-            done = self._updated(fresh, open_now, each, now, update, changed, tasks)
+            done = self._updated(fresh, open_now, per_connection, now, update, changed, tasks)
             if done.late:
                 rebuilt |= done.late
                 again = replace(update, versions={}, rebuilt=done.late)
-                more = self._updated(fresh, open_now, each.where("false"), now, again, done.late, tasks)
+                more = self._updated(fresh, open_now, per_connection.where("false"), now, again, done.late, tasks)
                 written += more.written
                 done.buckets |= more.buckets
             written += done.written
@@ -479,7 +479,7 @@ class Stream:
         self,
         fresh: DataFrame,
         open_now: DataFrame,
-        each: DataFrame,
+        per_connection: DataFrame,
         known: stages.CaptureSummary,
         update: Update,
         buckets: set[int],
@@ -490,7 +490,7 @@ class Stream:
         Args:
             fresh: bundles of the micro-batch.
             open_now: bundles of open connections.
-            each: bundles of the kinds EACH, with a file mark in their keys.
+            per_connection: bundles of the kinds PER_CONNECTION, with a file mark in their keys.
             known: summary of all files up to the micro-batch.
             update: numbers and folders of the update.
             buckets: numbers of the buckets.
@@ -511,7 +511,7 @@ class Stream:
             self.settings,
             self.settled_us,
         )
-        return write_update(groups, each, increments, update, tasks)
+        return write_update(groups, per_connection, increments, update, tasks)
 
     @staticmethod
     def _changed_buckets(connection_rows: DataFrame, summary: stages.CaptureSummary) -> set[int]:
@@ -527,16 +527,16 @@ class Stream:
             connection_rows: bundles of the micro-batch, and the older bundles that are replaced by them.
             summary: summary of all files up to the micro-batch.
         """
-        rows = connection_rows.where(~sql.col("kind").isin(*EACH, *SUMMARY_KINDS, *MET))
-        news = sql.when(sql.col("kind").isin(*NEWS), sql.col("rows")).alias("news")
-        kind = sql.when(sql.col("kind").isin(*NEWS), sql.col("kind")).alias("kind")
+        rows = connection_rows.where(~sql.col("kind").isin(*PER_CONNECTION, *SUMMARY_KINDS, *FOR_GROUPS))
+        stream_only = sql.when(sql.col("kind").isin(*STREAM_ONLY), sql.col("rows")).alias("stream_only")
+        kind = sql.when(sql.col("kind").isin(*STREAM_ONLY), sql.col("kind")).alias("kind")
         buckets: set[int] = set()
         groups, by_producer = summary.groups, summary.by_producer
-        for row in rows.select("bucket", kind, news).distinct().collect():
-            if row.news is None:
+        for row in rows.select("bucket", kind, stream_only).distinct().collect():
+            if row.stream_only is None:
                 buckets.add(row.bucket)
                 continue
-            for about in unbundle(bytes(row.news)):
+            for about in unbundle(bytes(row.stream_only)):
                 if row.kind == "ended":
                     concerned = by_producer.get(about, [])
                 else:

@@ -15,7 +15,18 @@ from pyspark.sql import functions as sql
 
 from kwire.analysis.frames import located
 from kwire.spark import bundles
-from kwire.spark.bundles import BUCKETS, CALLERS, EACH, MET, NEWS, OF_CALLERS, SUMMARY_KINDS, Rows, bundle, unbundle
+from kwire.spark.bundles import (
+    BUCKETS,
+    CALLERS,
+    FOR_GROUPS,
+    OF_CALLERS,
+    PER_CONNECTION,
+    STREAM_ONLY,
+    SUMMARY_KINDS,
+    Rows,
+    bundle,
+    unbundle,
+)
 from kwire.spark.increments import Increments, final_mark, load_state, runs, save_state, state_path
 from kwire.spark.parts import Parts
 from kwire.spark.stages import CaptureSummary, groups_in, send_to_groups
@@ -82,31 +93,31 @@ def of_buckets(rows: DataFrame, known: CaptureSummary, buckets: Collection[int],
         prefix: prefix for the kinds of the result.
     """
     kind = sql.col("kind")
-    left_out = ~kind.isin(*EACH, *MET, *NEWS, *SUMMARY_KINDS)
+    left_out = ~kind.isin(*PER_CONNECTION, *FOR_GROUPS, *STREAM_ONLY, *SUMMARY_KINDS)
     found = rows.where(sql.col("bucket").isin(*buckets) & left_out).select("kind", "about", "rows")
     groups, by_producer = groups_in(known, buckets)
     if any(groups.values()) or any(by_producer.values()):
-        meet = partial(send_to_groups, known.names, groups, known.replayed, by_producer, {})
-        met = rows.where(kind.isin(*MET)).select("kind", "about", "rows").mapInArrow(meet, bundles.SPARK)
-        found = found.unionByName(met)
+        send = partial(send_to_groups, known.names, groups, known.replayed, by_producer, {})
+        for_groups = rows.where(kind.isin(*FOR_GROUPS)).select("kind", "about", "rows").mapInArrow(send, bundles.SPARK)
+        found = found.unionByName(for_groups)
     return found.withColumn("kind", sql.concat(sql.lit(prefix), kind)) if prefix else found
 
 
-def update(groups: DataFrame, each: DataFrame, increments: Increments, about: Update, tasks: int) -> Updated:
+def update(groups: DataFrame, per_connection: DataFrame, increments: Increments, about: Update, tasks: int) -> Updated:
     """Write the rows of a micro-batch to the staging folder, and store the new states of the buckets.
 
     Args:
         groups: bundles of groups and counts from ``of_buckets``. For a bucket that is rebuilt, all bundles so far.
-        each: bundles of the kinds EACH, whose keys begin with a file mark.
+        per_connection: bundles of the kinds PER_CONNECTION, whose keys begin with a file mark.
         increments: converter of rows and states.
         about: numbers and folders of the update.
         tasks: number of Spark tasks.
     """
     of_task = (sql.crc32("about") % tasks + BUCKETS).cast("int")  # connections are in no bucket
     every = groups.withColumn("bucket", bucket_column())
-    every = every.unionByName(each.select("kind", "about", "rows").withColumn("bucket", of_task))
-    met = every.repartition(tasks, "bucket") if tasks > 1 else every.coalesce(1)
-    ordered = met.sortWithinPartitions("bucket", "about", "kind")
+    every = every.unionByName(per_connection.select("kind", "about", "rows").withColumn("bucket", of_task))
+    divided = every.repartition(tasks, "bucket") if tasks > 1 else every.coalesce(1)
+    ordered = divided.sortWithinPartitions("bucket", "about", "kind")
     updated = Updated()
     for row in ordered.mapInArrow(partial(_update, increments, about), bundles.SPARK).collect():
         values = unbundle(bytes(row.rows))
@@ -135,10 +146,10 @@ def _update(increments: Increments, about: Update, batches: Iterator[pa.RecordBa
     parts = Parts(about.staging)
     states: list[tuple[int, int]] = []
     late: list[int] = []
-    for bucket, met in runs(_groups(increments, parts, batches)):
+    for bucket, by_key in runs(_groups(increments, parts, batches)):
         fresh: dict[str, Rows] = defaultdict(dict)
         pending: dict[str, Rows] = defaultdict(dict)
-        for key, rows_by_kind in met.items():
+        for key, rows_by_kind in by_key.items():
             for kind, rows in rows_by_kind.items():
                 if kind.startswith(PENDING):
                     pending[key][kind.removeprefix(PENDING)] = rows
@@ -166,7 +177,7 @@ def _groups(
 ) -> Iterator[tuple[int, str, str, list[Any]]]:
     """Yield bucket, key, kind and rows of each bundle (encoded rows, see ``bundles``) of a group or of a count table.
 
-    The rows of the bundles of the kinds EACH, which come from one connection, are written with ``parts`` instead.
+    The rows of the kinds PER_CONNECTION are written with ``parts`` instead.
 
     Args:
         increments: converter of rows and states.
@@ -176,7 +187,7 @@ def _groups(
     for batch in batches:
         for bucket, one in zip(batch.column("bucket").to_pylist(), bundles.bundles_of(batch), strict=True):
             rows = unbundle(one.rows)
-            if one.kind not in EACH:
+            if one.kind not in PER_CONNECTION:
                 yield bucket, one.about, one.kind, rows
                 continue
             if one.kind == "connections":

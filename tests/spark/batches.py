@@ -108,13 +108,13 @@ class Batches:
 
     @staticmethod
     def _by_bucket(some: Sequence[bundles.Bundle], known: stages.CaptureSummary) -> ByBucket:
-        met = [one for one in some if one.kind in bundles.MET]
-        left_out = {*bundles.MET, *bundles.EACH, *bundles.SUMMARY_KINDS, *bundles.NEWS}
-        if met:
+        for_groups = [one for one in some if one.kind in bundles.FOR_GROUPS]
+        left_out = {*bundles.FOR_GROUPS, *bundles.PER_CONNECTION, *bundles.SUMMARY_KINDS, *bundles.STREAM_ONLY}
+        if for_groups:
             send = partial(stages.send_to_groups, known.names, known.groups, {}, known.by_producer, {})
-            met = [one for sent in send(iter([bundles.batch(met)])) for one in bundles.bundles_of(sent)]
+            for_groups = [one for sent in send(iter([bundles.batch(for_groups)])) for one in bundles.bundles_of(sent)]
         found: ByBucket = {}
-        for one in [*met, *(one for one in some if one.kind not in left_out)]:
+        for one in [*for_groups, *(one for one in some if one.kind not in left_out)]:
             of_key = found.setdefault(bundles.bucket_of(one.about), {}).setdefault(one.about, {})
             of_key.setdefault(one.kind, []).extend(bundles.unbundle(one.rows))
         return found

@@ -37,5 +37,5 @@ def test_unknown_kind_of_rows_is_an_error(process):
 
 
 def test_all_kinds_about_topics_are_sent_to_groups():
-    for kind in bundles.MET:
+    for kind in bundles.FOR_GROUPS:
         sent_to_groups(kind)

@@ -185,10 +185,10 @@ class TestChangedBuckets:
 def rows_by_bucket(some: list[Bundle], summary: stages.CaptureSummary) -> dict[int, list[str]]:
     """The rows of groups and counts that the second stage makes of bundles, without Spark."""
     builder = stages.TableBuilder("c", summary.names, Clusters(summary.statements), frozenset(summary.unread))
-    met = bundles.batch([one for one in some if one.kind in bundles.MET])
+    for_groups = bundles.batch([one for one in some if one.kind in bundles.FOR_GROUPS])
     knowledge = summary.names, summary.groups, {}, summary.by_producer, {}
-    sent = [one for batch in stages.send_to_groups(*knowledge, iter([met])) for one in bundles.bundles_of(batch)]
-    left_out = {*bundles.MET, *bundles.EACH, *bundles.SUMMARY_KINDS, *bundles.NEWS}
+    sent = [one for batch in stages.send_to_groups(*knowledge, iter([for_groups])) for one in bundles.bundles_of(batch)]
+    left_out = {*bundles.FOR_GROUPS, *bundles.PER_CONNECTION, *bundles.SUMMARY_KINDS, *bundles.STREAM_ONLY}
     by_key: dict[str, Any] = {}
     for one in [*(one for one in some if one.kind not in left_out), *sent]:
         by_key.setdefault(one.about, {}).setdefault(one.kind, []).extend(unbundle(one.rows))
