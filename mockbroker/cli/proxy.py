@@ -25,6 +25,7 @@ from mockbroker.cli.server_options import (
     check_extra,
     control_api,
     faults_option,
+    host_option,
     http_options,
     read_faults,
     ready_file_option,
@@ -41,7 +42,7 @@ from mockbroker.proxy.upstream import Upstream
 
 @click.command("proxy")
 @click.option("--to", metavar="HOST:PORT,...", required=True, help="Addresses of brokers of the real cluster.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@host_option
 @click.option(
     "--port",
     type=click.IntRange(0, LAST_PORT),

@@ -17,7 +17,7 @@ from mockbroker.cli.clock_lines import run_commands
 from mockbroker.cli.end_signals import end_signals
 from mockbroker.cli.journal_file import open_journal, write_journal
 from mockbroker.cli.ready_file import check_ready_file, write_ready_file
-from mockbroker.cli.server_options import EVENTS_IN_MEMORY, ready_file_option
+from mockbroker.cli.server_options import EVENTS_IN_MEMORY, host_option, ready_file_option
 from mockbroker.net.addresses import reachable
 from mockbroker.proxy.addresses import Address, error_reason
 from mockbroker.replay.clock import ReplayClock
@@ -29,7 +29,7 @@ LAST_PORT = 65_535
 
 @click.command("replay")
 @click.argument("recordings", metavar="RECORDING...", nargs=-1, required=True, type=CapturePath(exists=True))
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@host_option
 @click.option(
     "--port",
     type=click.IntRange(0, LAST_PORT),

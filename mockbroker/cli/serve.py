@@ -33,6 +33,7 @@ from mockbroker.cli.server_options import (
     control_api,
     fail,
     faults_option,
+    host_option,
     http_options,
     read_faults,
     ready_file_option,
@@ -54,7 +55,7 @@ log = logging.getLogger("mockbroker")
 
 
 @click.command("serve")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@host_option
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -440,6 +441,8 @@ def _security(
         )
     if tls and not any(listener.tls for listener in parsed):
         raise click.UsageError("--tls: no listener uses TLS; add --listener SSL or --listener SASL_SSL")
+    if (sasl is not None or users) and not any(listener.sasl for listener in parsed):
+        log.warning("SASL users and mechanisms have no effect: no listener uses SASL; add --listener SASL_PLAINTEXT")
     return settings
 
 

@@ -1,4 +1,4 @@
-"""The options that ``mockbroker serve`` and ``mockbroker proxy`` share: control API, fault rules, ready file."""
+"""The options that commands of mockbroker share: address, control API, fault rules, ready file."""
 
 from __future__ import annotations
 
@@ -20,6 +20,13 @@ from mockbroker.net.bound_listeners import listen
 EVENTS_IN_MEMORY = 1_000  # maximum number: a broker or a proxy may run for weeks
 F = TypeVar("F", bound=Callable[..., Any])
 
+host_option = click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    callback=lambda context, option, value: value.strip("[]"),  # noqa: ARG005 - click passes all three
+    help="Address to listen on.",
+)
 faults_option = click.option(
     "--faults",
     "faults_file",

@@ -362,6 +362,32 @@ def test_wildcard_listener_advertises_a_reachable_address(tmp_path: Path, argume
     assert (warning in stderr) is warns
 
 
+@pytest.mark.parametrize(
+    ("arguments", "warns"),
+    [
+        (["--listener", "PLAINTEXT", "--user", "alice:secret"], True),
+        (["--listener", "PLAINTEXT", "--sasl", "PLAIN"], True),
+        (["--listener", "PLAINTEXT", "--listener", "SASL_PLAINTEXT", "--user", "alice:secret"], False),
+        (["--user", "alice:secret"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else None,
+)
+def test_sasl_options_without_a_sasl_listener_are_a_warning(arguments: list[str], warns: bool) -> None:
+    with served(*arguments) as (process, _):
+        process.terminate()
+        _, stderr = process.communicate(timeout=30)
+    warning = "SASL users and mechanisms have no effect: no listener uses SASL; add --listener SASL_PLAINTEXT\n"
+    assert (f"mockbroker: {warning}" in stderr) is warns
+
+
+def test_the_address_to_listen_on_may_have_brackets() -> None:
+    with served("--host", "[::1]") as (process, (address,)):
+        assert address[0] == "[::1]"
+        process.terminate()
+        _, stderr = process.communicate(timeout=30)
+    assert stderr == ""
+
+
 def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
     """What Kafka ships as its server.properties, but for the ports."""
     path = tmp_path / "server.properties"
