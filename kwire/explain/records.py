@@ -1,8 +1,8 @@
 """Explanation of records fields: batches of magic 2 with their records, and messages of magic 0 and 1.
 
-Decompressed data has a separate Explanation, because it is not part of the frame. The size of decompressed data is
-limited. Batches after an invalid batch are still decoded. Source: DefaultRecordBatch, DefaultRecord and LegacyRecord in
-org.apache.kafka.common.record.
+Decompressed data has a separate Explanation, because it is not part of the frame. The size of decompressed data and the
+number of leaves are limited. Batches after an invalid batch are still decoded. Source: DefaultRecordBatch,
+DefaultRecord and LegacyRecord in org.apache.kafka.common.record.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from kwire.records.record import int64
 UNPACKED_BYTES = 16 * 1024 * 1024  # maximum decompressed bytes per frame, all batches together
 UNPACKED_LEAVES = 50_000  # maximum leaves shown of decompressed data per frame
 TOO_MANY_LEAVES = f"the decompressed data of the frame has more than {UNPACKED_LEAVES} leaves: the rest is not shown"
+FRAME_LEAVES = 500_000  # maximum leaves shown of the frame itself, some 140 MB of memory
+TOO_MANY_FRAME_LEAVES = f"the frame has more than {FRAME_LEAVES} leaves: the rest is not shown"
 PREFIX = 12  # offset and length, which the length does not count
 MAGIC_AT = 16
 BATCH_CRC_FROM = 21
@@ -65,16 +67,38 @@ TIMED_MESSAGE: Form = (*MESSAGE, ("timestamp", "int64"))
 
 
 class Allowance:
-    """The amount of decompressed data that the explanation of a frame may still contain. Each use reduces it.
+    """The amount of data that the explanation of a frame may still contain. Each use reduces it.
 
     Attributes:
         bytes: number of bytes that may still be decompressed.
         leaves: number of leaves that may still be added for decompressed data.
+        frame_leaves: number of leaves that may still be added, besides those of decompressed data.
     """
 
     def __init__(self) -> None:
         self.bytes = UNPACKED_BYTES
         self.leaves = UNPACKED_LEAVES
+        self.frame_leaves = FRAME_LEAVES
+
+    def is_exhausted(self, unpacked: bool) -> bool:
+        """Return whether no further leaves may be added. ``unpacked``: True for leaves of decompressed data."""
+        return not (self.leaves if unpacked else self.frame_leaves)
+
+    def count_leaf(self, at: int, unpacked: bool = False) -> None:
+        """Count a leaf that is to be added.
+
+        Args:
+            at: offset of the leaf, for the error.
+            unpacked: True for a leaf of decompressed data.
+
+        Raises: LimitError if no further leaves may be added.
+        """
+        if self.is_exhausted(unpacked):
+            raise LimitError(TOO_MANY_LEAVES if unpacked else TOO_MANY_FRAME_LEAVES, offset=at)
+        if unpacked:
+            self.leaves -= 1
+        else:
+            self.frame_leaves -= 1
 
 
 def explain_records(data: bytes, base: int, prefix: str, allowance: Allowance) -> tuple[str, tuple[Piece, ...]]:
@@ -140,6 +164,8 @@ class Reader:
                     inner.batch(here)
                 self.tree.add(inner.tree.done())
             except DecodeError as error:
+                if self.allowance.is_exhausted(self.unpacked):
+                    inner.end = self.end
                 self.tree.add(inner.tree.give_up(error, inner.end))
             self.at = inner.end
             index += 1
@@ -311,12 +337,9 @@ class Reader:
             value: value in the JSON form.
             more: further attributes of the Piece.
 
-        Raises: LimitError if the data is decompressed and ``allowance`` permits no further leaves.
+        Raises: LimitError if ``allowance`` permits no further leaves.
         """
-        if self.unpacked:
-            if not self.allowance.leaves:
-                raise LimitError(TOO_MANY_LEAVES, offset=self.at)
-            self.allowance.leaves -= 1
+        self.allowance.count_leaf(self.at, self.unpacked)
         self.tree.leaf(self.at, end, path, type_, value, **more)
         self.at = end
 

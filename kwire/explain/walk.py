@@ -54,14 +54,23 @@ class Walk:
         prefix: prefix of all paths.
         seen: previously decoded strings by field name, such as the protocol type. They determine how the content of
             bytes fields is decoded.
+        allowance: amount of data that the explanation of the frame may still contain; None for that of a new frame.
     """
 
-    def __init__(self, data: bytes, *, base: int = 0, prefix: str = "", seen: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        *,
+        base: int = 0,
+        prefix: str = "",
+        seen: Mapping[str, str] | None = None,
+        allowance: Allowance | None = None,
+    ) -> None:
         self.data = data
         self.stream = io.BytesIO(data)
         self.tree = TreeBuilder(base, prefix)
         self.seen = dict(seen or {})
-        self.allowance = Allowance()
+        self.allowance = Allowance() if allowance is None else allowance
 
     @property
     def at(self) -> int:
@@ -76,7 +85,10 @@ class Walk:
             type_: wire type of the field.
             value: value in the JSON form.
             more: further attributes of the Piece.
+
+        Raises: LimitError if ``allowance`` permits no further leaves.
         """
+        self.allowance.count_leaf(start)
         self.tree.leaf(start, self.at, primitives.where(path), type_, value, **more)
 
     def message(self, message: type, version: int, root: str = ROOT) -> None:
@@ -202,6 +214,7 @@ class Walk:
             slot = tagged_slots.get(tag)
             here = f"{path} -> {slot.name}" if slot else f"{path} -> {UNKNOWN_TAGS} -> {tag}"
             self.tree.open(start, primitives.where(here), TAG_TYPE, tag, f"{size} byte{'s' * (size != 1)}")
+            self.allowance.count_leaf(start)
             self.tree.leaf(start, middle, primitives.where(f"{here} -> {TAG}"), "uvarint", tag)
             self.leaf(middle, f"{here} -> {SIZE}", "uvarint", size)
             begin = self.at
@@ -227,6 +240,7 @@ class Walk:
             self.leaf(start, path, form(node), shown, head=head)
             return
         note, pieces = inside
+        self.allowance.count_leaf(start)
         self.tree.open(start, primitives.where(path), form(node), shown, note)
         length = "uvarint" if node.compact else "int32"
         self.tree.leaf(start, start + head, primitives.where(f"{path} -> {LENGTH}"), length, len(value))
@@ -252,7 +266,7 @@ class Walk:
         group = self.seen.get("protocol_type")
         if field not in INSIDE or group not in (None, CONSUMER):
             return None
-        content = explain_stored(STORED[INSIDE[field]], value, base, f"{prefix}.", self.seen)
+        content = explain_stored(STORED[INSIDE[field]], value, base, f"{prefix}.", self.seen, self.allowance)
         return None if content.error and group is None else (content.name, content.pieces)
 
     def _user_data(self, value: bytes, base: int, prefix: str) -> tuple[str, tuple[Piece, ...]] | None:
@@ -269,7 +283,7 @@ class Walk:
         """
         assignor = next((self.seen[field] for field in ASSIGNOR_FIELDS if self.seen.get(field)), "")
         for blob, version in USER_DATA_OF.get(assignor, ()):
-            content = explain_body(blob, version, value, base, f"{prefix}.", self.seen)
+            content = explain_body(blob, version, value, base, f"{prefix}.", self.seen, self.allowance)
             if content.error is None:
                 break
         else:
@@ -277,7 +291,9 @@ class Walk:
         return content.name, content.pieces
 
 
-def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
+def explain_stored(
+    blob: type, data: bytes, base: int, prefix: str, seen: Mapping[str, str], allowance: Allowance | None = None
+) -> Explanation:
     """Return the explanation of a message that is stored with its version or, if it is a key, its record type.
 
     Args:
@@ -286,8 +302,9 @@ def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mappin
         base: offset of the data in the frame.
         prefix: prefix of all paths.
         seen: previously decoded strings by field name, which determine how the content of bytes fields is decoded.
+        allowance: amount of data that the explanation of the frame may still contain; None without a frame.
     """
-    walk = Walk(data, base=base, prefix=prefix, seen=seen)
+    walk = Walk(data, base=base, prefix=prefix, seen=seen, allowance=allowance)
     name = schema_of(blob).name
     try:
         version = readable_version(blob, written := stored_version(blob, data))
@@ -304,7 +321,9 @@ def explain_stored(blob: type, data: bytes, base: int, prefix: str, seen: Mappin
     return Explanation(name, data, walk.tree.done())
 
 
-def explain_body(blob: type, version: int, data: bytes, base: int, prefix: str, seen: Mapping[str, str]) -> Explanation:
+def explain_body(
+    blob: type, version: int, data: bytes, base: int, prefix: str, seen: Mapping[str, str], allowance: Allowance
+) -> Explanation:
     """Return the explanation of a message that is stored without its version.
 
     Args:
@@ -314,8 +333,9 @@ def explain_body(blob: type, version: int, data: bytes, base: int, prefix: str, 
         base: offset of the data in the frame.
         prefix: prefix of all paths.
         seen: previously decoded strings by field name, which determine how the content of bytes fields is decoded.
+        allowance: amount of data that the explanation of the frame may still contain.
     """
-    walk = Walk(data, base=base, prefix=prefix, seen=seen)
+    walk = Walk(data, base=base, prefix=prefix, seen=seen, allowance=allowance)
     name = f"{schema_of(blob).name} v{version}"
     try:
         walk.message(blob, version)

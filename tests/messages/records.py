@@ -86,6 +86,12 @@ def few_leaves() -> Allowance:
     return allowance
 
 
+def few_frame_leaves() -> Allowance:
+    allowance = Allowance()
+    allowance.frame_leaves = 3
+    return allowance
+
+
 HEAD = b"\0\0\0"  # attributes, timestamp and offset of a record
 NULLS = b"\1\1"  # a null key and a null value
 NO_HEADERS = b"\0"
@@ -169,6 +175,7 @@ ROWS = [
     Row("explained header without a key", explained(batch(record(HEAD + NULLS + varint(1) + varint(-1) + varint(-1)))), "the key of a header is null, but Kafka requires a string"),
     Row("explained integer that is truncated", explained(message(struct.pack(">i", 2) + b"kk" + b"\0\0")), "expected 4 bytes of int32, found 2"),
     Row("explained bytes after a message", explained(message(struct.pack(">ii", -1, -1) + b"more")), "4 trailing bytes after the value"),
+    Row("explained frame above the limit", explained(build_batch([Record()] * 9), few_frame_leaves()), "the frame has more than 500000 leaves: the rest is not shown"),
     Row("explained records above the limit", explained(build_batch([Record()] * 9, codec=GZIP), few_leaves()), "the decompressed data of the frame has more than 50000 leaves: the rest is not shown"),
     Row("explained codec", explained(batch(b"x", 1, 7)), "unknown compression codec 7: expected 0 (none), 1 (gzip), 2 (snappy), 3 (lz4), 4 (zstd)"),
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kwire import DecodeError, encode_request
 from kwire.engines.varints import uvarint, varint
 from kwire.explain import UNREAD, Explanation, Piece, explain_request
-from kwire.explain.records import Allowance, explain_records
+from kwire.explain.records import TOO_MANY_FRAME_LEAVES, Allowance, explain_records
 from kwire.messages.produce import ProduceRequest
 from kwire.records import build_message_set, read
 from kwire.records.batch import Record, build_batch
@@ -253,6 +253,19 @@ def test_records_are_accepted_as_in_decoding(fields: bytes) -> None:
     assert problems(explanation) == []
     notes = [piece.note.split(",")[0] for _, piece in explanation.walk() if piece.type == "record" and piece.note]
     assert [*notes, *(reason for _, reason in unread(explanation))] == [decoded(data)]
+
+
+def test_the_leaves_of_batches_are_limited() -> None:
+    one = build_batch([Record(value=b"tea")] * 3)
+    data = one * 1000
+    allowance = Allowance()
+    allowance.frame_leaves = len(list(explained(one).leaves())) + 20
+    _, pieces = explain_records(data, 0, "records", allowance)
+    shown = Explanation("records", data, pieces)
+    assert problems(shown) == []
+    *_, last_read, rest = shown.leaves()
+    assert last_read.path.startswith("records[1].")
+    assert (rest.end, rest.error) == (len(data), TOO_MANY_FRAME_LEAVES)
 
 
 def test_nothing_is_unpacked_twice() -> None:

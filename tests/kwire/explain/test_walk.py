@@ -20,7 +20,7 @@ from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
 from kwire.codec import encode
 from kwire.envelope import Request, Response
 from kwire.errors import DecodeError
-from kwire.explain import UNREAD, Explanation, Piece, explain_blob, explain_request, explain_response
+from kwire.explain import UNREAD, Explanation, Piece, explain_blob, explain_request, explain_response, records
 from kwire.explain.pieces import BOOKKEEPING, STRUCT, TAG_TYPE, TAGGED_FIELDS, TRAILING
 from kwire.fuzz.values import full
 from kwire.headers import request_header_version, response_header_version
@@ -385,3 +385,17 @@ def test_a_blob_of_each_kind(name: str) -> None:
             "record_type" if name in KEYS else "version",
             int.from_bytes(data[: first.length], "big"),
         )
+
+
+def test_the_leaves_of_a_frame_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of messages inside bytes fields count, too."""
+    monkeypatch.setattr(records, "FRAME_LEAVES", 30)
+    metadata = encode_stored(ConsumerProtocolSubscription(topics=["t"] * 10), 0)
+    protocols = [JoinGroupRequest.Protocol(name=str(number), metadata=metadata) for number in range(9)]
+    body = JoinGroupRequest(group_id="g", protocol_type="consumer", protocols=protocols)
+    frame = encode_request(body, 5, correlation_id=1, client_id="c")
+    explanation = explain_request(frame)
+    leaves = list(explanation.leaves())
+    assert len(leaves) <= 31
+    assert (leaves[-1].end, leaves[-1].error) == (len(frame), records.TOO_MANY_FRAME_LEAVES)
+    assert any(leaf.path.endswith("topics[9]") for leaf in leaves)
