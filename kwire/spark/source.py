@@ -233,8 +233,12 @@ class CaptureSource(DataSource):
 
     @property
     def _inputs(self) -> list[str]:
-        inputs: list[str] = json.loads(self.options["inputs"]) if "inputs" in self.options else [self.options["path"]]
-        return inputs
+        if "inputs" in self.options:
+            inputs: list[str] = json.loads(self.options["inputs"])
+            return inputs
+        if "path" not in self.options:
+            raise ValueError(f"{FORMAT} has no captures: pass a path to load(), or set the option inputs")
+        return [self.options["path"]]
 
     @property
     def _size(self) -> int:

@@ -21,6 +21,7 @@ from captures import COMMITTED
 from messages import cluster
 from messages.row import Row, Run, run
 from pyspark.errors import AnalysisException
+from pyspark.sql.types import StructType
 from tools.pcap import Talk, block, enhanced, interface, packets, pcap, section
 
 from kwire.capture.files.blocks import Problem
@@ -369,6 +370,7 @@ ROWS = [
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
     Row("pipeline without a connector", pipeline_that_fails(AnalysisException("Failed to find data source: kafka.")), "Error: Spark failed: Failed to find data source: kafka."),
+    Row("data source without a path", lambda: source.CaptureSource({}).reader(StructType()), "ValueError: kafka_pcap has no captures: pass a path to load(), or set the option inputs"),
     Row("job without captures", job_without_captures, "ValueError: the job has no captures: paths is empty"),
     Row("job in place of a stream", job_in_place_of_a_stream, "StreamedError: a stream has written the tables of x: choose another --capture-id or --output, or delete tables/_stream/capture_id=x to replace the tables and end the stream"),
     Row("stream in another format", stream_in_another_format, "StreamedError: the stream in tables/_stream/capture_id=x writes parquet: continue with --format parquet, or choose another --output"),
