@@ -1,6 +1,6 @@
-"""One interface to each client: produce, read, offsets and topics.
+"""One interface for all clients: produce, read, find offsets and list topics.
 
-These run inside the test's process; group members run outside of it (``stage``).
+These clients run in the test's process; group members run outside of it (``stage``).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ISOLATION = {True: "read_committed", False: "read_uncommitted"}
 
 
 class Adapter(Protocol):
-    """One client. ``acks``: "0", "1" or "all"; timestamps in milliseconds; offsets are -1 where there is none."""
+    """A client. ``acks``: "0", "1" or "all"; timestamps are in milliseconds; an offset of -1 means no offset."""
 
     def __init__(self, bootstrap: str) -> None: ...
 
@@ -34,12 +34,12 @@ class Adapter(Protocol):
         idempotent: bool = False,
         timestamp: int | None = None,
     ) -> None:
-        """Send all values; returns when each is acknowledged, or sent with acks=0."""
+        """Send all values, and return when each is acknowledged, or sent with acks=0."""
 
     def read(
         self, topic: str, partition: int, start: int, wanted: int, *, committed: bool = False
     ) -> list[tuple[int, str]]:
-        """Seek to an offset, read this many records, and return offset and value of each. ``committed``: no others."""
+        """Read this many records from an offset; return their offsets and values. ``committed``: read_committed."""
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
         """The earliest offset, and the latest."""
@@ -90,7 +90,7 @@ class KafkaPython:
             at = self._partition(topic, partition)
             consumer.assign([at])
             consumer.seek(at, start)
-            records = list(islice(consumer, wanted))  # fewer after its timeout
+            records = list(islice(consumer, wanted))  # fewer records after the timeout
         return [(record.offset, record.value.decode()) for record in records]
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
@@ -339,7 +339,7 @@ class Kcat:
         raise NotImplementedError("kcat has no admin calls")
 
     def topics(self) -> dict[str, int]:
-        """Names and numbers of partitions, as ``kcat -L`` sees them."""
+        """Return the number of partitions by topic, as ``kcat -L`` lists them."""
         listed = json.loads(self._run("-L", "-J"))["topics"]
         return {topic["topic"]: len(topic["partitions"]) for topic in listed}
 
@@ -351,7 +351,7 @@ class Kcat:
 
 
 class Program:
-    """A client in another language, asked over a pipe."""
+    """A client in another language, to which requests are sent over a pipe."""
 
     family: str
 

@@ -1,6 +1,6 @@
 """The operations of an administrator, for each client that supports them: topics, configurations, groups and offsets.
 
-A class has the calls that its client has. kcat has none.
+A class has the operations that its client has. kcat has none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from interop.stage import LIMIT, Owned, need_client
 
 
 class Admin(Protocol):
-    """The whole of it."""
+    """All operations of an administrator."""
 
     def __init__(self, bootstrap: str) -> None: ...
 
@@ -23,7 +23,7 @@ class Admin(Protocol):
     def delete_topic(self, topic: str) -> None: ...
 
     def create_partitions(self, topic: str, partitions: int) -> None:
-        """So that there are this many in all."""
+        """Add partitions up to this total number."""
 
     def partitions(self) -> Mapping[str, int]:
         """Return the number of partitions by topic."""
@@ -51,7 +51,7 @@ class Admin(Protocol):
     def groups(self) -> Sequence[str]: ...
 
     def members(self, group: str) -> tuple[str, Mapping[str, list[Owned]]]:
-        """The group's state, and who owns what, by client id."""
+        """Return the state of a group, and the partitions of its members by client id."""
 
     def committed(self, group: str) -> Mapping[Owned, int]: ...
 
@@ -65,7 +65,7 @@ class Admin(Protocol):
         """Return the states by transactional id."""
 
     def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
-        """State, timeout in milliseconds, what is written to."""
+        """Return the state of a transaction, its timeout in milliseconds, and the partitions in it."""
 
     def producers(self, topic: str, partition: int) -> list[ActiveProducer]: ...
 
@@ -76,7 +76,7 @@ class Admin(Protocol):
 
 
 class ActiveProducer(NamedTuple):
-    """``start``: the first offset of its open transaction, -1 if there is none."""
+    """An active producer of a partition. ``start``: first offset of its open transaction, -1 if there is none."""
 
     producer_id: int
     epoch: int
@@ -412,7 +412,7 @@ class AioKafka:
 
 
 class ProgramAdmin(Program):
-    """All calls but one, over the pipe; what the client does not have is an error there."""
+    """All operations but one, over the pipe; an operation that the client does not have is an error there."""
 
     def delete_topic(self, topic: str) -> None:
         self.ask("delete_topic", topic=topic)
@@ -452,7 +452,7 @@ class ProgramAdmin(Program):
 
 
 class ProgramTransactions(Program):
-    """The calls about transactions, over the pipe."""
+    """The operations about transactions, over the pipe."""
 
     def transactions(self) -> Mapping[str, str]:
         transactions: Mapping[str, str] = self.ask("transactions")

@@ -28,14 +28,14 @@ from mockbroker import run_cluster
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    """One broker, topic ``orders`` with 6 partitions."""
+    """Yield a stage with one broker and the topic ``orders`` with 6 partitions."""
     with run_cluster(topics={Stage.topic: Stage.partitions}, config=CONFIG) as cluster, stage_of(cluster) as stage:
         yield stage
 
 
 @pytest.fixture
 def wide_stage() -> Iterator[Stage]:
-    """Three brokers, the partitions spread over them."""
+    """Yield a stage with three brokers, over which the partitions are spread."""
     topics = {Stage.topic: Stage.partitions}
     with run_cluster(brokers=3, topics=topics, config=CONFIG) as cluster, stage_of(cluster) as stage:
         yield stage
@@ -43,14 +43,14 @@ def wide_stage() -> Iterator[Stage]:
 
 @pytest.fixture
 def consumer_stage() -> Iterator[Stage]:
-    """One broker with short timeouts for groups of the consumer protocol; a static member has enough time to return."""
+    """Yield a stage with short timeouts of the consumer protocol; a static member has enough time to return."""
     with _consumer_stage(STATIC_SESSION_MS) as stage:
         yield stage
 
 
 @pytest.fixture
 def impatient_stage() -> Iterator[Stage]:
-    """The same with a short session timeout: a member that sends no heartbeats expires soon."""
+    """Yield a stage like ``consumer_stage`` with a short session timeout: a silent member expires soon."""
     with _consumer_stage(SESSION_MS) as stage:
         yield stage
 
@@ -68,7 +68,7 @@ def _consumer_stage(session_ms: int) -> Iterator[Stage]:
 
 @pytest.fixture(params=FAMILIES)
 def family(request: pytest.FixtureRequest) -> str:
-    """Each client."""
+    """Return the family of a client: each in turn."""
     return str(request.param)
 
 
@@ -99,7 +99,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _asked_for(config: pytest.Config) -> list[str]:
-    """Releases."""
+    """Return the releases of real brokers that were requested with --real."""
     return [release for release in (config.getoption("--real", None) or "").split(",") if release]
 
 
@@ -116,7 +116,7 @@ def _is_asked_for(item: pytest.Item, releases: list[str]) -> bool:
 
 @pytest.fixture(scope="session")
 def real_grounds() -> Iterator[dict[str, RealGround]]:
-    """Real brokers by release, each started on first use."""
+    """Yield real brokers by release, each of which is started on first use."""
     started: dict[str, RealGround] = {}
     with ExitStack() as stack:
         yield started
@@ -126,7 +126,7 @@ def real_grounds() -> Iterator[dict[str, RealGround]]:
 
 @pytest.fixture
 def ground(request: pytest.FixtureRequest, real_grounds: dict[str, RealGround]) -> Iterator[Ground]:
-    """Where our consumer is tried."""
+    """Yield the broker with which our consumer is tested."""
     if request.param == MOCK:
         with run_cluster(config=SETTINGS) as cluster, MockGround(cluster) as ground:
             yield ground
@@ -138,12 +138,12 @@ def ground(request: pytest.FixtureRequest, real_grounds: dict[str, RealGround]) 
 
 @pytest.fixture
 def gathering(ground: Ground) -> Iterator[Gathering]:
-    """A topic of 6 partitions, without members."""
+    """Yield a gathering with a topic of 6 partitions, without members."""
     with gathering_on(ground) as gathering:
         yield gathering
 
 
-# --- the matrix: tests that are marked as a scenario, by the client that they try ---
+# --- the matrix: tests that are marked as a scenario, by the client that they test ---
 
 _results: dict[tuple[str, str], str] = {}
 _meetings: dict[tuple[str, ...], str] = {}

@@ -1,4 +1,4 @@
-"""The folders examples/go, examples/java and examples/node: what fetches their packages, and what runs their tests."""
+"""The folders examples/go, examples/java and examples/node: how to fetch their packages and to run their tests."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from interop.programs import Program, built_program, go, run
 from need import need
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-DRY_RUN = "-Djunit.platform.execution.dryRun.enabled=true"  # JUnit finds the tests and runs none
+DRY_RUN = "-Djunit.platform.execution.dryRun.enabled=true"  # JUnit finds the tests but does not run them
 QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @dataclass(frozen=True)
 class Project:
-    """``command`` runs the tests in ``folder``, with more variables of the environment."""
+    """An example project. ``command`` runs the tests in ``folder``, with additional environment variables."""
 
     command: list[str]
     folder: Path
@@ -25,12 +25,12 @@ class Project:
 
 
 def project(language: str) -> Project:
-    """Fetch the packages of a project if they are not there. Skips, or in CI fails, where that cannot be done."""
+    """Fetch the packages of a project if they are not there. Skips, or in CI fails, where that is impossible."""
     return PROJECTS[language]()
 
 
 def _fetched(language: str, fetch: Callable[[Path, Path], None]) -> Path:
-    """The folder for what is fetched and built. ``fetch``: gets the project's folder and this one."""
+    """Return the folder of the fetched and built files. ``fetch``: is called with the project's folder and this one."""
     (target,) = built_program(
         Program(str(EXAMPLES / language), fetch, lambda target: [str(target)]), f"example-{language}"
     )

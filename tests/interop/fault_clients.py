@@ -1,7 +1,7 @@
 """Clients that meet a fault: each produces a record, reads, asks for the end offset, commits, or joins a group.
 
-The clients of Python run in the test's process, the others in one process each. Their retries are quick, and a request
-times out after a second.
+Python clients run in the test's process, the others in one process each. Their retries are quick, and a request times
+out after a second.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from interop import programs
 from interop.stage import need_client
 
 TOPIC, GROUP, VALUE, OFFSET = "orders", "billing", "tea", 5
-REQUEST_MS = 1_000  # after which a client gives up a request
-BACKOFF_MS = 50  # before a client tries again
-PATIENCE = 6.0  # seconds until a client gives up what it was asked
-JOINED = 30.0  # seconds until a member must have joined again
+REQUEST_MS = 1_000  # after which a client gives up on a request
+BACKOFF_MS = 50  # before a client retries
+PATIENCE = 6.0  # seconds until a client gives up on its task
+JOINED = 30.0  # seconds within which a member must have rejoined
 LATER = 0.3  # seconds in which more records may arrive
 CONSUMING: dict[str, Any] = {"enable_auto_commit": False, "auto_offset_reset": "earliest"}
-ERRORS = 3  # errors of reading after which a client gives up
+ERRORS = 3  # failed reads after which a client gives up
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Outcome:
 
     Attributes:
         errors: Names of its errors.
-        values: What it has read, or an end offset.
+        values: The values that it has read, or an end offset.
     """
 
     errors: list[str] = field(default_factory=list)
@@ -48,8 +48,8 @@ class Task:
 
     Attributes:
         name: The method of the client.
-        bootstrap: Where the brokers are.
-        ca: File of the authority, for TLS; None for plaintext.
+        bootstrap: Bootstrap servers.
+        ca: File with the CA certificate, for TLS; None for plaintext.
         is_done: For ``join``: whether the member may leave.
     """
 
@@ -363,7 +363,7 @@ class Aiokafka:
 
 
 class Asked:
-    """A client of another language, which gives up after 15 seconds; its errors are not named."""
+    """A client in another language, which gives up after 15 seconds; its errors have no names."""
 
     def __init__(self, family: str) -> None:
         self._asked = programs.asked(family)

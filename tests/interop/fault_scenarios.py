@@ -20,10 +20,10 @@ API = {"produce": "Produce", "read": "Fetch", "end": "ListOffsets", "commit": "O
 
 @dataclass(frozen=True)
 class Scenario:
-    """An action, and what the client does.
+    """An action of a fault rule, and the task of the client.
 
     Attributes:
-        task: What the client does: ``produce`` a record, ``read`` one, ask for the ``end`` offset, ``commit``, ``join``.
+        task: ``produce`` a record, ``read`` one, ask for the ``end`` offset, ``commit`` or ``join``.
         rule: The rule, without the API that the task needs.
         held: Whether the test releases a held request.
         tls: Whether the listener has TLS.
@@ -102,7 +102,7 @@ SCENARIOS: dict[str, Scenario] = {
 
 
 def play(scenario: Scenario, family: str) -> str:
-    """Let a client meet a fault; return what it did, after the rule was applied."""
+    """Let a client meet a fault, check that the rule was applied, and return what the client reported."""
     listener = {"listeners": ["SSL"]} if scenario.tls else {}
     with run_cluster(topics={TOPIC: 1}, config=CONFIG, **listener) as cluster:
         if scenario.task in ("read", "end"):
@@ -124,7 +124,7 @@ def play(scenario: Scenario, family: str) -> str:
                 fault.wait_applied(WAIT)
             outcome = doing.result(60)
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-            gc.collect()  # clients leave sockets open that a rule has broken
+            gc.collect()  # clients do not close the sockets of connections that a rule has broken
         assert fault.applied
         errors = [*outcome.errors, *(["no error"] if not outcome.errors else [])]
         requests = len(cluster.requests(API[scenario.task]))

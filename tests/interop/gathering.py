@@ -18,7 +18,7 @@ from mockbroker import Event
 
 
 class Gathering(Stage):
-    """``there``: members that should be in the group now, according to the requested operations."""
+    """A group on a ground. ``there``: members that should be in the group after the requested operations."""
 
     heartbeat_ms = CONSUMER_HEARTBEAT_MS
 
@@ -47,7 +47,7 @@ class Gathering(Stage):
         return members
 
     def go(self, member: Member) -> None:
-        """It leaves; waits until the others have its share."""
+        """Let a member leave, and wait until the other members have its partitions."""
         self.there.remove(member)
         member.leave()
         self.wait_fair()
@@ -67,7 +67,7 @@ class Gathering(Stage):
         self.wait(f"a fair share for {[member.name for member in self.there]}", self.is_fair, 2 * LIMIT)
 
     def check_reading(self) -> None:
-        """Check that the owner of each partition reads its new records, once; then let all members commit.
+        """Check that the owner of each partition reads the new records once; then let all members commit.
 
         A rebalance before the commit is legal: a member whose session expires on a busy machine rejoins, and the records
         are read again from the committed offset. Kafka promises at-least-once.
@@ -118,7 +118,7 @@ class Gathering(Stage):
         return [value for value, reads in times.items() if _is_twice(sorted(reads), self._committed.get(value, inf))]
 
     def check_none_lost_or_twice(self) -> None:
-        """Of all that was written, to the end."""
+        """Check that every written record was read, and none was read twice without a reason."""
         assert {value for member in self.members for value in member.values} == self._written, self.report(
             "a record is lost"
         )
@@ -148,7 +148,7 @@ def _is_twice(reads: Sequence[tuple[int, int]], committed: float) -> bool:
 
 
 def planned(member: Member) -> dict[str, Sequence[Owned]]:
-    """What it planned last, by the client that a member id begins with."""
+    """Return the last assignment that a leader made, by the client id with which the member ids begin."""
     return {who[: -len("-00000000-0000-0000-0000-000000000000")]: share for who, share in member.plans[-1].items()}
 
 

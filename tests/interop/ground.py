@@ -23,7 +23,7 @@ from oracle import kafka
 from mockbroker import Cluster
 
 MOCK = "mock"
-SETTINGS = {  # of both kinds; short heartbeat intervals of the consumer protocol
+SETTINGS = {  # of mockbroker and of real brokers; short heartbeat intervals of the consumer protocol
     "group.initial.rebalance.delay.ms": "50",
     "group.min.session.timeout.ms": "100",
     "group.consumer.session.timeout.ms": "6000",
@@ -34,7 +34,7 @@ SETTINGS = {  # of both kinds; short heartbeat intervals of the consumer protoco
     "group.streams.min.heartbeat.interval.ms": "100",
     "group.streams.initial.rebalance.delay.ms": "300",
 }
-REAL_SETTINGS = {  # a quick start, also after SIGKILL: a restarted broker waits until its old session has expired
+REAL_SETTINGS = {  # for a quick start, also after SIGKILL: a broker waits until its old session has expired
     "offsets.topic.num.partitions": "5",
     "transaction.state.log.num.partitions": "5",
     "broker.session.timeout.ms": "1000",
@@ -45,9 +45,9 @@ _numbers = count()
 
 
 class Ground:
-    """A running broker. ``kind``: mock, or the release of a real Kafka.
+    """A running broker. ``kind``: "mock", or the release of a real Kafka.
 
-    A context manager: at its end, its clients are closed, which otherwise log that they cannot connect any more.
+    This is a context manager. Its exit closes its clients, which would otherwise log that they cannot connect any more.
     """
 
     kind: str
@@ -61,7 +61,7 @@ class Ground:
         return self
 
     def __exit__(self, *_: object) -> None:
-        del self._producer, self._admin  # closes them
+        del self._producer, self._admin  # closes both clients
 
     def name(self, prefix: str) -> str:
         """Return a name that no other test uses."""
@@ -75,7 +75,7 @@ class Ground:
 
     def delete_topic(self, name: str) -> None:
         self._wait_all(self._admin.delete_topics([name]))
-        del self._producer  # closes it, as it caches the topic
+        del self._producer  # closes the producer, which caches the topic
         self._producer = self._new_producer()
 
     def produce(self, topic: str, values: Sequence[str], *, partition: int = 0, timestamp: int | None = None) -> None:
@@ -148,7 +148,7 @@ class RealGround(Ground):
 
 
 def start_broker(release: str, settings: dict[str, str]) -> tuple[int, str]:
-    """Start a real broker; its port and address. Another process may take a free port before it binds: three attempts."""
+    """Start a real broker; return its port and address. Tries three times: another process may take the free port."""
     for _ in range(2):
         port = free_port()
         with suppress(RuntimeError):

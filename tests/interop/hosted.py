@@ -1,4 +1,4 @@
-"""Clients that share one process: each client is a connection to this process, with the interface of a process."""
+"""Clients that share one process: each is a connection to that process, with the interface of ``subprocess.Popen``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ START_LIMIT = 60.0  # seconds until a host has printed its port
 class HostedClient:
     """A client in the process of a ``Host``, with the part of ``subprocess.Popen`` that tests use.
 
-    ``stdin``, ``stdout``, ``stderr``: text streams; a command that is written needs a flush.
+    ``stdin``, ``stdout``, ``stderr``: text streams; a command is sent only when ``stdin`` is flushed.
     """
 
     def __init__(self, port: int, role: str, options: Mapping[str, Any]) -> None:
@@ -32,11 +32,11 @@ class HostedClient:
         self.stdin.flush()
 
     def poll(self) -> int | None:
-        """The exit code; None while the client runs."""
+        """Return the exit code; None while the client runs."""
         return self._code
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end of the client; its exit code, -1 if its host has died."""
+        """Wait for the end of the client; return its exit code, -1 if its host has died."""
         self._reader.join(timeout)
         if self._code is None:
             assert timeout is not None
@@ -44,7 +44,7 @@ class HostedClient:
         return self._code
 
     def kill(self) -> None:
-        """Raises: RuntimeError, always."""
+        """Fail, because the process has other clients too. Raises: RuntimeError, always."""
         raise RuntimeError("a hosted client cannot be killed: start it with own_process=True")
 
     def stop(self, timeout: float) -> None:
@@ -54,7 +54,7 @@ class HostedClient:
         self.wait(timeout)
 
     def disconnect(self) -> None:
-        """End the streams, whatever the client is doing."""
+        """Close the streams, even if the client is still running."""
         with suppress(OSError):  # it has ended
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -81,7 +81,7 @@ class HostedClient:
 
 
 class LineStream:
-    """Lines that one thread adds and another reads, until an empty one."""
+    """A stream of lines that one thread adds and another thread reads; an empty line is its end."""
 
     def __init__(self) -> None:
         self._lines: SimpleQueue[str] = SimpleQueue()
@@ -96,7 +96,7 @@ class LineStream:
         return iter(self.readline, "")
 
     def close(self) -> None:
-        """Nothing to do: the connection is closed when the client has ended."""
+        """Do nothing: the connection is closed when the client has ended."""
 
 
 class Host:
@@ -128,7 +128,7 @@ class Host:
         return HostedClient(self._port, role, options)
 
     def end(self) -> None:
-        """SIGKILL: all its clients end with it."""
+        """Kill the process with SIGKILL; all its clients end with it."""
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
             pipe.close()

@@ -1,4 +1,4 @@
-"""HTTP requests of five languages: Python's and curl's, and those of the programs around Java, Go and Node clients."""
+"""HTTP requests in five languages: with Python, with curl, and in the programs around Java, Go and Node clients."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Requester = Callable[[str, str, Mapping[str, str], "str | None", int], "Response
 
 @dataclass(frozen=True)
 class Response:
-    """A response: its status code and its body, or of a stream the first lines with data."""
+    """A response: its status code and its body, or the first lines with data of a stream."""
 
     status: int
     body: str
 
     @property
     def json(self) -> Any:
-        """The body as JSON."""
+        """Return the decoded JSON body."""
         return json.loads(self.body)
 
 
@@ -75,7 +75,7 @@ def with_python(method: str, url: str, headers: Mapping[str, str], body: str | N
         return Response(response.status, "\n".join(data))
 
 
-# By the family of the Kafka client that meets the faults: the HTTP client of the same language.
+# The HTTP client in the same language, by the family of the Kafka client that meets the faults.
 REQUESTERS: dict[str, Requester] = {
     "kcat": with_curl,
     "kafka-python": with_python,

@@ -28,9 +28,9 @@ def _jars() -> Path:
 
 
 def dumped(files: Iterable[Path], *options: str) -> list[str]:
-    """What DumpLogSegments prints of segments and indexes, line by line.
+    """Return the output of DumpLogSegments about segments and indexes, line by line.
 
-    ``options``: such as --deep-iteration, --print-data-log, and --offsets-decoder for those of the offsets topic.
+    ``options``: such as --deep-iteration, --print-data-log, and --offsets-decoder for segments of the offsets topic.
     """
     return _printed("kafka.tools.DumpLogSegments", *options, "--files", ",".join(str(file) for file in files))
 
@@ -45,7 +45,7 @@ def streams_groups(bootstrap_servers: str, *options: str) -> list[str]:
 
 
 def share_groups(bootstrap_servers: str, *options: str) -> list[str]:
-    """What kafka-share-groups.sh prints, line by line, with one space between columns, without empty lines."""
+    """Return the output of kafka-share-groups.sh, line by line, with one space between columns, without empty lines."""
     tool = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
     lines = _printed(tool, "--bootstrap-server", bootstrap_servers, *options)
     return [" ".join(line.split()) for line in lines if line.strip()]
@@ -58,7 +58,7 @@ def acls(bootstrap_servers: str, *options: str) -> list[str]:
 
 
 def consumed(bootstrap_servers: str, topic: str, *options: str) -> list[str]:
-    """What kafka-console-consumer.sh prints, line by line."""
+    """Return the output of kafka-console-consumer.sh, line by line."""
     servers = ("--bootstrap-server", bootstrap_servers, "--topic", topic)
     return _printed("org.apache.kafka.tools.consumer.ConsoleConsumer", *servers, *options)
 
@@ -72,7 +72,7 @@ def with_login(tool: str, bootstrap_servers: str, login: Path, *options: str) ->
 
 
 def tool(name: str, bootstrap_servers: str, *options: str, option_last: bool = False) -> list[str]:
-    """What a tool prints, line by line. ``option_last``: whether the option with the servers follows a subcommand."""
+    """Return the output of a tool, line by line. ``option_last``: whether the servers' option follows a subcommand."""
     servers = ("--bootstrap-server", bootstrap_servers)
     ordered = (*options[:1], *servers, *options[1:]) if option_last else (*servers, *options)
     return [line.rstrip() for line in _printed(f"org.apache.kafka.tools.{name}", *ordered)]
@@ -86,7 +86,7 @@ def tool_command(tool: str) -> list[str]:
 
 
 def java_with_kafka() -> list[str]:
-    """What starts Java with Kafka's jars, to be followed by a class. Skips, or in CI fails, without Java or the jars."""
+    """Return the command for Java with Kafka's jars, but no class. Skips, or in CI fails, without Java or the jars."""
     java = need("java", "the tools of Apache Kafka run on it")
     return [java, *QUICK, f"-XX:SharedArchiveFile={_archive(java)}", *_class_path()]
 

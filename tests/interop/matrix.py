@@ -1,4 +1,4 @@
-"""The scenarios of each client, the reasons for missing ones, and docs/clients.md with the results."""
+"""The scenarios of each client, the reasons why some are not run, and docs/clients.md with the results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ PAIRS = [
     ("kcat", "kafka-python", "cooperative-sticky"),
 ]
 
-CONSUMER_PAIRS = [  # in groups of the consumer protocol
+CONSUMER_PAIRS = [  # the clients of a group of the consumer protocol
     (leads, follows, SERVER_ASSIGNORS[0]) for leads, follows in zip(CONSUMER, CONSUMER[1:] + CONSUMER[:1], strict=True)
 ]
 
@@ -44,7 +44,7 @@ MIGRATIONS = [  # client of the classic members, client of the consumer members
     ("java", "java"),
 ]
 
-FRAMEWORKS = [  # and their versions, as in java-frameworks/pom.xml; all but reactor-kafka write in transactions
+FRAMEWORKS = [  # with their versions, as in java-frameworks/pom.xml; all except reactor-kafka write in transactions
     ("spring-kafka", "3.3.10"),
     ("reactor-kafka", "1.3.23"),
     ("pekko", "1.1.0"),
@@ -132,7 +132,7 @@ MEETINGS: Mapping[str, Meeting] = {  # by scenario
     ),
 }
 
-SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of a table; names as in the markers of the tests
+SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of their table; names as in the markers of the tests
     "Groups": (
         "joins alone",
         "three join one by one",
@@ -197,7 +197,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of a table; names as in
 SAME = {"RoundRobinAssigner": "roundrobin"}  # the name in kafkajs
 
 _CODECS = ("snappy", "lz4", "zstd")
-LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> scenarios that are not run
+LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> scenarios that are not run for this reason
     "has no such assignor": {
         "confluent-kafka": ["sticky"],
         "kcat": ["sticky"],
@@ -290,7 +290,7 @@ def row_name(scenario: str) -> str:
 
 
 def page(results: Results, meetings: Mapping[tuple[str, ...], str]) -> str:
-    """Return docs/clients.md. ``meetings``: result by scenario and the cells of a row."""
+    """Return docs/clients.md. ``meetings``: results by scenario and the first cells of a row."""
     lines = [
         "# Clients",
         "",

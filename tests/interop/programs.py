@@ -1,5 +1,5 @@
-"""Clients in other languages than Python: a small program around each client, built into .cache when its sources
-change.
+"""Clients in languages other than Python: a small program around each client, which is built into .cache when its
+sources change.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mockbroker import run_cluster
 
 HERE = Path(__file__).parent
 CLIENTS = CACHE / "clients"
-# Of processes that threads start. One that inherits the environment reads it while pytest changes it in the main thread
-# (PYTEST_CURRENT_TEST), and exec may fail with EFAULT: "Bad address".
+# The environment of processes that threads start. A process that inherited the environment of this one would read it
+# while pytest changes it in the main thread (PYTEST_CURRENT_TEST), and exec might fail with EFAULT: "Bad address".
 ENVIRONMENT = dict(os.environ)
 LIMIT = 30.0  # seconds for one answer; the programs themselves give up after 15
 BUILD_LIMIT = 600.0
@@ -35,7 +35,7 @@ BUILD_LIMIT = 600.0
 
 @dataclass(frozen=True)
 class Program:
-    """``sources``: a folder here; ``build``: makes the program in a folder; ``start``: the command that starts it."""
+    """A program. ``sources``: a folder here; ``build``: builds it in a folder; ``start``: returns its start command."""
 
     sources: str
     build: Callable[[Path, Path], None]
@@ -75,7 +75,7 @@ def _archive_classes(target: Path) -> None:
             text=True,
         ) as process:
             assert process.stdout is not None
-            process.stdout.readline()  # it has its share
+            process.stdout.readline()  # the member has its assignment
             process.communicate("leave\n", timeout=BUILD_LIMIT)
 
 
@@ -101,7 +101,7 @@ def _go_build(sources: Path, source: str, target: Path) -> None:
 
 
 def go() -> str:
-    """The command of Go: of .ci/setup, where the machine's is too old to fetch a newer one, or the machine's."""
+    """Return the path of Go: that of .ci/setup if the system's is too old to fetch a newer one, else the system's."""
     fetched = CACHE / "go" / "bin" / "go"
     return str(fetched) if fetched.exists() else need("go", "it builds programs with franz-go")
 
@@ -123,14 +123,14 @@ PROGRAMS = {
 @cache
 def command(family: str) -> list[str]:
     """Return the command that starts the program; build the program if necessary. Skips, or in CI fails, where that
-    cannot be done.
+    is impossible.
     """
     return built_program(PROGRAMS[family], PROGRAMS[family].sources)
 
 
 @cache
 def old_java(release: str) -> list[str]:
-    """What starts java-old/ with the Java client of an old release; the same of both."""
+    """Return the command for java-old/ with the Java client of an old release."""
 
     def build(sources: Path, target: Path) -> None:
         mvn = need("mvn", "it fetches Apache Kafka's old clients")
@@ -147,13 +147,13 @@ def old_java(release: str) -> list[str]:
 
 @cache
 def other_go_clients() -> list[str]:
-    """What starts go-others/, with sarama and kafka-go."""
+    """Return the command for go-others/, a program with sarama and kafka-go."""
     return built_program(Program("go-others", _build_go, lambda target: [str(target / "client")]), "go-others")
 
 
 @cache
 def word_count(release: str) -> list[str]:
-    """What starts java-streams/, an application of Kafka Streams of a release."""
+    """Return the command for java-streams/, an application of a release of Kafka Streams."""
 
     def build(sources: Path, target: Path) -> None:
         need("javac", "it compiles the application")
@@ -172,7 +172,7 @@ def word_count(release: str) -> list[str]:
 
 @cache
 def mirror_maker() -> list[str]:
-    """What starts MirrorMaker, which runs its connectors in a Connect cluster of its own."""
+    """Return the command for MirrorMaker, which runs its connectors in a separate Connect cluster."""
 
     def build(sources: Path, target: Path) -> None:
         mvn = need("mvn", "it fetches MirrorMaker")
@@ -189,7 +189,7 @@ def mirror_maker() -> list[str]:
 
 @cache
 def java_framework(name: str) -> list[str]:
-    """What starts the application of java-frameworks/ with a framework around the Java client."""
+    """Return the command for the application of java-frameworks/ with a framework around the Java client."""
 
     def build(sources: Path, target: Path) -> None:
         need("javac", "it compiles the application")
@@ -206,7 +206,7 @@ def java_framework(name: str) -> list[str]:
 
 
 def built_program(program: Program, name: str) -> list[str]:
-    """What starts a program, which is built if it must be; ``name``: of what is built."""
+    """Return the command for a program; build the program if necessary. ``name``: name of the folder of the build."""
     sources = HERE / program.sources
     files = sorted(path for path in sources.rglob("*") if path.is_file() and "node_modules" not in path.parts)
     digest = hashlib.sha256()
@@ -217,7 +217,7 @@ def built_program(program: Program, name: str) -> list[str]:
     with (CLIENTS / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)  # several processes may run tests at once
         if not built.exists() or built.read_text() != digest.hexdigest():
-            built.unlink(missing_ok=True)  # so that an incomplete build is not used with the old sources either
+            built.unlink(missing_ok=True)  # an incomplete build must not be used, even if the sources are changed back
             shutil.rmtree(target, ignore_errors=True)
             target.mkdir()
             program.build(sources, target)
@@ -226,7 +226,7 @@ def built_program(program: Program, name: str) -> list[str]:
 
 
 def run_file(file: Path) -> list[str]:
-    """The command that runs a file which uses one of the clients, like those in examples/, with what is built here."""
+    """Return the command for a file that uses a client, such as those in examples/, with the libraries built here."""
     match file.suffix:
         case ".java":
             *java, _ = command("java")
@@ -248,7 +248,7 @@ _hosts_lock = threading.Lock()
 
 
 def java_host() -> Host:
-    """The JVM of the Java clients, from first use until Python ends; a new one if the last has died."""
+    """Return the JVM of the Java clients, which runs until Python ends; a new one on first use and after its death."""
     with _hosts_lock:
         if not _hosts or not _hosts[-1].alive:
             host = Host([*command(HOSTED), "host"], ENVIRONMENT)
@@ -258,7 +258,7 @@ def java_host() -> Host:
 
 
 class Asked:
-    """One client that answers questions, a JSON line each, from first use until Python ends."""
+    """A client that handles requests, one JSON line each, from first use until Python ends."""
 
     def __init__(self, family: str) -> None:
         self.family = family
@@ -277,7 +277,7 @@ class Asked:
         atexit.register(self._end)
 
     def ask(self, call: str, **what: Any) -> Any:
-        """Send a question, and return the answer. An error in the program raises AssertionError."""
+        """Send a request, and return the response. An error in the program raises AssertionError."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         too_late = threading.Timer(LIMIT, self._stop)
@@ -306,7 +306,7 @@ class Asked:
     def _end(self) -> None:
         for pipe in (self._process.stdin, self._process.stdout):
             assert pipe is not None
-            with suppress(BrokenPipeError):  # the client ended before it read a question
+            with suppress(BrokenPipeError):  # the client ended before it read a request
                 pipe.close()
         self._stop()
         self._process.wait()
@@ -316,7 +316,7 @@ _running: dict[str, Asked] = {}
 
 
 def asked(family: str) -> Asked:
-    """The process of a family; a new one if the last has died."""
+    """Return the process of a family; a new one if the last has died."""
     if family not in _running or not _running[family].alive:
         _running[family] = Asked(family)
     return _running[family]

@@ -17,7 +17,7 @@ from oracle.quorum import Quorum
 from mockbroker import ThreadCluster
 
 USERS = {"alice": "alice-secret"}
-CONFIG = SETTINGS | {  # the least values too, because Kafka checks the configuration of a share group against all
+CONFIG = SETTINGS | {  # with the minimum values, because Kafka checks a share group's configuration against all of them
     "group.consumer.min.session.timeout.ms": "1000",
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.share.min.heartbeat.interval.ms": "100",
@@ -41,7 +41,7 @@ class Behind(Protocol):
         """Shut down a broker. ``node``: 0, 1 or 2."""
 
     def start(self, node: int) -> None:
-        """Start it again, with its data."""
+        """Start a broker again, with its data."""
 
 
 class MockBehind:

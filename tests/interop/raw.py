@@ -1,4 +1,4 @@
-"""A connection to one broker that sends frames, for requests that no client would send."""
+"""A connection to a broker on which a test sends frames, for requests that no client would send."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from mockbroker import Cluster
 
 
 class Connection(RawConnection):
-    """To broker ``node``. Asks one thing at a time."""
+    """A connection to broker ``node``, with one request at a time."""
 
     def __init__(self, cluster: Cluster, node: int = 0) -> None:
         where = cluster.nodes[node]

@@ -1,4 +1,4 @@
-"""Programs of real clients that are recorded through the proxy, and run again against ``mockbroker replay``.
+"""Programs of real clients that are recorded through the proxy, and then run against ``mockbroker replay``.
 
 Each produces six records to two partitions, reads them in a group, commits and leaves, and prints the values that it
 has read. Its arguments are the bootstrap servers, and the milliseconds of one poll.
@@ -22,7 +22,7 @@ POLL_MS = 100  # when the programs were recorded
 
 
 def program(family: str) -> list[str]:
-    """The command of a family's program, without its arguments. Skips, or in CI fails, where it cannot run."""
+    """Return the command of a family's program, without its arguments. Skips, or in CI fails, where it cannot run."""
     need_client(family)
     if family in FILES:
         return run_file(FOLDER / FILES[family])

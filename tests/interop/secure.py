@@ -24,8 +24,8 @@ TOPIC, VALUE = "orders", "hello"
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """How to come in. ``mechanism``: of SASL, "" for none; ``ca``: whom to trust, None without TLS; ``client``: key and
-    certificate of one's own."""
+    """A way to connect. ``mechanism``: SASL mechanism, "" for none; ``ca``: file with the CA certificate, None without
+    TLS; ``client``: file with the key and the certificate of the client."""
 
     servers: str
     mechanism: str = ""
@@ -36,18 +36,18 @@ class Way:
 
     @property
     def protocol(self) -> str:
-        """Kafka's name of the security protocol."""
+        """Return Kafka's name of the security protocol."""
         return f"{'SASL_' if self.mechanism else ''}{'SSL' if self.ca else 'PLAINTEXT'}"
 
     @property
     def token(self) -> str:
-        """An unsecured token (RFC 7515, alg none) that says who it is."""
+        """Return an unsecured token (RFC 7515, alg none) with the user as its subject."""
         claims = {"sub": self.user, "iat": time.time() - 1, "exp": time.time() + 3600}
         parts = [json.dumps(part).encode() for part in ({"alg": "none"}, claims)]
         return ".".join([*(base64.urlsafe_b64encode(part).rstrip(b"=").decode() for part in parts), ""])
 
     def asked(self) -> Mapping[str, str]:
-        """As the programs want it."""
+        """Return the fields of a request to a client program."""
         files = {"ca": self.ca, "client": self.client}
         sasl = {"mechanism": self.mechanism, "user": self.user, "password": self.password, "token": self.token}
         return (sasl if self.mechanism else {}) | {name: str(path) for name, path in files.items() if path}
@@ -60,7 +60,7 @@ def come_in(family: str, way: Way) -> str:
 
 
 def read(family: str, way: Way, wanted: int) -> list[str]:
-    """The first records, by one client that waits for them."""
+    """Read the first records with a client, which waits for them."""
     need_client(family)
     if family in programs.PROGRAMS:
         how = {"bootstrap": way.servers, "security": way.asked(), "topic": TOPIC, "partition": 0}
@@ -112,7 +112,7 @@ def _kafka_python(way: Way) -> str:
         problem = str(error)
     if producer is None:
         with warnings.catch_warnings(action="ignore", category=ResourceWarning):
-            gc.collect()  # it left sockets open
+            gc.collect()  # the client has left sockets open
         raise RuntimeError(problem)
     try:
         producer.send(TOPIC, VALUE.encode()).get(LIMIT)
@@ -126,7 +126,7 @@ def _kafka_python(way: Way) -> str:
 
 
 def _librdkafka(way: Way) -> dict[str, str]:
-    """Settings of confluent-kafka and kcat."""
+    """Return the settings of confluent-kafka and kcat."""
     how = {"security.protocol": way.protocol}
     if way.mechanism == "OAUTHBEARER":
         how |= {"enable.sasl.oauthbearer.unsecure.jwt": "true", "sasl.oauthbearer.config": f"principal={way.user}"}
@@ -163,7 +163,7 @@ def _confluent_kafka(way: Way) -> str:
                 raise KafkaException(refused[0])
             assert time.monotonic() < until, "nothing came back"
     finally:
-        del producer  # closes it; otherwise the traceback of the exception keeps it
+        del producer  # closes the producer, to which the traceback of the exception would otherwise refer
     return _librdkafka_reads(way, 1)[0]
 
 
@@ -210,7 +210,7 @@ def _program(family: str) -> Callable[[Way], str]:
         records = [{"partition": 0, "value": VALUE}]
         sent = {"acks": "all", "compression": "none", "idempotent": False, "timestamp": None}
         program = programs.asked(family)
-        program.ask("nodes", **how)  # says at once what is wrong, where producing would try again
+        program.ask("nodes", **how)  # reports an error at once, where a producer would retry
         program.ask("produce", records=records, **sent, **how)
         return str(program.ask("read", start=0, wanted=1, **how)[0][1])
 

@@ -11,7 +11,7 @@ GROUP = "packers"
 
 
 class Sharer(Member):
-    """A member of a share group. ``taken``: the records that it has acknowledged: value and delivery count."""
+    """A member of a share group. ``taken``: value and delivery count of each record that it has acknowledged."""
 
     def __init__(self, stage: Stage, name: str, process: Process) -> None:
         self.taken: list[tuple[str, int]] = []
@@ -24,7 +24,7 @@ class Sharer(Member):
 
 
 def sharer(stage: Stage, family: str, name: str, *, acknowledgement: str = "explicit") -> Sharer:
-    """A member that reads ``stage.topic``. ``acknowledgement``: implicit or explicit."""
+    """Start a member that reads ``stage.topic``. ``acknowledgement``: implicit or explicit."""
     need_client(family)
     requested = {
         "bootstrap": stage.cluster.bootstrap_servers,

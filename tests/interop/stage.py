@@ -1,7 +1,7 @@
-"""The stage of the tests: a cluster, real clients, and a condition to wait for.
+"""The stage of a test: a cluster, real clients, and a condition on which the test waits.
 
-Everything that happens - a line of the cluster's journal, a line that a client prints, the end of a process - wakes
-that condition, so that no test sleeps. A wait that takes too long fails with all that happened.
+Every event - an entry of the cluster's journal, a line that a client prints, the end of a process - wakes that
+condition, so that no test sleeps. A wait that takes too long fails with a report of all events.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from need import lacking, need
 from mockbroker import Cluster, Event
 
 SESSION_MS = 2000
-STATIC_SESSION_MS = 10_000  # a static member must be back within it
+STATIC_SESSION_MS = 10_000  # a static member must have returned within this time
 HEARTBEAT_MS = 300
-CONSUMER_HEARTBEAT_MS = 100  # of the consumer protocol, where the broker sets it
+CONSUMER_HEARTBEAT_MS = 100  # of the consumer protocol, whose interval is a setting of the broker
 CONFIG = {"group.initial.rebalance.delay.ms": 50, "group.min.session.timeout.ms": 100}
-LIMIT = 30.0  # seconds for one thing to happen
-RECHECK = 0.05  # seconds between looks at states that no event reports, such as what a leader has read
+LIMIT = 30.0  # seconds that a wait for one condition may take
+RECHECK = 0.05  # seconds between checks of states that no event reports, such as the share state that a leader has read
 MEMBERS = Path(__file__).parent / "members"
 MODULES = {"kafka-python": "kafka", "confluent-kafka": "confluent_kafka", "aiokafka": "aiokafka"}
 FAMILIES = (*MODULES, "kcat", *programs.PROGRAMS)
-OURS = "ours"  # the consumer of this package, which is no row of docs/clients.md
-ASSIGNORS = {  # the first of each is the default
+OURS = "ours"  # the consumer of this package, which has no column in docs/clients.md
+ASSIGNORS = {  # the first assignor of each family is the default
     "kafka-python": ("range", "roundrobin", "sticky", "cooperative-sticky"),
     "confluent-kafka": ("range", "roundrobin", "cooperative-sticky"),
     "aiokafka": ("range", "roundrobin", "sticky"),
@@ -65,7 +65,7 @@ Owned = tuple[str, int]  # topic and partition
 
 
 def need_client(family: str) -> None:
-    """Skip, or in CI fail, without this client."""
+    """Skip the test, or in CI fail it, if this client is missing."""
     if family == "kcat":
         need("kcat", "Debian has it as a package")
     elif family in programs.PROGRAMS:
@@ -77,7 +77,7 @@ def need_client(family: str) -> None:
 def start_client(family: str, role: str, options: Mapping[str, Any], *, own_process: bool = False) -> Process:
     """Start a client: in a separate process, or in the JVM that all Java clients of this pytest process share.
 
-    ``role``: member or transform; ``own_process``: a process of its own also for Java, so that the test can kill it.
+    ``role``: member or transform; ``own_process``: a separate process also for Java, so that the test can kill it.
     """
     if family == programs.HOSTED and not own_process:
         return programs.java_host().start(role, options)
@@ -103,9 +103,11 @@ def start_process(command: Sequence[str]) -> subprocess.Popen[str]:
 
 
 class Member:
-    """One client in one group. ``records``: topic, partition, offset, value, as it printed; ``assigned_at``: number in
-    EVENTS of the last assignment of each partition; ``times``: of each record its number in EVENTS, and the number of the
-    last assignment of its partition before it (0: none).
+    """A client in a group.
+
+    ``records``: topic, partition, offset and value of each printed record; ``assigned_at``: number in EVENTS of the
+    last assignment of each partition; ``times``: number in EVENTS of each record, and of the last assignment of its
+    partition before it (0: none).
     """
 
     def __init__(self, stage: Stage, name: str, process: Process) -> None:
@@ -113,12 +115,12 @@ class Member:
         self.records: list[tuple[str, int, int, str]] = []
         self.times: list[tuple[int, int]] = []
         self.assigned_at: dict[Owned, int] = {}
-        self.assigned: list[list[Owned]] = []  # what its own callback said, each time
-        self.held: set[Owned] = set()  # what it has by all that its callbacks said
-        self.plans: list[dict[str, list[Owned]]] = []  # by member id, each time that it led; ours only
+        self.assigned: list[list[Owned]] = []  # each assignment that its callback reported
+        self.held: set[Owned] = set()  # its partitions, as all its callbacks reported them
+        self.plans: list[dict[str, list[Owned]]] = []  # its assignments as leader, by member id; ours only
         self.committed = 0
-        self.fenced = False  # by a double that took its name
-        self.refused = False  # because its name is taken
+        self.fenced = False  # by another client with the same instance id
+        self.refused = False  # because another client has its instance id
         self.log: list[str] = []
         self._stage = stage
         self._process = process
@@ -134,7 +136,7 @@ class Member:
         return [value for *_, value in self.records]
 
     def heard(self, line: str) -> None:
-        """A line on its stdout."""
+        """Process a line that the client has written to stdout."""
         message = json.loads(line)
         match message.pop("event"):
             case "record":
@@ -162,10 +164,10 @@ class Member:
         """Process a line that the client has written to stderr."""
         self.log.append(line)
         self.fenced |= "fenced" in line.lower()
-        self.refused |= "instance ID is still used" in line  # librdkafka's words for UNRELEASED_INSTANCE_ID
+        self.refused |= "instance ID is still used" in line  # librdkafka's message for UNRELEASED_INSTANCE_ID
 
     def commit(self) -> None:
-        """Commit the positions of everything it printed; returns when the client says that it is done."""
+        """Commit the positions after all printed records; return when the client reports that it has committed."""
         self.start_commit()()
 
     def start_commit(self) -> Callable[[], object]:
@@ -175,7 +177,7 @@ class Member:
         return lambda: self._stage.wait(f"{self.name} to commit", lambda: self.committed > before)
 
     def unsubscribe(self) -> None:
-        """From everything; it lives on, and waits for leave. Families of Python only."""
+        """Unsubscribe from all topics; the client runs on and waits for the command leave. For Python clients only."""
         self.say("unsubscribe")
 
     def leave(self) -> None:
@@ -184,7 +186,7 @@ class Member:
         assert self.ended() == 0, self._stage.report(f"{self.name} did not end well")
 
     def kill(self) -> None:
-        """SIGKILL: it cannot say goodbye. A Java client needs ``own_process=True`` for it."""
+        """Kill the client with SIGKILL: it does not leave the group. A Java client needs ``own_process=True``."""
         self._process.kill()
         self.ended()
 
@@ -209,7 +211,7 @@ class Member:
                 pipe.close()
 
     def say(self, command: str) -> None:
-        """Give it a command."""
+        """Send a command to the client."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(command + "\n")
@@ -226,7 +228,7 @@ class Member:
 
 
 class WholeShareMember(Member):
-    """A client that reports its whole share with each assignment, and nothing when it gives up partitions."""
+    """A client that reports all its partitions with each assignment, and nothing when partitions are revoked."""
 
     def heard(self, line: str) -> None:
         super().heard(line)
@@ -237,7 +239,7 @@ class WholeShareMember(Member):
 class KcatMember(Member):
     """kcat prints records as ``topic partition offset value``, logs rebalances to stderr, and leaves on SIGTERM.
 
-    It commits what it printed when it leaves.
+    It commits the positions after the printed records when it leaves.
     """
 
     FORMAT = "%t %p %o %s\n"
@@ -263,7 +265,7 @@ class KcatMember(Member):
 
 
 class Stage:
-    """``group``, ``topic``, ``session_ms`` and ``heartbeat_ms`` are those of every member that comes from then on."""
+    """A cluster and its clients. ``group``, ``topic``, ``session_ms``, ``heartbeat_ms``: of members started later."""
 
     group = "players"
     topic = "orders"
@@ -280,7 +282,7 @@ class Stage:
         with self.changed:
             self.changed.notify_all()
 
-    # --- players ---
+    # --- members ---
 
     def member(
         self,
@@ -295,12 +297,12 @@ class Stage:
         regex: str = "",
         own_process: bool = False,
     ) -> Member:
-        """Start a client of this family that joins the group, and return immediately. ``name``: its client id;
-        ``instance``: static.
+        """Start a client of this family that joins the group, and return immediately.
 
-        ``assignor``: several with commas between, the first choice first, where the family is of Python;
-        ``protocol``: classic or consumer; ``regex``: subscribe to topics that match, not to ``topic``;
-        ``own_process``: a process of its own also for Java, so that the test can kill it.
+        ``name``: its client id; ``instance``: its group.instance.id, if it is static; ``assignor``: for Python clients
+        also several in order of preference, separated by commas; ``protocol``: classic or consumer; ``regex``:
+        subscribe to topics that match, not to ``topic``; ``own_process``: a separate process also for Java, so that the
+        test can kill it.
         """
         need_client(family)
         name = name or f"{family}-{len(self.members)}"
@@ -340,14 +342,14 @@ class Stage:
         return member
 
     def joined(self, family: str, name: str = "", **how: Any) -> Member:
-        """The same, but returns when the group, with this one in it, is stable."""
+        """Start a client as ``member`` does, and return when the group is stable and has this member."""
         there = {member.name for member in self.members if member._process.poll() is None}
         member = self.member(family, name, **how)
         self.wait_stable({*there, member.name})
         return member
 
     def produce(self, values: Sequence[str]) -> None:
-        """Spread the values over all partitions, without a client."""
+        """Append values to all partitions in turn, without a client."""
         partitions = self.all_partitions()
         for number, (topic, partition) in enumerate(partitions):
             if mine := values[number :: len(partitions)]:
@@ -360,14 +362,14 @@ class Stage:
         """
         self.cluster.set_committed(self.group, dict.fromkeys(self.all_partitions(), 0))
 
-    # --- what the journal says ---
+    # --- the journal ---
 
     def events(self, kind: str = "") -> list[Event]:
         """Return the events of the group, of one kind or of all kinds."""
         return [event for event in self.happened() if event.group == self.group and kind in ("", event.event)]
 
     def happened(self) -> list[Event]:
-        """The whole journal; not by way of the broker's thread, which may be waiting to tell us of the next event."""
+        """Return the whole journal, without a call of the broker's thread, which may be waiting to report an event."""
         return list(self.cluster.journal.events)
 
     def shares(self, generation: int) -> dict[str, list[Owned]]:
@@ -379,14 +381,14 @@ class Stage:
         return max((event.generation for event in self.events("assign")), default=-1)
 
     def stable_with(self, clients: set[str]) -> bool:
-        """True if the newest generation is of these clients, and they share out every partition."""
+        """Return True if the newest generation has exactly these clients, and each partition has one owner."""
         shares = self.shares(self.generation())
         newest = max((event.generation for event in self.events("generation")), default=-1)
         owned = [partition for share in shares.values() for partition in share]
         return newest == self.generation() and set(shares) == clients and sorted(owned) == self.all_partitions()
 
     def member_id(self, client: str) -> str:
-        """The newest that this client had."""
+        """Return the newest member id of this client."""
         return [event.member_id for event in self.events() if event.client == client and event.member_id][-1]
 
     def client_of(self, member_id: str) -> str:
@@ -398,13 +400,14 @@ class Stage:
         return [(topic, index) for topic in topics for index in range(self.partitions)]
 
     partitions = 6
-    other_topics: Sequence[str] = ()  # that the group reads as well, with as many partitions
+    other_topics: Sequence[str] = ()  # further topics of the group, with the same number of partitions
 
     def check_generations(self) -> int:
-        """No partition ever had two owners, and with an eager protocol each had one; the number of generations seen.
+        """Check that no partition had two owners in a generation, and that with an eager protocol each had one.
 
-        A generation may also share out nothing: kafka-python may lead before it knows the topic, also on Apache Kafka.
-        It then assigns no partitions, and rejoins as soon as it knows the topic.
+        Returns the number of generations. A generation may also have no assigned partitions: kafka-python may lead
+        before it knows the topic, also on Apache Kafka. It then assigns no partitions, and rejoins as soon as it knows
+        the topic.
         """
         seen = sorted({event.generation for event in self.events("assign")})
         protocols = {event.generation: event.protocol for event in self.events("generation")}
@@ -420,7 +423,7 @@ class Stage:
     def check_owners(self) -> None:
         """Check that no partition ever had two owners, by the coordinator's assignments and by the members' reports.
 
-        For groups of the consumer protocol, also while some members still speak the classic one.
+        This holds for groups of the consumer protocol, also while some members still use the classic protocol.
         """
         shares: dict[str, tuple[str, set[Owned]]] = {}  # by member id: client, share
         for event in self.events():
@@ -475,11 +478,11 @@ class Stage:
             self.changed.wait_for(holds, HEARTBEAT_MS / 1000)
 
     def wait_stable(self, clients: set[str]) -> None:
-        """Wait until the group is of these clients, and each partition has its owner."""
+        """Wait until the group has exactly these clients, and each partition has an owner."""
         self.wait(f"a stable group of {sorted(clients)}", lambda: self.stable_with(clients))
 
     def wait_held(self, *members: Member) -> None:
-        """Wait until each of these members has reported, by its callbacks, its last assignment in the journal."""
+        """Wait until the callbacks of each of these members have reported its last assignment in the journal."""
         for member in members:
             self.wait(
                 f"{member.name} to hear of its share",
@@ -487,7 +490,7 @@ class Stage:
             )
 
     def wait_values(self, values: Sequence[str], *members: Member) -> None:
-        """Wait until these members together have printed each of these values, and check that it was once."""
+        """Wait until these members together have printed each of these values, and check that each was printed once."""
         wanted = sorted(values)
 
         def printed() -> list[str]:

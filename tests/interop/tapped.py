@@ -89,7 +89,7 @@ class _Tap(trio.abc.Stream):
 
 
 class RecordedCalls(RebalanceListener):
-    """A listener that records its calls with the number of partitions; calls without partitions are left out."""
+    """A listener that records its calls with the number of partitions, except calls without partitions."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""Real clients on a cluster with an authorizer: what ACLs allow and deny, in the words of each, and Kafka's tool."""
+"""Real clients on a cluster with an authorizer: what ACLs allow, the errors of each client, and kafka-acls.sh."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
 }
-DENIED = {  # the error of each client that may neither write nor read
+DENIED = {  # the error of each client if its user may neither write nor read
     "kafka-python": "TopicAuthorizationFailed",
     "confluent-kafka": "Group authorization failed",  # librdkafka finds the coordinator first
     "aiokafka": "TopicAuthorizationFailed",
-    "kcat": "",  # it prints no record
+    "kcat": "",  # kcat prints no record
     "java": "TopicAuthorizationException",
     "franz-go": "TOPIC_AUTHORIZATION_FAILED",
     "kafkajs": "Not authorized to access topics",
@@ -32,7 +32,7 @@ DENIED = {  # the error of each client that may neither write nor read
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[ThreadCluster]:
-    """Clients of PLAINTEXT are super users; alice may use topics with the prefix ``ord``, and all groups."""
+    """Yield a cluster on which clients of the listener PLAINTEXT are super users."""
     with run_cluster(
         topics={TOPIC: 1}, config=CONFIG | AUTHORIZER, listeners=["PLAINTEXT", "SASL_PLAINTEXT"], users=USERS
     ) as found:
@@ -48,10 +48,10 @@ def allow(cluster: ThreadCluster) -> None:
 
 
 def outcome(family: str, way: Way) -> str:
-    """What a client read, or how it failed."""
+    """Return the value that a client read, or its error."""
     try:
         return come_in(family, way)
-    except Exception as failure:  # each client has its own
+    except Exception as failure:  # each client has different exceptions
         return f"{type(failure).__name__}: {failure}"
 
 

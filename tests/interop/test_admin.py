@@ -1,4 +1,4 @@
-"""Real administrators: each call that a client offers, on three brokers, with a group at work."""
+"""Real administrators: each operation of each client, on three brokers with an active group."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ pytestmark = MARKS
 
 
 def offering(call: str) -> pytest.MarkDecorator:
-    """The clients that have this call."""
+    """Return a mark with the clients that have this operation."""
     return pytest.mark.parametrize("family", [family for family, admin in ADMINS.items() if hasattr(admin, call)])
 
 
 @pytest.fixture(scope="module")
 def at_work() -> Iterator[Stage]:
-    """Three brokers; ``worker`` is alone in group ``players`` and owns all of ``orders``."""
+    """Yield a stage with three brokers; ``worker`` is alone in group ``players`` and owns all of ``orders``."""
     topics = {Stage.topic: Stage.partitions}
     with run_cluster(brokers=3, topics=topics, config=CONFIG) as cluster, stage_of(cluster) as stage:
         stage.joined("confluent-kafka", "worker")
@@ -47,7 +47,7 @@ def topic(at_work: Stage, family: str, request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def idle(at_work: Stage, topic: str) -> str:
-    """A group of that name without members: offsets 11 and 12 are committed for partitions 1 and 2 of ``orders``."""
+    """Create a group without members, with offsets 11 and 12 for partitions 1 and 2 of ``orders``; return its name."""
     partitions = [OffsetCommitRequest.Topic.Partition(partition_index=n, committed_offset=10 + n) for n in (1, 2)]
     commit = OffsetCommitRequest(
         group_id=topic, topics=[OffsetCommitRequest.Topic(name="orders", partitions=partitions)]
@@ -64,7 +64,7 @@ COMMITTED = {("orders", 1): 11, ("orders", 2): 12}
 
 
 def partitions_of(stage: Stage, topic: str) -> int:
-    """0 if there is no such topic."""
+    """Return the number of partitions of a topic; 0 if there is no such topic."""
     with Connection(stage.cluster) as broker:
         request = MetadataRequest(topics=[MetadataRequest.Topic(name=topic)], allow_auto_topic_creation=False)
         return len(broker.ask(request, 12).topics[0].partitions)
@@ -187,7 +187,7 @@ def test_delete_group(admin: Admin, idle: str) -> None:
 
 @pytest.fixture
 def busy(at_work: Stage, admin: Admin, topic: str) -> TransactionalProducer:
-    """A topic of that name, and a transaction of that name which has written to it."""
+    """Create a topic, and a producer with the same transactional id that has written to it in an open transaction."""
     admin.create_topic(topic, 1)
     producer = TransactionalProducer(at_work.cluster.bootstrap_servers, topic)
     producer.begin(topic, ["pending"])
@@ -238,4 +238,4 @@ def test_fence_producers(admin: Admin, topic: str, busy: TransactionalProducer) 
     with pytest.raises(KafkaException) as refused:
         busy.end("commit")
     assert refused.value.args[0].code() == KafkaError._FENCED
-    assert admin.transaction(topic)[0] == "Empty"  # as by a producer that comes and does nothing
+    assert admin.transaction(topic)[0] == "Empty"  # the state after InitProducerId of a new producer

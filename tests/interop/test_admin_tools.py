@@ -29,7 +29,7 @@ def cluster() -> Iterator[ThreadCluster]:
 
 
 def api_versions(lines: list[str]) -> list[str]:
-    """Lines of kafka-broker-api-versions.sh about one broker, without its address and its id."""
+    """Return the lines of kafka-broker-api-versions.sh about the first broker, without its address and its id."""
     begin = next(number for number, line in enumerate(lines) if line.endswith(" -> ("))
     return lines[begin + 1 : lines.index(")", begin)]
 

@@ -1,4 +1,4 @@
-"""Random groups over several generations, shared out by Apache Kafka's own assignors and by ours: the same lists."""
+"""Random groups over several generations: Apache Kafka's assignors and ours return the same assignments."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ pytestmark = MARKS
 
 NAMES = [name for name in CLIENT if name != "sticky-0.11"]
 STICKY_TASKS = Path(__file__).parents[2] / "fixtures" / "java" / "StickyTasks.java"
-ROUNDS = 6  # of each group of StickyTasks.java
-USUAL = amount(100, 300)  # groups, of all assignors together
-MOST_BROKEN = 5  # per cent of groups on which Java throws: a former owner takes no part any more; about 0.3 are seen
+ROUNDS = 6  # rounds of each group of StickyTasks.java
+USUAL = amount(100, 300)  # number of groups, for all assignors together
+MOST_BROKEN = 5  # maximum percentage of groups on which Java throws, because a former owner has left; observed: 0.3
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,7 +105,7 @@ def test_share_groups_as_java(request: pytest.FixtureRequest) -> None:
     assert broken * 100 <= compared * MOST_BROKEN
 
 
-@pytest.mark.long  # a JVM of its own; the groups in fixtures/assignors are always compared
+@pytest.mark.long  # it starts a JVM; the groups in fixtures/assignors are compared in every run
 def test_tasks_of_streams_groups_as_java(request: pytest.FixtureRequest) -> None:
     wanted = request.config.getoption("--groups", None) or USUAL
     command = [*tool_command(str(STICKY_TASKS)), str(-(-wanted // ROUNDS))]

@@ -14,7 +14,7 @@ from mockbroker import Request, run_cluster
 
 pytestmark = MARKS
 
-SESSION = 45.0  # seconds, the default of Kafka's clients; tests here are over long before
+SESSION = 45.0  # seconds, the default of Kafka's clients; each test here takes much less time
 BEFORE, AFTER = ([f"{when}-{number}" for number in range(12)] for when in ("before", "after"))
 CONFIG = {"group.initial.rebalance.delay.ms": 0, "group.consumer.heartbeat.interval.ms": 100}
 PLAYED = [
@@ -51,7 +51,7 @@ def test_member_reads_while_the_clock_stops_and_rejoins_later(stage: Stage, fami
 
 @pytest.mark.parametrize("family", ["kafka-python", "confluent-kafka", "aiokafka"])
 def test_only_the_silent_one_expires_in_two_steps(stage: Stage, family: str) -> None:
-    """As docs/testing.md has it: the living say that they live between the two."""
+    """As docs/testing.md says: the running members send heartbeats between the two steps."""
     lives, dies = stage.joined(family), stage.joined(family)
     dies.kill()
     clock = stage.cluster.clock
@@ -59,7 +59,7 @@ def test_only_the_silent_one_expires_in_two_steps(stage: Stage, family: str) -> 
     too_late = time.monotonic() + SESSION
     while not any(asked.client_id == lives.name for asked in heartbeats(stage, since_ms=30_000)):
         assert time.monotonic() < too_late
-        time.sleep(0.01)  # heartbeats are no events, so that nothing wakes who waits for one
+        time.sleep(0.01)  # a heartbeat is no event of the journal, so nothing wakes a waiting test
     expired = [(event.client, event.time_ms) for event in clock.advance(20.0) if event.event == "expire"]
     assert expired == [(dies.name, 45_000)]
     stage.wait_stable({lives.name})

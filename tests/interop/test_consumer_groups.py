@@ -16,12 +16,12 @@ VALUES = [f"value-{number}" for number in range(60)]
 
 
 def join(stage: Stage, family: str, name: str = "", **how: Any) -> Member:
-    """A member of the consumer protocol that has its share, as all others have."""
+    """Start a member of the consumer protocol, and wait until all members have their assignments."""
     return stage.joined(family, name, protocol="consumer", **how)
 
 
 def join_together(stage: Stage, *families: str, **how: Any) -> list[Member]:
-    """The same, all at once."""
+    """Start several members of the consumer protocol at once, and wait until all members have their assignments."""
     members = [stage.member(family, protocol="consumer", **how) for family in families]
     names = {member.name for member in members}
     stage.wait(f"{len(members)} members with their shares", lambda: stage.stable_with(names), 3 * LIMIT)
@@ -117,7 +117,7 @@ def test_killed_member_is_evicted(impatient_stage: Stage, family: str) -> None:
 @pytest.mark.parametrize("assignor", SERVER_ASSIGNORS)
 @families
 def test_assignor(consumer_stage: Stage, family: str, assignor: str) -> None:
-    """With a second topic the assignors differ: range assigns the same partition numbers of both topics."""
+    """With a second topic, the assignors differ: range assigns the same partition numbers of both topics."""
     stage = consumer_stage
     stage.cluster.create_topic("ordinary", stage.partitions)
     stage.other_topics = ["ordinary"]
@@ -153,7 +153,7 @@ def test_a_static_member_restarts(consumer_stage: Stage, family: str) -> None:
 @pytest.mark.scenario("second static member with the same id is refused")
 @families
 def test_of_two_with_one_instance_the_second_is_refused(consumer_stage: Stage, family: str) -> None:
-    """UNRELEASED_INSTANCE_ID; with the classic protocol the first would be fenced."""
+    """The second member gets UNRELEASED_INSTANCE_ID; with the classic protocol, the first would be fenced."""
     stage = consumer_stage
     first = join(stage, family, "first", instance="one")
     epoch = stage.generation()

@@ -1,4 +1,4 @@
-"""Every row of the control API, sent by the HTTP clients of five languages beside a real Kafka client of each."""
+"""Every endpoint of the control API, with HTTP clients in five languages, each beside a Kafka client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = MARKS
 
 TOKEN = "correct-horse"
 SESSION_MS = 10_000
-GROUP = "billing é/1"  # its segment of a path is percent-encoded
+GROUP = "billing é/1"  # percent-encoded in paths
 PAGE = ("/", "/page/", "/v1/state", "/v1/requests/", "/v1/apis")  # addresses that only the live page uses
 
 # A rule for each action of docs/faults.md, and whether a member of a group meets it in its next heartbeats.
@@ -49,7 +49,7 @@ CONDITIONS: list[dict[str, Any]] = [
 
 
 class Story:
-    """Requests to the control API of a broker. ``routes``: the methods and paths of those that were sent."""
+    """Requests to the control API of a broker. ``routes``: methods and paths of the sent requests."""
 
     def __init__(self, broker: Ctl, family: str) -> None:
         self.url, self._send = broker.url, REQUESTERS[family]
@@ -68,7 +68,7 @@ class Story:
     ) -> Any:
         """Send a request and check the status of the response; return its JSON.
 
-        ``path``: with names of ``names`` in braces, and the query; ``lines``: the data of a stream to read.
+        ``path``: with keys of ``names`` in braces, and the query; ``lines``: number of lines to read from a stream.
         """
         self.routes.add((method, path.partition("?")[0]))
         headers = {"Authorization": f"Bearer {token}", **({} if body is None else {"Content-Type": "application/json"})}
@@ -83,7 +83,7 @@ class Story:
 
 @contextmanager
 def member(family: str, servers: str) -> Iterator[None]:
-    """A Kafka client in group GROUP until the end of the block."""
+    """Run a Kafka client in group GROUP until the end of the block."""
     times = {"session_ms": SESSION_MS, "heartbeat_ms": HEARTBEAT_MS}
     if family == "kcat":
         settings = {"client.id": family, "session.timeout.ms": SESSION_MS, "heartbeat.interval.ms": HEARTBEAT_MS}
@@ -130,7 +130,7 @@ def generic(path: str) -> str:
 
 
 def describe(story: Story, family: str) -> None:
-    """The server, its sessions, events, requests and transactions."""
+    """Use the server, its sessions, events, requests and transactions."""
     assert story.send("GET", "/v1/health", token="wrong") is not None
     assert story.send("GET", "/v1/cluster", status=401, token="wrong")["status"] == 401
     assert story.send("GET", "/openapi.json")["openapi"].startswith("3.1")
@@ -149,7 +149,7 @@ def describe(story: Story, family: str) -> None:
 
 
 def use_topics(story: Story) -> None:
-    """Topics, their records and leaders."""
+    """Use topics, their records and leaders."""
     story.send("POST", "/v1/topics", {"name": "cakes", "partitions": 2, "config": {}}, status=201)
     story.send("POST", "/v1/topics", {"name": "cakes", "partitions": 2}, status=409)
     assert {"cakes", "orders"} <= {each["name"] for each in story.send("GET", "/v1/topics")["items"]}
@@ -163,7 +163,7 @@ def use_topics(story: Story) -> None:
     story.send("DELETE", "/v1/topics/{topic}/records?partition=1&before=1", topic="cakes", status=204)
     story.send("POST", "/v1/topics/{topic}/partitions/{n}/leader", {"broker": 1}, topic="cakes", n="1")
     replica = "/v1/topics/{topic}/partitions/{n}/replicas/{broker}"
-    story.send("POST", replica, {"action": "resume"}, topic="orders", n="0", broker="0", status=409)  # is not paused
+    story.send("POST", replica, {"action": "resume"}, topic="orders", n="0", broker="0", status=409)  # not paused
     assert story.send("POST", "/v1/topics/{topic}/retention", topic="cakes")["name"] == "cakes"
     compacted = {"name": "keys", "config": {"cleanup.policy": "compact"}}
     story.send("POST", "/v1/topics", compacted, status=201)
@@ -172,7 +172,7 @@ def use_topics(story: Story) -> None:
 
 
 def use_groups(story: Story) -> None:
-    """A group: its rebalance, members, offsets and coordinator."""
+    """Use a group: its rebalance, members, offsets and coordinator."""
     assert [each["id"] for each in story.send("GET", "/v1/groups")["items"]] == [GROUP]
     generation = story.send("GET", "/v1/groups/{group}", group=GROUP)["generation"]
     story.send("POST", "/v1/groups/{group}/rebalance", {"reason": "test"}, group=GROUP)
@@ -195,7 +195,7 @@ def use_groups(story: Story) -> None:
 
 
 def use_faults(story: Story) -> None:
-    """Rules with every condition and action, and presets."""
+    """Use rules with every condition and action, and presets."""
     for number, match in enumerate(CONDITIONS):
         action = {"disconnect": "before"} if "on" in match else {"delay_ms": 1}
         rule = {
@@ -237,7 +237,7 @@ def use_faults(story: Story) -> None:
 
 
 def use_clock(story: Story) -> None:
-    """The manual clock."""
+    """Use the manual clock."""
     assert story.send("GET", "/v1/clock")["mode"] == "real"
     story.send("POST", "/v1/clock", {"advance_ms": 10}, status=409)
     story.send("POST", "/v1/clock", {"mode": "manual"})
@@ -246,7 +246,7 @@ def use_clock(story: Story) -> None:
 
 
 def change_brokers(story: Story) -> None:
-    """Connections and brokers; last, because a client needs time to find them again."""
+    """Close connections and stop brokers, after all else, because the client needs time to reconnect."""
     connection = story.send("GET", "/v1/connections")["items"][0]["id"]
     story.send("DELETE", "/v1/connections/{connection}?reset=true", connection=str(connection), status=204)
     for action in ("freeze_metadata", "thaw_metadata", "stop", "start"):

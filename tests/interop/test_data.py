@@ -19,7 +19,7 @@ pytestmark = MARKS
 VALUES = [f"value-{number}-{'x' * 50}" for number in range(20)]
 RECORDS = list(enumerate(VALUES))
 NOT_LEADER, NOT_COORDINATOR = 6, 16
-EVERY_CODEC = ("confluent-kafka", "kcat", "java", "franz-go")  # the others need packages of their own for these
+EVERY_CODEC = ("confluent-kafka", "kcat", "java", "franz-go")  # the others need additional packages for these
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def test_compressed_batches_pass_as_they_are(stage: Stage, family: str, codec: s
 
 
 def stored_codecs(stage: Stage) -> set[str]:
-    """Codecs of the batches of partition 0, as a raw client gets them."""
+    """Return the codecs of the batches in partition 0, as Fetch returns them."""
     partition = FetchRequest.Topic.Partition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
     topic = FetchRequest.Topic(topic="orders", partitions=[partition])
     with Connection(stage.cluster) as broker:
@@ -77,13 +77,13 @@ def test_seek_and_ends(client: Adapter) -> None:
 
 @pytest.mark.scenario("offset by time")
 def test_offset_by_time(stage: Stage, family: str) -> None:
-    writer = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)  # kcat cannot choose the time of a record
+    writer = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)  # kcat cannot set the timestamp of a record
     for timestamp in (1_000_000, 2_000_000, 3_000_000):
         writer.produce("orders", {0: ["a", "b"]}, timestamp=timestamp)
     client = ADAPTERS[family](stage.cluster.bootstrap_servers)
     requested = (0, 1_000_001, 2_000_000, 2_500_000)
     assert [client.at("orders", 0, timestamp) for timestamp in requested] == [0, 2, 2, 4]
-    the_end = 6 if family in ("confluent-kafka", "franz-go", "kafkajs") else -1  # they make the end of the broker's -1
+    the_end = 6 if family in ("confluent-kafka", "franz-go", "kafkajs") else -1  # these return the end offset for -1
     assert client.at("orders", 0, 3_000_001) in (the_end, -1)
 
 
@@ -111,7 +111,7 @@ def test_where_a_new_group_begins(stage: Stage, family: str, reset: str) -> None
     if reset == "earliest":
         stage.wait_values(["old"], member)
         return
-    sent = 0  # no client reports that it has reached the end, so write until it reads
+    sent = 0  # no client reports that it has reached the end, so write until it has read a record
     while not member.records:
         writer.produce("orders", {0: ["new"]})
         sent += 1
@@ -122,14 +122,14 @@ def test_where_a_new_group_begins(stage: Stage, family: str, reset: str) -> None
 
 @pytest.mark.scenario("three brokers")
 def test_three_brokers(wide_stage: Stage, family: str) -> None:
-    """From any bootstrap broker: partitions are read and written at their leader, groups are at their coordinator."""
+    """From one bootstrap broker, a client finds the leader of each partition and the coordinator of each group."""
     first_node = wide_stage.cluster.nodes[0]
     bootstrap = f"{first_node.host}:{first_node.port}"
     client = ADAPTERS[family](bootstrap)
     client.produce("orders", dict.fromkeys(range(wide_stage.partitions), VALUES))
     for partition in range(wide_stage.partitions):
         assert client.read("orders", partition, 0, len(VALUES)) == RECORDS
-    for group in ("a", "b", "c"):  # neighbours in the offsets topic, so each has another coordinator
+    for group in ("a", "b", "c"):  # in adjacent partitions of the offsets topic: each has another coordinator
         wide_stage.group = group
         member = wide_stage.joined(family, f"{family}-{group}", bootstrap=bootstrap)
         wide_stage.wait_values(VALUES * wide_stage.partitions, member)
@@ -137,7 +137,7 @@ def test_three_brokers(wide_stage: Stage, family: str) -> None:
 
 
 def test_the_wrong_broker(wide_stage: Stage) -> None:
-    """Exactly one of three brokers leads a partition or coordinates a group; the others say so."""
+    """One of three brokers leads a partition or coordinates a group; the others return the error for that."""
     batch = build_batch([Record(value=b"x")])
     write = ProduceRequest.Topic(name="orders", partition_data=[ProduceRequest.Topic.Partition(index=0, records=batch)])
     read = FetchRequest.Topic(

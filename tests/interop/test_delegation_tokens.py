@@ -1,4 +1,4 @@
-"""kafka-delegation-tokens.sh creates a token, with which a Java client logs in as the owner of the token."""
+"""kafka-delegation-tokens.sh creates a token, and a Java client logs in with it as the owner of the token."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts about groups with real clients: docs/sources.md, most of them under "The classic protocol"."""
+"""Facts about groups with real clients, from docs/sources.md, most of them from "The classic protocol"."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VALUES = [f"value-{number}" for number in range(40)]
 
 
 def rebalances(stage: Stage) -> list[str]:
-    """Why there were some: who did what."""
+    """Return the reason of each rebalance: the client id and what the client did."""
     reasons = [event.reason.partition(" ") for event in stage.events("rebalance")]
     return [f"{stage.client_of(member_id)} {what}" for member_id, _, what in reasons]
 
@@ -40,7 +40,7 @@ def test_four_members_and_two_in_two_groups_of_four_partitions(stage: Stage) -> 
     stage.group = "A"
     four = [stage.member("kafka-python", f"A{number}", assignor="range") for number in range(4)]
     together(stage, *four)
-    stage.produce(VALUES)  # not before: who comes first would read some that another reads again
+    stage.produce(VALUES)  # not earlier: the first members would read records that other members read again
     stage.wait_values(VALUES, *four)
     for member in four:
         member.commit()
@@ -76,7 +76,7 @@ def test_seven_partitions_and_an_eighth_consumer_that_idles(stage: Stage) -> Non
 
 
 def test_more_partitions_make_the_leader_join_again(stage: Stage, family: str) -> None:
-    """In some clients followers look as well; with kafka-python and Java it is the leader alone."""
+    """In some clients, followers also watch the partitions; with kafka-python and Java, only the leader does."""
     members = [stage.joined(family, name) for name in ("leads", "follows")]
     generation, before = stage.generation(), len(rebalances(stage))
     stage.partitions = 9
@@ -134,7 +134,7 @@ def test_a_heartbeat_every_3_seconds_by_default(family: str) -> None:
 
 @of_python
 def test_rolling_change_of_strategy_needs_no_restart(stage: Stage, family: str) -> None:
-    """From range to round robin: first all learn the new one, then they unlearn the old one."""
+    """From range to roundrobin: first all members add the new assignor, then they remove the old one."""
     members = [stage.joined(family, name, assignor="range") for name in ("a0", "a1")]
     for names, carried in ((("b0", "b1"), "roundrobin,range"), (("c0", "c1"), "roundrobin")):
         for name in names:
@@ -150,7 +150,7 @@ def test_rolling_change_of_strategy_needs_no_restart(stage: Stage, family: str) 
 
 
 def test_the_four_steps_of_an_election(stage: Stage, family: str) -> None:
-    """All propose, the coordinator elects leader and strategy, answers, and hands out what the leader made of it."""
+    """All propose assignors; the coordinator elects leader and assignor, and sends the leader's assignment to all."""
     names = ("first", "second")
     for name in names:
         stage.joined(family, name)

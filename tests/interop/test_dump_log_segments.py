@@ -32,7 +32,7 @@ OFFSET = re.compile(r"\| offset: (\d+) CreateTime: (\d+) .*?payload: (\w+)")
 
 @pytest.fixture
 def changes(tmp_path: Path) -> Iterator[DiskChanges]:
-    """A new data directory on a real disk; it is closed by the test."""
+    """Return a cluster with a new data directory on a real disk, which the test closes."""
     disk = RealDisk(tmp_path)
     yield DiskChanges(opened(disk))
     disk.close()
@@ -45,7 +45,7 @@ def files(folder: Path, *kinds: str) -> list[Path]:
 def test_segments_and_indexes(changes: DiskChanges, tmp_path: Path) -> None:
     [partition] = changes.topic("a", 1, **{"segment.bytes": "20000"}).partitions
     sent = [f"{number:0900}" for number in range(60)]
-    times = [1_000 + (number * 7) % 60 for number in range(60)]  # not in order
+    times = [1_000 + (number * 7) % 60 for number in range(60)]  # timestamps that are not in order
     for value, time in zip(sent, times, strict=True):
         partition.append(read_batch(build_batch([Record(key=b"k", value=value.encode(), timestamp=time)])))
     changes.data_dir.close()
@@ -121,7 +121,7 @@ def test_streams_groups(changes: DiskChanges, tmp_path: Path) -> None:
 
 
 def test_groups_of_real_clients(tmp_path: Path) -> None:
-    """Members of both protocols, commits, a transaction and a deleted group, as printed by Kafka's tool."""
+    """Kafka's tool prints members of both protocols, commits, a transaction and a deleted group."""
     quick = {"group.initial.rebalance.delay.ms": 0, "offsets.topic.num.partitions": 3}
     with run_cluster(topics={"t": 2}, config=quick, data_dir=tmp_path) as cluster:
         cluster.produce("t", ["a", "b"])
@@ -162,7 +162,7 @@ def test_groups_of_real_clients(tmp_path: Path) -> None:
 
 @contextmanager
 def consumer(cluster: ThreadCluster, group: str, **more: str) -> Iterator[None]:
-    """A member that has read everything, and commits when it leaves."""
+    """Run a member that has read and committed a record, until the end of the block."""
     given = {"bootstrap.servers": cluster.bootstrap_servers, "group.id": group, "client.id": "a client"}
     member = Consumer(given | {"auto.offset.reset": "earliest", "enable.auto.commit": "false"} | more)
     try:
@@ -185,11 +185,11 @@ def producer(cluster: ThreadCluster) -> Iterator[Producer]:
 
 
 def offsets(folder: Path) -> list[tuple[dict[str, object], dict[str, object] | None]]:
-    """Keys and values of a partition of the offsets topic, as DumpLogSegments decodes them: type or version, and data."""
+    """Return keys and values of a partition of the offsets topic, as DumpLogSegments decodes them."""
     lines = dumped(files(folder, ".log"), "--offsets-decoder", "--print-data-log")
     results = []
     for line in lines:
-        if line.startswith("| offset") and " key: " in line:  # no marker of a transaction
+        if line.startswith("| offset") and " key: " in line:  # not a transaction marker
             key, _, payload = line.partition(" key: ")[2].partition(" payload: ")
             results.append((json.loads(key), json.loads(payload) if payload.startswith("{") else None))
     return results

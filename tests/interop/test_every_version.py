@@ -1,4 +1,4 @@
-"""Each API in each version that the broker advertises, asked of a broker that has something to tell."""
+"""Each API in each version that the broker advertises, with data on the broker for every response."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BATCH = build_batch([Record(offset=0, timestamp=1_000, key=None, value=b"hello",
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    """One record in the topic, one member in the group, one offset committed."""
+    """Yield a cluster with one record in the topic and one committed offset of the group."""
     config = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100}
     with run_cluster(topics={TOPIC: 1}, config=config) as cluster:
         with Connection(cluster) as broker:
@@ -52,7 +52,7 @@ def versions(first: int, last: int) -> pytest.MarkDecorator:
 
 
 def topic_id(broker: Connection) -> Any:
-    """The topic's id: newer versions want it instead of the name, older ones leave it out."""
+    """Return the topic's id, which newer versions have instead of the name; older versions omit the id."""
     return broker.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=TOPIC)]), 12).topics[0].topic_id
 
 
@@ -100,7 +100,7 @@ def test_metadata(broker: Connection, version: int) -> None:
 
 @versions(10, 13)
 def test_metadata_by_id(broker: Connection, version: int) -> None:
-    """Before v12 that is refused, as a broker of 4.2.0 does."""
+    """Before v12, a topic id is refused, as by a broker of 4.2.0."""
     requested = MetadataRequest.Topic(name=None, topic_id=topic_id(broker))
     (topic,) = broker.ask(MetadataRequest(topics=[requested]), version).topics
     assert (topic.error_code, topic.name) == ((0, TOPIC) if version >= 12 else (42, ""))
@@ -140,7 +140,7 @@ def test_find_coordinator(broker: Connection, version: int) -> None:
 
 @versions(0, 9)
 def test_member_joins_and_leaves(broker: Connection, version: int) -> None:
-    """JoinGroup in each version, the other requests of a member in the ones of the same time."""
+    """JoinGroup is sent in each version, and the member's other requests in versions of the same age."""
 
     def join(member_id: str) -> Any:
         request = JoinGroupRequest(

@@ -1,6 +1,6 @@
-"""Real clients whose coordinator dies: the fifteen scenarios of scenarios.py, each with three clients of three kinds.
+"""Real clients whose coordinator is killed: the fifteen scenarios of scenarios.py, each with three clients.
 
-Scenarios spend their time waiting, so several are played at once, each in a cluster of its own.
+Scenarios spend their time waiting, so several run at once, each with its own cluster.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from mockbroker import ThreadCluster, run_cluster
 
 pytestmark = MARKS
-AT_ONCE = 4  # scenarios
+AT_ONCE = 4  # number of scenarios that run at once
 STANDING = {"classic": ("confluent-kafka", "kafka-python"), "consumer": ("confluent-kafka", "confluent-kafka")}
 ACTORS = {"classic": ("confluent-kafka", "kafka-python", "aiokafka"), "consumer": ("confluent-kafka",)}
-BUILT = ("java", "franz-go")  # actors that are not in Python
-SESSION_MS = 5_000  # librdkafka rejoins by itself after this time without a response, also on a slow machine
-CONDITIONS: dict[str, dict[str, Any]] = {  # what else the cluster has to bear
+BUILT = ("java", "franz-go")  # actors in other languages than Python
+SESSION_MS = 5_000  # librdkafka rejoins after this time without a response, also on a slow machine
+CONDITIONS: dict[str, dict[str, Any]] = {  # what else happens to the cluster
     "at once": {},
     "read for a second": {"config": {"mockbroker.coordinator.load.ms": 1_000}},
     "noticed a second late": {"noticed_after": 1.0},
@@ -37,7 +37,7 @@ CONDITIONS: dict[str, dict[str, Any]] = {  # what else the cluster has to bear
 
 @dataclass(frozen=True)
 class Play:
-    """One scenario with real clients. ``request``: which of the step's; ``actor``: the family that makes the step."""
+    """A scenario with real clients. ``request``: one of the step's requests; ``actor``: family of its client."""
 
     scenario: Scenario
     request: str
@@ -51,17 +51,17 @@ class Play:
 
     @property
     def families(self) -> list[str]:
-        """Of its clients."""
+        """Return the families of its clients."""
         return [self.actor, *STANDING[self.protocol]]
 
 
 def each(protocol: str, scenario: Scenario, actor: str, condition: str = "at once") -> list[Play]:
-    """One for each request that makes the step."""
+    """Return a play for each request of the step."""
     return [Play(scenario, request, actor, protocol, condition) for request in getattr(scenario.step, protocol)]
 
 
 def usual() -> Iterator[Play]:
-    """All scenarios; protocols, actors and conditions take turns. ``make test-long``: in both protocols."""
+    """Yield plays of all scenarios in turn by protocol, actor and condition; in make test-long, in both protocols."""
     conditions = list(CONDITIONS)
     for parity, (protocol, actors) in enumerate(ACTORS.items()):
         turns = (*actors, *BUILT)
@@ -74,7 +74,7 @@ def usual() -> Iterator[Play]:
 
 
 def every() -> Iterator[Play]:
-    """All actors in all conditions."""
+    """Yield plays of all scenarios with all actors in all conditions."""
     for protocol, actors in ACTORS.items():
         for scenario in SCENARIOS:
             for actor in (*actors, *BUILT, OURS):
@@ -83,7 +83,7 @@ def every() -> Iterator[Play]:
 
 
 def play(play: Play) -> None:
-    """Raises: AssertionError where something does not hold, with all that happened."""
+    """Run a play. Raises: AssertionError with a report of all events, if a check fails."""
     for family in play.families:
         need_client(family)
     condition = CONDITIONS[play.condition]
@@ -103,14 +103,14 @@ def play(play: Play) -> None:
 
 
 class Failing:
-    """A stage on which a play goes on."""
+    """A running play on a stage."""
 
     def __init__(self, stage: Stage, play: Play) -> None:
         self.stage, self.play = stage, play
         self.produced: list[str] = []
         self.members: list[Member] = []
         self.acknowledged: dict[tuple[str, int], int] = {}
-        self.families: dict[str, str] = {}  # of each member, by name
+        self.families: dict[str, str] = {}  # by the name of the member
 
     def run(self) -> None:
         self.begin()
@@ -119,15 +119,15 @@ class Failing:
         self.recovers()
         self.comes_back()
 
-    # --- what happens ---
+    # --- the steps ---
 
     def begin(self) -> None:
-        """Two members, or three if no newcomer will make it three; all is read and committed."""
+        """Start two members, or three if the step has no newcomer; let them read and commit all records."""
         families = list(STANDING[self.play.protocol])
         self.newcomer = self.play.actor
         if not self.play.scenario.step.newcomer:
             families = [self.play.actor, *families]
-        elif self.play.request == "SyncGroup":  # it is the leader who dares it: the first
+        elif self.play.request == "SyncGroup":  # the leader, which is the first member, sends this request
             self.newcomer, families[0] = families[0], self.play.actor
         self.commit_nothing()
         self.members = [self.join(family, f"standing-{number}") for number, family in enumerate(families)]
@@ -137,10 +137,10 @@ class Failing:
         self.commit()
 
     def commit_nothing(self) -> None:
-        """The group has read no record of any partition, and says so.
+        """Commit offset 0 of all partitions before any record is read.
 
-        Without that librdkafka (2.16) begins at an offset that it asks for, and half a second later, when a timer of
-        the first time goes off, once more; if a leader was lost meanwhile, at the beginning.
+        Without these commits, librdkafka 2.16 looks up a start offset, and looks it up again half a second later, when
+        a timer of the first lookup fires; if a partition lost its leader in between, it reads from the beginning.
         """
         places = [OffsetCommitRequest.Topic.Partition(partition_index=n) for n in range(self.stage.partitions)]
         topics = [OffsetCommitRequest.Topic(name=self.stage.topic, partitions=places)]
@@ -148,7 +148,7 @@ class Failing:
             connection.ask(OffsetCommitRequest(group_id=self.stage.group, topics=topics), 5)
 
     def act(self) -> None:
-        """The step at which the coordinator dies."""
+        """Take the step during which the coordinator is killed."""
         newcomer = self.play.scenario.step.newcomer
         self.name = "newcomer" if newcomer else self.members[0].name
         self.before = self.stage.generation()
@@ -168,7 +168,7 @@ class Failing:
         if self.leaves:
             actor.ended()
         if CONDITIONS[self.play.condition].get("stale"):
-            time.sleep(1.0)  # so long one broker knows of nothing
+            time.sleep(1.0)  # during this time, one broker has stale metadata
             self.stage.cluster.thaw_metadata()
 
     @property
@@ -193,15 +193,15 @@ class Failing:
             also=also,
         )
 
-    # --- what must hold ---
+    # --- the checks ---
 
     def check_written(self) -> None:
-        """What the next coordinator finds, and nothing else."""
+        """Check that the next coordinator has loaded exactly the records that must be written."""
         loaded = self.stage.wait("the next coordinator", lambda: self.stage.events("load"))[0]
         counts = self.play.protocol in self.play.scenario.counts
         members = {self.stage.client_of(member_id) for member_id in loaded.members}
         there = counts or not self.play.scenario.step.newcomer
-        if self.leaves:  # of a classic group that is left in a rebalance nothing is written
+        if self.leaves:  # if a member leaves a classic group during a rebalance, nothing is written
             there = not counts or self.play.protocol == "classic"
         assert (self.name in members) == there, self.stage.report(f"{self.name} in {members}")
         if self.play.request == "OffsetCommit" and counts:
@@ -223,7 +223,7 @@ class Failing:
         self.quiet()
 
     def comes_back(self) -> None:
-        """The failed broker returns: no member rejoins, and all members continue."""
+        """Restart the killed broker, and check that no member rejoins and all members continue."""
         assert self.kill.killed is not None
         generation = self.stage.generation()
         self.stage.cluster.start_broker(self.kill.killed)
@@ -236,7 +236,7 @@ class Failing:
         self.generations()
 
     def settled(self) -> None:
-        """Stable, of just these members, with a share for each partition."""
+        """Wait until the group is Stable with exactly these members, and each partition has an owner."""
         names = {member.name for member in self.members}
         self.stage.wait(f"a stable group of {sorted(names)}", lambda: self.stage.stable_with(names), 2 * LIMIT)
         self.stage.cluster.wait_group(self.stage.group, "Stable", len(names), LIMIT)
@@ -247,7 +247,7 @@ class Failing:
             assert committed.get(place, -1) >= offset, self.stage.report(f"{place}: {offset} was acknowledged")
 
     def twice(self) -> None:
-        """What had been committed when the coordinator died is not read again."""
+        """Check that records before the offsets that were committed when the coordinator died are not read again."""
         for member in self.stage.members:
             if self.families[member.name] == "aiokafka" and self.got_an_error_for_offsets(member):
                 continue
@@ -264,10 +264,10 @@ class Failing:
         return any(each.response is not None and each.response.error_code for each in fetched)
 
     def quiet(self) -> None:
-        """Every member has shown itself in the newest generation, after it committed.
+        """Wait until every member has sent a heartbeat of the newest generation after its commit.
 
-        Java's member of the consumer protocol joins again and again without a pause while the coordinator is loading, so
-        the cluster may have dropped its oldest requests.
+        A Java member of the consumer protocol rejoins again and again without a pause while the coordinator is loading,
+        so the cluster may have dropped its oldest requests.
         """
         requested = {"classic": "Heartbeat", "consumer": "ConsumerGroupHeartbeat"}[self.play.protocol]
         since = self.stage.cluster.requests()[-1].time_ms
@@ -286,11 +286,11 @@ class Failing:
                 return
             self.stage.wait_a_moment(
                 lambda: False
-            )  # not shown: the broker's thread may be waiting to tell us something
+            )  # no call of the cluster here: the broker's thread may be waiting to report an event
         raise AssertionError(self.stage.report(f"{sorted(missing())} do not come to rest"))
 
     def generations(self) -> None:
-        """None falls, and in none has a partition two owners."""
+        """Check that generations never decrease, and no partition has two owners in a generation."""
         if self.play.protocol == "consumer":
             self.stage.check_owners()
             seen = [event.generation for event in self.stage.events("generation")]
@@ -299,7 +299,7 @@ class Failing:
             seen = [event.generation for event in self.stage.events("assign")]
         assert seen == sorted(seen), self.stage.report("a generation fell")
 
-    # --- what members do ---
+    # --- the members ---
 
     def join(self, family: str, name: str) -> Member:
         self.families[name] = family
@@ -311,7 +311,7 @@ class Failing:
         self.stage.produce(values)
 
     def read(self) -> None:
-        """Check that every produced record was read by a member, also by one that has left since."""
+        """Wait until every produced record was read by a member, which may have left since."""
         wanted = set(self.produced)
         members = self.stage.members
         self.stage.wait(

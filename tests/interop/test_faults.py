@@ -1,7 +1,7 @@
-"""What real clients do when they meet each action of a fault rule, as docs/faults.md says.
+"""The behaviour of real clients that meet each action of a fault rule, as in docs/faults.md.
 
-``fault_observations.tsv`` has a row for each action and client. A test proves that the rule was applied, and that the
-client did what the row says.
+``fault_observations.tsv`` has a row for each action and client. A test checks that the rule was applied, and that the
+client behaved as in the row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ STUCK_AFTER = 5.0  # seconds
 
 
 def observations() -> dict[str, dict[str, str]]:
-    """By scenario and client."""
+    """Return the observed behaviour by scenario and client."""
     found: dict[str, dict[str, str]] = {}
     with (HERE / "fault_observations.tsv").open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file, delimiter="\t"):

@@ -1,4 +1,4 @@
-"""What a gathering accepts: records that are read again after a rebalance, if they were not committed before."""
+"""Tests of Gathering: it accepts records that are read again after a rebalance, if they were not committed before."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = MARKS
 
 @pytest.fixture
 def unsettled() -> Iterator[Gathering]:
-    """Members of librdkafka that share the partitions."""
+    """Yield a gathering with two librdkafka members that share the partitions."""
     with (
         run_cluster(brokers=3, config=SETTINGS) as cluster,
         MockGround(cluster) as ground,
@@ -141,6 +141,6 @@ def quiet_members(names: str) -> Iterator[tuple[Gathering, dict[str, Member]]]:
 
 
 def hears(member: Member, event: str, offset: int = 0) -> None:
-    """Give the member a report of its client: partition 0 was assigned, or its record at this offset was read."""
+    """Let the member process an event of its client: partition 0 was assigned, or its record at an offset was read."""
     report = {"event": event, "topic": "orders", "partition": 0, "offset": offset, "value": "tea"}
     member.heard(json.dumps(report | {"partitions": [["orders", 0]]}))

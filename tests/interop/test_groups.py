@@ -14,7 +14,7 @@ from kwire.messages.heartbeat import HeartbeatRequest
 EVERY = [(family, assignor) for family in FAMILIES for assignor in ASSIGNORS[family]]
 IN_TURN = [
     (family, ASSIGNORS[family][-1 - number % 2]) for number, family in enumerate(FAMILIES)
-]  # others use the first
+]  # other clients use the first assignor
 pytestmark = MARKS
 
 FENCED_INSTANCE_ID = 82
@@ -138,7 +138,7 @@ FENCED = tuple(family for family in STATIC if family != "aiokafka")
 @pytest.mark.scenario("static member restarts without rebalance")
 @pytest.mark.parametrize("family", STATIC)
 def test_a_static_member_restarts(stage: Stage, family: str) -> None:
-    """Back within its session it has its share again: no rebalance, a new member id, and the old one is fenced."""
+    """Within its session it gets its assignment back, without a rebalance; the old member id is fenced."""
     stays = stage.joined(family, "stays", instance="one")
     before = stage.joined(family, "restarts", instance="two")
     generation = stage.generation()

@@ -28,8 +28,8 @@ from mockbroker import Event, run_cluster
 pytestmark = MARKS
 
 RECORDER = Path(__file__).parents[1] / "tools" / "recorder.py"
-NEAR = 50.0  # ms by which times of capture and journal may differ in most cases
-FAR = 1000.0  # ms by which any may: a busy machine holds back a process now and then
+NEAR = 50.0  # ms by which most times of capture and journal may differ
+FAR = 1000.0  # ms by which any of these times may differ, because a busy machine sometimes delays a process
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Played:
 
 @contextmanager
 def recorded(file: Path) -> Iterator[Callable[[int], int]]:
-    """Gives what starts a forwarder to a port; at the end the file is there."""
+    """Yield a function that starts a forwarder to a port; the file is complete after the block."""
     processes: list[subprocess.Popen[str]] = []
 
     def start(port: int) -> int:
@@ -87,7 +87,7 @@ def play(file: Path, story: Callable[[Stage], None]) -> Played:
 
 
 def three_families(stage: Stage) -> None:
-    """Joins, a leave, a kill, a new member: everything that moves partitions."""
+    """Play joins, a leave and a kill of members of three clients."""
     values = [f"value-{number}" for number in range(60)]
     stage.cluster.produce(stage.topic, values)
     first = stage.joined("aiokafka")
@@ -104,7 +104,7 @@ def three_families(stage: Stage) -> None:
 
 
 def incremental(stage: Stage) -> None:
-    """Cooperative members, who keep what they can."""
+    """Play a group of cooperative members, which keep as many partitions as possible."""
     first = stage.joined("confluent-kafka", assignor="cooperative-sticky")
     second = stage.joined("kafka-python", assignor="cooperative-sticky")
     first.leave()
@@ -114,7 +114,7 @@ def incremental(stage: Stage) -> None:
 
 
 def statics(stage: Stage) -> None:
-    """A static member that dies and is back in time: no rebalance."""
+    """Play a static member that is killed and returns within its session: no rebalance."""
     first = stage.joined("kafka-python", instance="one")
     second = stage.joined("confluent-kafka", "second", instance="two")
     old = stage.member_id("second")
@@ -126,7 +126,7 @@ def statics(stage: Stage) -> None:
         member.leave()
 
 
-# What the journal calls a trigger, and what the tables do.
+# The names of triggers in the journal, and in the tables.
 WORDS = {"rejoined as leader": "metadata", "rejoined with other metadata": "revocation"}
 STORIES = [three_families, incremental, statics]
 
@@ -156,7 +156,7 @@ def test_members_are_those_of_the_journal(played: Played) -> None:
     expected = {
         (event.generation, member) for event in played.events if event.event == "generation" for member in event.members
     }
-    back = {  # static members that took their place again, without a generation of their own
+    back = {  # static members that returned without a new generation
         (event.generation, event.member_id)
         for event in played.events
         if event.event == "sync" and _is_back(event, played)
@@ -223,7 +223,7 @@ def _facts(row: Row) -> dict[str, Any]:
 
 
 def _rebalances(played: Played) -> Iterator[tuple[dict[str, Any], float, float | None]]:
-    """Facts, begin and end of each rebalance, by the journal."""
+    """Yield facts, begin and end of each rebalance, from the journal."""
     begun: Event | None = None
     first_told: set[tuple[int, str]] = set()
     last: dict[int, int] = {}
@@ -257,7 +257,7 @@ def _rebalances(played: Played) -> Iterator[tuple[dict[str, Any], float, float |
 
 
 def _reason(reason: str) -> tuple[str, str]:
-    """The journal's words as a trigger and who it was."""
+    """Return the trigger of a rebalance and its member, from the reason in the journal."""
     if reason.startswith("session of "):
         return "expired", reason.removeprefix("session of ").removesuffix(" timed out")
     member, _, why = reason.partition(" ")

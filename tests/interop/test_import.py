@@ -1,4 +1,4 @@
-"""A new real broker for each test, stopped or killed; ``mockbroker import`` reads what clients had committed."""
+"""``mockbroker import`` reads the committed offsets of a real broker, which was stopped or killed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mockbroker.cli import main
 
 pytestmark = MARKS
 
-QUIET = {"log_level": 2}  # the broker goes while its clients are there
+QUIET = {"log_level": 2}  # the broker stops before its clients, which would log this
 RELEASES = ["4.2.0", "3.9.1"]
 COMMITS = 300
 
@@ -40,7 +40,7 @@ class RealBroker:
         return Consumer(given | settings)
 
     def tool(self, group: str) -> dict[int, int]:
-        """What Kafka's own tool says that a group has committed of orders, by partition."""
+        """Return the committed offsets of a group for topic orders, by partition, from Kafka's own tool."""
         command = [
             "java",
             "-cp",
@@ -120,7 +120,7 @@ def test_a_broker_that_is_stopped(broker: RealBroker) -> None:
 
 @pytest.mark.long
 def test_a_broker_that_is_killed_while_it_is_asked(broker: RealBroker) -> None:
-    """What was acknowledged is there; the commit after it may be."""
+    """Every acknowledged commit is imported; the pending commit may be imported."""
     consumer = broker.consumer("billing")
     joined(consumer)
     for n in range(COMMITS):

@@ -1,4 +1,4 @@
-"""Frameworks around the Java client: an application of each reads a topic in a group and writes another one."""
+"""Frameworks around the Java client: an application of each reads a topic in a group and writes to another topic."""
 
 from __future__ import annotations
 

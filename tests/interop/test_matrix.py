@@ -1,4 +1,4 @@
-"""docs/clients.md is of these tests, and all is well in it."""
+"""docs/clients.md has the scenarios of these tests, and no failed result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.interop
 
 
 def tables() -> list[list[list[str]]]:
-    """Heads and rows, without the line between them."""
+    """Return the tables of the page, each as its head and its rows."""
     results: list[list[list[str]]] = [[]]
     for line in PAGE.read_text("utf-8").splitlines():
         if line.startswith("| ---"):

@@ -1,4 +1,4 @@
-"""A group of real clients changes its protocol while it reads, member by member, and back (KIP-848, online migration)."""
+"""A group of real clients migrates to another protocol and back while it reads, member by member (KIP-848)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ pytestmark = MARKS
 
 
 class Story:
-    """Members come and go, and at every turn records are written: some while the group changes, some once it is calm."""
+    """A group whose members join and leave; records are written during each change and after it."""
 
     def __init__(self, stage: Stage) -> None:
         self.stage = stage
         self.there: list[Member] = []
-        self.values: list[str] = []  # all that was written
-        self.settled: Counter[str] = Counter()  # how often each was read that is committed
+        self.values: list[str] = []  # of all written records
+        self.settled: Counter[str] = Counter()  # how often each committed record was read
         stage.heartbeat_ms = CONSUMER_HEARTBEAT_MS
         stage.commit_start()
 
@@ -54,7 +54,7 @@ class Story:
         self._check_read_again(what)
 
     def _check_read_again(self, what: str) -> None:
-        """What was committed before is not read again, whatever the group has become."""
+        """Check that no record that was committed before is read again after a change of the group."""
         read = Counter(value for member in self.stage.members for value in member.values)
         again = [value for value, times in self.settled.items() if read[value] > times]
         assert not again, self.stage.report(f"{len(again)} records were read again after {what}: {again[:5]}")
@@ -67,7 +67,7 @@ class Story:
         return written
 
     def _wait_once(self, values: Sequence[str]) -> None:
-        """Each was read by exactly one, its owner."""
+        """Wait until each record is read, and check that only the owner of its partition has read it, once."""
         self.stage.wait("the records of a calm group", lambda: self._seen() >= set(values))
         counted = Counter(value for member in self.there for value in member.values if value in values)
         assert set(counted.values()) == {1}, self.stage.report("a record was read twice in a calm group")
@@ -82,7 +82,7 @@ class Story:
 @pytest.mark.scenario("migrates and returns")
 @pytest.mark.parametrize(("classic", "consumer"), usual_and_long(MIGRATIONS[:2], MIGRATIONS[2:]))
 def test_there_and_back(consumer_stage: Stage, classic: str, consumer: str) -> None:
-    """Classic members, then also such of the consumer protocol, then only these; and all the way back."""
+    """Members of the consumer protocol replace the classic members one by one, and then the other way round."""
     stage = consumer_stage
     story = Story(stage)
     old = story.come(classic, "classic", 2)
@@ -111,11 +111,11 @@ def test_there_and_back(consumer_stage: Stage, classic: str, consumer: str) -> N
 
 
 def kinds(stage: Stage) -> tuple[str, list[str]]:
-    """The type of the group, and how it changed until now."""
+    """Return the type of the group, and its upgrades and downgrades so far."""
     changes = [event.event for event in stage.events() if event.event in ("upgrade", "downgrade")]
     return stage.cluster.groups()[stage.group].group_type, changes
 
 
 def committed(stage: Stage) -> int:
-    """Over all partitions."""
+    """Return the sum of the committed offsets of all partitions."""
     return sum(stage.cluster.committed(stage.group).values())

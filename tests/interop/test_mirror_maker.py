@@ -1,4 +1,4 @@
-"""MirrorMaker 2 copies a topic and the offsets of a group, with exactly-once support of Connect, in distributed mode."""
+"""MirrorMaker 2 copies a topic and the offsets of a group, in distributed mode, with Connect's exactly-once support."""
 
 from __future__ import annotations
 

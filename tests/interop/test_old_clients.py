@@ -1,4 +1,4 @@
-"""Java clients of long ago: in a group, with every compression, and on a broker that is too new for them."""
+"""Old Java clients: in a group, with every compression codec, and on a broker that is too new for them."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ TOO_OLD = ["failed to produce: NetworkException", "failed to produce: NetworkExc
 
 
 def said(cluster: Cluster, release: str) -> list[str]:
-    """What the client of a release says on this cluster."""
+    """Return the lines that the client of a release prints on this cluster."""
     command = [*programs.old_java(release), cluster.bootstrap_servers, "orders", "old", str(PATIENCE_MS)]
     return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT * 2, check=False).stdout.splitlines()
 
 
-USUAL = [("0.9.0.1", "2.8"), ("0.11.0.3", "all"), ("2.8.2", "3.9")]  # each client once, each broker once
+USUAL = [("0.9.0.1", "2.8"), ("0.11.0.3", "all"), ("2.8.2", "3.9")]  # each client release and each broker release once
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_an_old_client_on_an_old_broker(release: str, as_version: str) -> None:
 
 @pytest.mark.parametrize(("release", "expected"), [("0.9.0.1", TOO_OLD), ("0.11.0.3", ALL_OF_IT)])
 def test_kafka_4_2_is_too_new_for_0_9_and_not_for_0_11(release: str, expected: list[str]) -> None:
-    """As on Kafka 4.2.0; the next client is served."""
+    """The old client fails as on Kafka 4.2.0, and the broker then serves a newer client."""
     with run_cluster(topics={"orders": 1}, config=CONFIG, as_version="4.2") as cluster:
         assert said(cluster, release) == expected
         if expected is TOO_OLD:
@@ -59,7 +59,7 @@ def test_kafka_4_2_is_too_new_for_0_9_and_not_for_0_11(release: str, expected: l
 
 
 def test_clients_of_all_times_in_one_group() -> None:
-    """What one of 0.9 writes one of 2.8 reads, and goes on where that one left off."""
+    """A client of 2.8 reads the records of a client of 0.9, and continues at the offset that it committed."""
     with run_cluster(topics={"orders": 1}, config=CONFIG, as_version="3.9") as cluster:
         assert said(cluster, "0.9.0.1") == ALL_OF_IT
         later = said(cluster, "2.8.2")

@@ -32,7 +32,7 @@ OUTCOMES = {
     "lists ACLs": ["User:bob"],
     "deletes the topic": "",
 }
-OWN = {  # outcomes that only one client has, or names in its own words
+OWN = {  # outcomes that only one client has, or that it names differently
     "sarama": {"describes a broker": ["2000", "DynamicBroker"], "log directories": 1},
     "kafka-go": {},
 }

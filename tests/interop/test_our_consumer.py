@@ -1,4 +1,4 @@
-"""mockbroker.consumer alone, on the mock and, with --real, on real brokers: its results and its requests."""
+"""The results and requests of mockbroker.consumer, on the mock and, with --real, on real brokers."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def values_of(consumer: Consumer, number: int) -> list[str]:
 
 
 async def polls(consumer: Consumer, found: list[str], *, task_status: Any = trio.TASK_STATUS_IGNORED) -> None:
-    """Poll for ever, and append values to ``found``; started once partitions are assigned."""
+    """Poll forever, and append the values to ``found``. The task has started when partitions are assigned."""
     started = False
     while True:
         found += [(record.value or b"").decode() for record in await consumer.poll(0.05)]
@@ -75,7 +75,7 @@ async def polls(consumer: Consumer, found: list[str], *, task_status: Any = trio
 
 
 async def until(holds: Any) -> None:
-    """Wait until a condition holds that other tasks bring about."""
+    """Wait until a condition holds, while other tasks run."""
     while not holds():
         await trio.sleep(0.01)
 
@@ -144,7 +144,7 @@ async def test_read_committed(ground: Ground) -> None:
 
 
 async def test_consumer_follows_the_leader() -> None:
-    """It fetches from the new leader and reads each record once. Only on the mock, which has several brokers."""
+    """The consumer fetches from the new leader and reads each record once. Only the mock has several brokers."""
     wire = Wire()
     with run_cluster(brokers=3, topics={"orders": 1}, config={"default.replication.factor": 3}) as cluster:
         cluster.produce("orders", ["before"])
@@ -164,7 +164,7 @@ async def test_consumer_follows_the_leader() -> None:
 
 @protocols
 async def test_static_member_restarts_without_a_rebalance(ground: Ground, protocol: str) -> None:
-    """Within its session it gets its assignment again, without a rebalance for the other member."""
+    """Within its session, the member gets its assignment back, without a rebalance for the other member."""
     topic, group, stays = ground.name("orders"), ground.name("group"), RecordedCalls()
     ground.create_topic(topic, 4)
     how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
@@ -209,7 +209,7 @@ async def test_seek_by_time(ground: Ground) -> None:
 
 @protocols
 async def test_commits_with_metadata(ground: Ground, protocol: str) -> None:
-    """Commits of members, and of a consumer with assigned partitions in a group without members."""
+    """Members can commit metadata, and so can a consumer with assigned partitions in a group without members."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic, 2)
     ground.produce(topic, VALUES)
@@ -272,7 +272,7 @@ async def test_pattern_subscription_finds_new_topics(ground: Ground, protocol: s
 
 @protocols
 async def test_member_that_exceeds_max_poll_interval_rejoins(ground: Ground, protocol: str) -> None:
-    """After max_poll_interval it leaves, and the other member gets all; its next poll calls on_lost and rejoins."""
+    """It leaves after max_poll_interval, and the other member gets all partitions; its next poll calls on_lost."""
     topic, group, notes = ground.name("orders"), ground.name("group"), RecordedCalls()
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
@@ -296,7 +296,7 @@ async def test_member_that_exceeds_max_poll_interval_rejoins(ground: Ground, pro
 
 @protocols
 async def test_cancelled_consumer_leaves_the_group(ground: Ground, protocol: str) -> None:
-    """It sends its leave request at once, so that the group need not wait for its session to expire."""
+    """The consumer leaves at once, so that the group does not have to wait until its session expires."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic], "group_protocol": protocol}
@@ -319,7 +319,7 @@ async def test_cancelled_consumer_leaves_the_group(ground: Ground, protocol: str
 
 @protocols
 async def test_consumer_survives_a_broker_restart(ground: Ground, protocol: str) -> None:
-    """It finds the coordinator again and continues at its position; its commits are still stored."""
+    """The consumer finds the coordinator again and continues at its position; its commits are still stored."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic, 2)
     ground.produce(topic, VALUES)
@@ -345,7 +345,7 @@ async def test_consumer_survives_a_broker_restart(ground: Ground, protocol: str)
 
 
 async def test_wakeup_during_join_group(ground: Ground) -> None:
-    """A JoinGroup waits for a member that does not poll: wakeup ends the poll, and a later one gets the assignment."""
+    """While JoinGroup waits for a member that does not poll, wakeup ends the poll; a later poll gets the assignment."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic]}
@@ -371,7 +371,7 @@ async def test_wakeup_during_join_group(ground: Ground) -> None:
 
 
 async def test_member_id_required(ground: Ground) -> None:
-    """It repeats the JoinGroup at once, with the id of the response."""
+    """The consumer repeats the JoinGroup at once, with the member id of the response."""
     topic, group, wire = ground.name("orders"), ground.name("group"), Wire()
     ground.create_topic(topic)
     async with consumer_at(ground, wire, group=group, topics=[topic]) as consumer:
@@ -382,7 +382,7 @@ async def test_member_id_required(ground: Ground) -> None:
     assert (second.body.member_id, second.answer.error_code) == (first.answer.member_id, ErrorCode.NONE)
 
 
-REFUSED = [  # error of a heartbeat, listener call, whether it rejoins with the same member id
+REFUSED = [  # error of a heartbeat, listener call, whether the consumer rejoins with the same member id
     (ErrorCode.REBALANCE_IN_PROGRESS, "revoked", True),
     (ErrorCode.ILLEGAL_GENERATION, "lost", True),
     (ErrorCode.UNKNOWN_MEMBER_ID, "lost", False),
@@ -391,7 +391,7 @@ REFUSED = [  # error of a heartbeat, listener call, whether it rejoins with the 
 
 @pytest.mark.parametrize(("code", "what", "same"), REFUSED)
 async def test_heartbeat_errors(ground: Ground, code: ErrorCode, what: str, same: bool) -> None:
-    """It rejoins and continues at its position; each record is read once."""
+    """The consumer rejoins and continues at its position; each record is read once."""
     topic, group, notes = ground.name("orders"), ground.name("group"), RecordedCalls()
     ground.create_topic(topic)
     ground.produce(topic, ["before"])
@@ -403,7 +403,7 @@ async def test_heartbeat_errors(ground: Ground, code: ErrorCode, what: str, same
 
     wire = Wire(forge)
     how: dict[str, Any] = {"group": group, "topics": [topic], "assignors": ["range"], "listener": notes}
-    how["session_timeout"] = 1.0  # after it the broker removes the member, too
+    how["session_timeout"] = 1.0  # after this time, the broker also removes the member
     async with consumer_at(ground, wire, **how) as consumer:
         assert await values_of(consumer, 1) == ["before"]
         await consumer.commit()
@@ -474,7 +474,7 @@ async def test_find_coordinator_response_with_two_coordinators(ground: Ground) -
 
 
 async def test_every_broker_finds_the_same_coordinator() -> None:
-    """From each bootstrap broker it finds the same coordinator, with one lookup. Only on the mock."""
+    """From each bootstrap broker, the consumer finds the same coordinator with one lookup. Only on the mock."""
     with run_cluster(brokers=3, topics={"orders": 1}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
         coordinator = {node.node_id: node.port for node in cluster.nodes}[cluster.coordinator("billing")]
         for node in cluster.nodes:
@@ -491,7 +491,7 @@ async def test_every_broker_finds_the_same_coordinator() -> None:
 
 @pytest.mark.parametrize("busy", range(3))
 async def test_lookup_goes_to_the_least_loaded_broker(busy: int) -> None:
-    """Of three connected brokers it asks one of the two without a Fetch in flight."""
+    """Of three connected brokers, the consumer asks one of the two without a Fetch in flight."""
     wire, partitions = Wire(), [("orders", number) for number in range(3)]
     with run_cluster(brokers=3, topics={"orders": 3}) as cluster:
         how: dict[str, Any] = {"group": "billing", "partitions": partitions, "fetch_max_wait": 0.5}
@@ -502,7 +502,7 @@ async def test_lookup_goes_to_the_least_loaded_broker(busy: int) -> None:
             while len(wire.in_flight("Fetch")) != 1:
                 await consumer.poll(0.05)
             earlier = wire.in_flight("Fetch")
-            while (in_flight := wire.in_flight("Fetch")) in ([], earlier):  # a new one has all of its time left
+            while (in_flight := wire.in_flight("Fetch")) in ([], earlier):  # a new Fetch has all of its wait time left
                 await consumer.poll(0.01)
             requested = len(wire.requests)
             cluster.move_coordinator("billing", (cluster.coordinator("billing") + 1) % 3)
@@ -513,7 +513,7 @@ async def test_lookup_goes_to_the_least_loaded_broker(busy: int) -> None:
 
 
 async def test_member_removed_during_join_group_rejoins(ground: Ground) -> None:
-    """It loses its membership during a JoinGroup and joins again, without an error to the user."""
+    """A member that loses its membership during a JoinGroup rejoins, without an error to the user."""
     topic, group = ground.name("orders"), ground.name("group")
     ground.create_topic(topic, 2)
     how: dict[str, Any] = {"group": group, "topics": [topic], "session_timeout": 1.0, "enable_auto_commit": False}

@@ -28,12 +28,12 @@ from mockbroker.net.listeners import PROTOCOLS
 pytestmark = MARKS
 
 START = 120.0  # seconds in which a broker of a real cluster starts and registers, on a busy machine
-CHEAP = "confluent-kafka"  # needs no other process
+CHEAP = "confluent-kafka"  # does not need another process
 OF_EACH_LANGUAGE = ("java", "franz-go", "kafkajs", "confluent-kafka")
 
 
 def families(names: tuple[str, ...]) -> pytest.MarkDecorator:
-    """``family``: the cheap one, and the others in make test-long only."""
+    """Return a mark with the families: CHEAP, and the others in make test-long only."""
     return pytest.mark.parametrize(
         "family", [pytest.param(name, marks=[] if name == CHEAP else [pytest.mark.long]) for name in names]
     )

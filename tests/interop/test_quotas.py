@@ -12,7 +12,7 @@ from mockbroker import run_cluster
 
 pytestmark = MARKS
 RATE = 10_000  # bytes per second
-SHORT = {"quota.window.num": 2}  # use is measured over a second
+SHORT = {"quota.window.num": 2}  # rates are measured over about a second
 
 
 @pytest.mark.clients("java", "confluent-kafka")

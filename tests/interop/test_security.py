@@ -1,4 +1,4 @@
-"""Real clients and listeners with SASL and TLS: each comes in by every way that it has, and is refused in its own words."""
+"""Real clients and listeners with SASL and TLS: each client connects in every way that it supports, or is refused."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = MARKS
 
 USERS = {"alice": "alice-secret"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-REFUSED = {  # what each says of a wrong password; some tell the reason in their logs only
+REFUSED = {  # the error of each client for a wrong password; some clients report the reason only in their logs
     "kafka-python": "KafkaTimeoutError: Unable to bootstrap",
     "confluent-kafka": "_AUTHENTICATION",
     "aiokafka": "KafkaConnectionError: Unable to bootstrap",
@@ -83,7 +83,7 @@ def test_client_certificate(strict: ThreadCluster, family: str) -> None:
 @pytest.mark.scenario("wrong password is refused")
 @pytest.mark.parametrize("family", FAMILIES)
 def test_wrong_password(fresh: ThreadCluster, family: str, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.CRITICAL, logger="kafka")  # kept lines would keep what kafka-python leaves open
+    caplog.set_level(logging.CRITICAL, logger="kafka")  # log records would keep sockets of kafka-python open
     way = Way(servers=fresh.listeners["SASL_PLAINTEXT"], mechanism="PLAIN", password="other")
     with pytest.raises(Exception) as refused:  # noqa: PT011 - each has its own
         come_in(family, way)
@@ -93,7 +93,7 @@ def test_wrong_password(fresh: ThreadCluster, family: str, caplog: pytest.LogCap
 
 @contextmanager
 def produced_slowly(cluster: ThreadCluster, values: Sequence[str]) -> Iterator[None]:
-    """Write a record every 0.3 s meanwhile; what is not written at the end is left out."""
+    """Write a record every 0.3 s during the block; values that are not written when it ends are skipped."""
     over = threading.Event()
 
     def produce() -> None:

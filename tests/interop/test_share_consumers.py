@@ -28,20 +28,20 @@ SHARE = {"group.share.min.heartbeat.interval.ms": 100, "group.share.heartbeat.in
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    """Two brokers, a topic with two partitions, and quick heartbeats of share groups."""
+    """Yield a stage with two brokers, a topic with two partitions, and short heartbeat intervals of share groups."""
     topics = {Stage.topic: 2}
     with run_cluster(brokers=2, topics=topics, config=CONFIG | SHARE) as cluster, stage_of(cluster) as stage:
         yield stage
 
 
 def broker_of(stage: Stage) -> Broker:
-    """The state of the cluster, to look at only."""
+    """Return the state of the cluster, which tests must not change."""
     broker: Broker = stage.cluster._perform(lambda inside: inside._router.broker)
     return broker
 
 
 def is_complete(stage: Stage) -> bool:
-    """Whether all records are acknowledged or rejected in the stored state."""
+    """Return whether all records are acknowledged or rejected in the stored state."""
     broker = broker_of(stage)
     topic = broker.cluster.topics[stage.topic]
     for partition in topic.partitions:
@@ -54,7 +54,7 @@ def is_complete(stage: Stage) -> bool:
 
 
 def wait_until_read(stage: Stage) -> None:
-    """Wait until a leader has read the state of each partition: the group begins at the end of the log."""
+    """Wait until the leaders have read the share state of both partitions: the group begins at the end of the log."""
     loaded = broker_of(stage).share_partitions.loaded
     stage.wait("the share partitions to be read", lambda: len(loaded) == 2)
 
@@ -71,7 +71,7 @@ def taken(*members: Sharer) -> Counter[tuple[str, int]]:
 
 
 def delivered_by(family: str, stage: Stage, acknowledgement: str, values: list[str], expected: int) -> Sharer:
-    """A member that was alone, and has taken this many records."""
+    """Return a member that was alone in the group and has acknowledged this many records."""
     member = sharer(stage, family, "packer", acknowledgement=acknowledgement)
     wait_until_read(stage)
     produce(stage, *values)

@@ -1,4 +1,4 @@
-"""Kafka's tool for share groups (kafka-share-groups.sh), against a group whose members we play."""
+"""Kafka's tool for share groups (kafka-share-groups.sh), with a group whose members are scripted."""
 
 from __future__ import annotations
 

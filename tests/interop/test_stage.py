@@ -18,7 +18,7 @@ pytestmark = MARKS
 
 
 def test_a_member_has_the_environment_of_the_start(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """pytest changes its own in the main thread while other threads start members: exec then failed with EFAULT."""
+    """pytest changes its environment in the main thread; with it, exec in other threads could fail with EFAULT."""
     monkeypatch.setenv("KWIRE_CHANGED", "since the tests were collected")
     probe = [sys.executable, "-c", "import os, sys; sys.exit('KWIRE_CHANGED' in os.environ)"]
     member = Member(stage, "probe", start_process(probe))
@@ -27,7 +27,7 @@ def test_a_member_has_the_environment_of_the_start(stage: Stage, monkeypatch: py
 
 
 def test_a_program_whose_build_failed_is_built_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also if its sources are again those of the last complete build."""
+    """The program is built again even if its sources are those of the last complete build."""
     sources, clients = tmp_path / "sources", tmp_path / "clients"
     sources.mkdir()
     monkeypatch.setattr(programs, "CLIENTS", clients)
@@ -68,7 +68,7 @@ def test_a_member_that_ended_before_a_command_is_cleaned_up(stage: Stage) -> Non
 
 
 class Stubborn(Member):
-    """A member whose end is reported as failed."""
+    """A member whose clean-up fails after the client has ended."""
 
     def clean_up(self) -> None:
         super().clean_up()

@@ -26,7 +26,7 @@ PARTITIONS = 4
 
 
 class Application:
-    """Instances of the word count, each in a process of its own. ``release``: of Kafka Streams."""
+    """Instances of the word count, each in a separate process. ``release``: release of Kafka Streams."""
 
     def __init__(self, ground: Ground, guarantee: str, folder: Path) -> None:
         self.release = kafka.NEWEST
@@ -39,13 +39,13 @@ class Application:
         self._consumer = Consumer(
             {
                 "bootstrap.servers": ground.bootstrap_servers,
-                "group.id": self.name,  # only to ask for the offsets that the application has committed
+                "group.id": self.name,  # only to fetch the offsets that the application has committed
                 "isolation.level": "read_committed",
                 "enable.auto.commit": False,
             }
         )
         self._consumer.assign([TopicPartition(self.counts, index, 0) for index in range(2)])
-        self.seen: dict[str, list[int]] = {}  # all counts of each word, as they were written
+        self.seen: dict[str, list[int]] = {}  # all counts of each word, in the order in which they were written
 
     def start(self, *settings: str) -> subprocess.Popen[bytes]:
         """Start one more instance, with a separate state directory."""
@@ -66,14 +66,14 @@ class Application:
             self.ground.produce(self.lines, lines[index::PARTITIONS], partition=index)
 
     def wait_counts(self, lines: Sequence[str]) -> None:
-        """Wait until the last count of each word is that of these lines."""
+        """Wait until the last count of each word equals its count in these lines."""
         wanted = Counter(word for line in lines for word in line.split())
         self._wait(
             lambda: {word: counts[-1] for word, counts in self.seen.items()} == wanted, f"{wanted} to be counted"
         )
 
     def wait_committed(self, lines: Sequence[str]) -> None:
-        """Wait until the offsets of these lines, and of their words, are committed."""
+        """Wait until the offsets after these lines, and after their words, are committed."""
         words = sum(len(line.split()) for line in lines)
 
         def committed(topic: str) -> int:
@@ -96,9 +96,9 @@ class Application:
                 record = self._consumer.poll(0)
 
     def stop(self) -> None:
-        """Close all instances that still run."""
+        """Close all instances that are still running."""
         for process in self.instances:
-            process.communicate(timeout=LIMIT)  # it ends when its input does
+            process.communicate(timeout=LIMIT)  # an instance ends at the end of its input
 
     def close(self) -> None:
         self._consumer.close()

@@ -21,7 +21,7 @@ Resource = IncrementalAlterConfigsRequest.Resource
 
 @pytest.fixture
 def cluster() -> Iterator[Cluster]:
-    """One broker with a subscription to all metrics, each 0.2 s."""
+    """Yield a cluster with a subscription to all metrics, which clients push every 0.2 s."""
     config = CONFIG | {"mockbroker.client.telemetry.enable": True}
     with run_cluster(topics={"orders": 1}, config=config) as cluster:
         configs = [
@@ -34,7 +34,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 def pushed(cluster: Cluster, client: str) -> Any:
-    """What the client has pushed last."""
+    """Return the metrics that the client has pushed last."""
     results = [event.telemetry for event in cluster.events() if event.event == "telemetry" and event.client == client]
     assert results, f"{client} has pushed nothing"
     return results[-1]
@@ -46,7 +46,7 @@ def test_librdkafka_pushes_its_metrics(cluster: Cluster) -> None:
     producer.produce("orders", b"a")
     producer.flush(10)
     producer.poll(0.5)
-    del producer  # it pushes once more
+    del producer  # the producer pushes once more when it is closed
     last = pushed(cluster, "rd")
     assert "org.apache.kafka.producer.connection.creation.total" in last["metrics"]
 

@@ -23,7 +23,7 @@ def others(assignor: str) -> list[str]:
     ["range", more("roundrobin"), more("sticky"), pytest.param("cooperative-sticky", marks=pytest.mark.real)],
 )
 def test_our_consumer_leads(gathering: Gathering, assignor: str) -> None:
-    """It joins first and assigns; the others apply its assignments. One member leaves, another joins."""
+    """Our consumer joins first and assigns; the others apply its assignments. One member leaves, another joins."""
     stage = gathering
     (ours,) = stage.come(OURS, assignor=assignor)
     stage.check_reading()
@@ -40,7 +40,7 @@ def test_our_consumer_leads(gathering: Gathering, assignor: str) -> None:
 
 @pytest.mark.parametrize("assignor", [more("range"), more("roundrobin"), more("sticky"), "cooperative-sticky"])
 def test_our_consumer_follows(gathering: Gathering, assignor: str) -> None:
-    """Another member leads and leaves; ours leaves and rejoins."""
+    """Another member leads and leaves; our consumer leaves and rejoins."""
     stage = gathering
     first, *rest = others(assignor)
     (leader,) = stage.come(first, assignor=assignor)
@@ -59,7 +59,7 @@ def test_our_consumer_follows(gathering: Gathering, assignor: str) -> None:
 @pytest.mark.since("4.0")
 @pytest.mark.parametrize("assignor", ["uniform", more("range")])
 def test_consumer_protocol(gathering: Gathering, assignor: str) -> None:
-    """KIP-848: the broker assigns, and all clients revoke and add partitions alike."""
+    """KIP-848: the broker assigns, and all clients revoke and add partitions in the same way."""
     stage = gathering
     how = {"assignor": assignor, "protocol": "consumer"}
     (ours,) = stage.come(OURS, **how)
@@ -76,7 +76,7 @@ def test_consumer_protocol(gathering: Gathering, assignor: str) -> None:
 @pytest.mark.since("4.0")
 @pytest.mark.parametrize(("classic", "consumer"), [more(OURS, "java"), more("java", OURS), more(OURS, OURS)])
 def test_group_migrates_between_protocols(gathering: Gathering, classic: str, consumer: str) -> None:
-    """From the classic protocol to the consumer protocol and back, member by member."""
+    """The group migrates from the classic protocol to the consumer protocol and back, member by member."""
     stage = gathering
     old = stage.come(classic, assignor="range")
     stage.check_reading()

@@ -1,4 +1,4 @@
-"""Real clients and transactions: consume, transform, produce, exactly once whatever happens to them."""
+"""Real clients and transactions: they consume, transform and produce exactly once, also after failures."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from interop.transformers import (
 from mockbroker import run_cluster
 
 pytestmark = MARKS
-KIP_890 = ("java", "franz-go")  # the others work as before it
-READERS = {  # each is read by another: those of Python by those of Python, so that these need nothing else
+KIP_890 = ("java", "franz-go")  # clients that support KIP-890; the others use the earlier protocol of transactions
+READERS = {  # the client that reads the output of each client; Python clients need only Python clients
     "kafka-python": "confluent-kafka",
     "confluent-kafka": "aiokafka",
     "aiokafka": "kafka-python",
@@ -37,7 +37,7 @@ READERS = {  # each is read by another: those of Python by those of Python, so t
 
 
 def read_by_another(families: Iterable[str], in_long: Collection[str] = ()) -> pytest.MarkDecorator:
-    """``family``: each of these, with its reader as a client that the test needs. ``in_long``: in make test-long only."""
+    """Return a mark with families, each with its reader as a required client. ``in_long``: in make test-long only."""
     marked = []
     for family in families:
         marks = [pytest.mark.clients(READERS[family]), *([pytest.mark.long] if family in in_long else [])]
@@ -48,14 +48,14 @@ def read_by_another(families: Iterable[str], in_long: Collection[str] = ()) -> p
 families = read_by_another(TRANSFORMERS)
 PARTITIONS = 2
 FENCED = "(?i)fenced|producer_?epoch"
-LAST = "the last"  # written to each partition when all is over: a reader that comes to it has seen everything
+LAST = "the last"  # the last record of each partition: a reader that returns it has read all records before it
 TIMEOUT_MS = 1000
-LONG_SESSION_MS = 30_000  # does not expire while a commit waits for slow markers on a slow machine
+LONG_SESSION_MS = 30_000  # long enough for a commit that waits for slow markers on a slow machine
 
 
 @contextmanager
 def factory(brokers: int = 1, completion_ms: int = 0, as_version: str = "4.2") -> Iterator[Stage]:
-    """Input and output with 2 partitions each; transactions that take too long are soon noticed."""
+    """Yield a stage with input and output topics of 2 partitions each, which soon aborts transactions that time out."""
     times = {
         "transaction.abort.timed.out.transaction.cleanup.interval.ms": 100,
         "mockbroker.transaction.completion.ms": completion_ms,
@@ -80,20 +80,20 @@ def works() -> Iterator[Stage]:
 
 @pytest.fixture
 def slow_works() -> Iterator[Stage]:
-    """Three brokers with delayed markers: a request that is too early gets CONCURRENT_TRANSACTIONS, and is retried."""
+    """Yield three brokers with delayed markers: a request that is too early gets CONCURRENT_TRANSACTIONS."""
     with factory(brokers=3, completion_ms=150) as stage:
         yield stage
 
 
 def orders(stage: Stage, what: str, number: int = 6) -> list[str]:
-    """New records of the input."""
+    """Write new records to the input topic, and return their values."""
     values = [f"{what} {index}" for index in range(number)]
     stage.produce(values)
     return values
 
 
 def check_output(stage: Stage, reader: str, committed: list[list[str]], uncommitted: list[list[str]]) -> None:
-    """The output has these batches of input in this order; the group has committed all that is done."""
+    """Check that the output has these batches of the input in this order, and the offsets after them are committed."""
     for partition in range(PARTITIONS):
         stage.cluster.produce(OUTPUT, [LAST], partition=partition)
     client = ADAPTERS[reader](stage.cluster.bootstrap_servers)
@@ -123,7 +123,7 @@ def test_exactly_once_by_the_consumer_protocol(works: Stage, family: str) -> Non
 
 @read_by_another(KIP_890, in_long=KIP_890[1:])
 def test_exactly_once_as_kafka_3_9(family: str) -> None:
-    """Without the feature they take partitions in as before."""
+    """Without the feature of KIP-890, the clients send AddPartitionsToTxn."""
     with factory(as_version="3.9") as stage:
         exactly_once(stage, family, "classic")
         assert stage.cluster.requests("AddPartitionsToTxn")
@@ -152,7 +152,7 @@ def exactly_once(stage: Stage, family: str, protocol: str) -> None:
 
 @read_by_another(TRANSFORMERS, in_long=("confluent-kafka", "aiokafka", "franz-go", "kafkajs"))
 def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> None:
-    """Commits in sequence, and a commit that arrives while the previous transaction is being aborted."""
+    """Commits follow each other; a new producer starts while the open transaction of the old one is being aborted."""
     stage = slow_works
     first = transformer(stage, family, "first", session_ms=LONG_SESSION_MS, own_process=True)
     batches = [orders(stage, "one")]
@@ -173,7 +173,7 @@ def test_exactly_once_while_markers_are_slow(slow_works: Stage, family: str) -> 
 
 
 def committed(stage: Stage) -> int:
-    """Over all partitions, by the journal."""
+    """Return the sum of the committed offsets of all partitions, from the journal."""
     newest: dict[tuple[str, int], int] = {}
     for event in stage.events("commit"):
         for topic, offsets in event.offsets.items():
@@ -199,8 +199,9 @@ def test_zombie(works: Stage, family: str) -> None:
 
 
 def has_whole_share(stage: Stage, client: str) -> bool:
-    """Return whether a client has all partitions, or has not joined. A rebalance while it takes records would give it
-    records of its first share twice.
+    """Return whether a client has all partitions, or has not joined.
+
+    If the group rebalances while it takes records, it gets the records of its first assignment twice.
     """
     return client not in {event.client for event in stage.events("join")} or stage.stable_with({client})
 
@@ -215,15 +216,15 @@ def test_timeout(works: Stage, family: str) -> None:
     for partition in range(PARTITIONS):
         stage.cluster.produce(OUTPUT, ["later"], partition=partition)
         reader = ADAPTERS["confluent-kafka"](stage.cluster.bootstrap_servers)
-        ((_, value),) = reader.read(OUTPUT, partition, 0, 1, committed=True)  # once the transaction is out of the way
+        ((_, value),) = reader.read(OUTPUT, partition, 0, 1, committed=True)  # after the transaction is aborted
         assert value == "later"
-    # Java calls it the wrong state for a commit, also on Kafka 4.2
+    # the Java client reports that the state does not allow a commit, also on Kafka 4.2
     assert re.search(f"{FENCED}|InvalidTxnStateException", lost_when_it_commits(stage, first))
     assert stage.cluster.committed(stage.group) == {}
 
 
 def lost_when_it_commits(stage: Stage, transformer: Transformer) -> str:
-    """The error that it gets instead."""
+    """Let a fenced member commit; return its error."""
     transformer.say("commit")
     assert transformer.ended() == 4, stage.report(f"{transformer.name} was not fenced")
     assert transformer.events["committed"] == 0
@@ -239,6 +240,6 @@ def test_reads(works: Stage, family: str) -> None:
         producer.end(end)
     stage.cluster.produce(OUTPUT, [LAST], partition=0)
     client = ADAPTERS[family](stage.cluster.bootstrap_servers)
-    # between them are the markers
+    # the offsets in between are those of the transaction markers
     assert client.read(OUTPUT, 0, 0, 3, committed=True) == [(0, "a"), (4, "c"), (8, LAST)]
     assert client.read(OUTPUT, 0, 0, 5) == [(0, "a"), (2, "b"), (4, "c"), (6, "d"), (8, LAST)]

@@ -10,16 +10,16 @@ from interop.stage import LIMIT, Member, Process, Stage, need_client, start_clie
 
 OUTPUT = "invoices"
 TRANSACTIONAL_ID = "billing"
-SESSION_MS = 1000  # of one that is killed the group forgets soon
+SESSION_MS = 1000  # short, so that a killed member is soon evicted
 HEARTBEAT_MS = 200
-PATIENT_MS = 60_000  # transactions that take as long as they like
+PATIENT_MS = 60_000  # for transactions that must not time out
 TRANSFORMERS = ("kafka-python", "confluent-kafka", "aiokafka", "java", "franz-go", "kafkajs")
 
 
 class Transformer(Member):
-    """A member whose every `take` begins a transaction.
+    """A member that begins a transaction with each `take`.
 
-    ``events``: number of its reports by event; ``error``: of the transaction that was lost.
+    ``events``: number of its reports by event; ``error``: error of the transaction that failed.
     """
 
     def __init__(self, stage: Stage, name: str, process: Process) -> None:
@@ -38,11 +38,11 @@ class Transformer(Member):
         self._stage.wait(f"{self.name} to be ready", lambda: self.events["ready"])
 
     def take(self, number: int) -> None:
-        """Transform this many records. Output and offsets are sent, the transaction is open."""
+        """Transform this many records: output and offsets are sent, and the transaction remains open."""
         self._done(f"take {number}", "taken")
 
     def end(self, how: str) -> None:
-        """``how``: commit or abort, after which it goes back to where the group is."""
+        """End the transaction. ``how``: commit, or abort, after which the member seeks to the committed offsets."""
         self._done(how, {"commit": "committed", "abort": "aborted"}[how])
 
     def _done(self, command: str, event: str) -> None:
@@ -61,7 +61,7 @@ def transformer(
     protocol: str = "classic",
     own_process: bool = False,
 ) -> Transformer:
-    """One that reads ``stage.topic`` in the stage's group; each record goes to the same partition of OUTPUT."""
+    """Start a member that reads ``stage.topic`` and writes each record to the same partition of OUTPUT."""
     need_client(family)
     options = {
         "bootstrap": stage.cluster.bootstrap_servers,
@@ -81,7 +81,7 @@ def transformer(
 
 
 class TransactionalProducer:
-    """One in the test's process, of confluent-kafka; it writes to partition 0."""
+    """A producer of confluent-kafka in the test's process; it writes to partition 0."""
 
     def __init__(self, bootstrap: str, transactional_id: str) -> None:
         need_client("confluent-kafka")
@@ -91,14 +91,14 @@ class TransactionalProducer:
         self._producer.init_transactions(LIMIT)
 
     def begin(self, topic: str, values: Sequence[str]) -> None:
-        """A transaction with these values, which are sent."""
+        """Begin a transaction, and send records with these values."""
         self._producer.begin_transaction()
         for value in values:
             self._producer.produce(topic, value.encode(), partition=0)
         assert self._producer.flush(LIMIT) == 0
 
     def end(self, how: str) -> None:
-        """``how``: commit or abort."""
+        """End the transaction. ``how``: commit or abort."""
         if how == "commit":
             self._producer.commit_transaction(LIMIT)
         else:
@@ -106,10 +106,10 @@ class TransactionalProducer:
 
 
 def done(values: Sequence[str]) -> list[str]:
-    """What the output has for these."""
+    """Return the output values for these input values."""
     return [f"{value}, done" for value in values]
 
 
 def by_partition(stage: Stage, values: Sequence[str]) -> Mapping[int, Sequence[str]]:
-    """As ``stage.produce`` spreads them."""
+    """Return the values by partition, as ``stage.produce`` spreads them."""
     return {index: values[index :: stage.partitions] for index in range(stage.partitions)}

@@ -1,5 +1,5 @@
-"""A member of a share group with librdkafka. The value of a record decides how it is acknowledged, if explicitly:
-``reject...`` is rejected, ``release...`` is released at its first delivery, all else is accepted.
+"""A member of a share group with librdkafka. In explicit mode, the value of a record decides how it is acknowledged:
+``reject...`` is rejected, ``release...`` is released at its first delivery, and every other value is accepted.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a member and the test talk: commands come on stdin, what happens goes out on stdout as JSON lines."""
+"""The protocol of a member and the test: stdin has commands, and events are written to stdout as JSON lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
-POLL = 0.1  # seconds that a poll may take before commands are looked at
+POLL = 0.1  # seconds that a poll may take before the next check for commands
 
 _commands: SimpleQueue[str] = SimpleQueue()
 
@@ -30,12 +30,12 @@ threading.Thread(target=_listen, daemon=True).start()
 
 
 def interrupt_on_command(handler: Callable[..., object]) -> None:
-    """Call this in the main thread, in the middle of whatever it does, when there is a command."""
+    """Call the handler for each command, in the main thread, which is interrupted at any point."""
     signal.signal(signal.SIGUSR1, handler)
 
 
 def command() -> str:
-    """The next command, "" if there is none."""
+    """Return the next command, or "" if there is none."""
     return "" if _commands.empty() else _commands.get()
 
 
@@ -47,7 +47,7 @@ def awaited() -> list[str]:
 def transact(take: Callable[[int], T], commit: Callable[[], object], abort: Callable[[T], object]) -> None:
     """Follow commands until ``leave``: ``take`` reads some records in a transaction, which is committed or aborted.
 
-    ``abort`` gets what ``take`` gave last: where to go on from.
+    ``abort`` gets the last result of ``take``: the position at which it must continue.
     """
     taken: list[T] = []
     while (requested := awaited())[0] != "leave":
@@ -74,7 +74,7 @@ def tell(event: str, **what: Any) -> None:
 
 
 def tell_partitions(event: str, partitions: Iterable[Any]) -> None:
-    """Any client's TopicPartition will do."""
+    """Report an event with partitions. Accepts the TopicPartition of any client."""
     tell(event, partitions=sorted([partition.topic, partition.partition] for partition in partitions))
 
 
@@ -88,7 +88,7 @@ def transformed(value: bytes) -> bytes:
 
 
 def tell_fenced(error: object) -> NoReturn:
-    """Another has the name; end as in a crash."""
+    """Report that another client uses this instance id or transactional id, and exit as in a crash."""
     tell("fenced", error=repr(error))
     os._exit(4)
 

@@ -9,7 +9,7 @@ from talk import OPTIONS, awaited, tell, tell_fenced, tell_left, tell_record, tr
 
 
 async def take(consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, wanted: int) -> dict[TopicPartition, int]:
-    """Transform this many records in a transaction; returns where the next would be."""
+    """Transform this many records in a transaction; return the positions after them."""
     positions = {}
     await producer.begin_transaction()
     while wanted > 0:
@@ -25,7 +25,7 @@ async def take(consumer: AIOKafkaConsumer, producer: AIOKafkaProducer, wanted: i
 
 
 async def rewind(consumer: AIOKafkaConsumer, positions: dict[TopicPartition, int]) -> None:
-    """To where the group is: what was aborted comes again."""
+    """Seek to the committed offsets of the group, because aborted records must be processed again."""
     for at in positions:
         consumer.seek(at, await consumer.committed(at) or 0)
 

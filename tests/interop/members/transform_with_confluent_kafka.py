@@ -29,7 +29,7 @@ producer = Producer(
 
 
 def take(wanted: int) -> dict[tuple[str, int], int]:
-    """Transform this many records in a transaction; returns where the next would be."""
+    """Transform this many records in a transaction; return the positions after them."""
     positions = {}
     producer.begin_transaction()
     for _ in range(wanted):

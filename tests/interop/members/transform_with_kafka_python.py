@@ -24,7 +24,7 @@ producer = KafkaProducer(
 
 
 def take(wanted: int) -> dict[tuple[str, int], int]:
-    """Transform this many records in a transaction; returns where the next would be."""
+    """Transform this many records in a transaction; return the positions after them."""
     positions = {}
     producer.begin_transaction()
     while wanted > 0:
@@ -40,7 +40,7 @@ def take(wanted: int) -> dict[tuple[str, int], int]:
 
 
 def abort(positions: dict[tuple[str, int], int]) -> None:
-    """What was aborted comes again: back to where the group is."""
+    """Seek to the committed offsets of the group, because aborted records must be processed again."""
     producer.abort_transaction()
     for at in positions:
         committed = consumer.committed(TopicPartition(at.topic, at.partition))

@@ -26,7 +26,7 @@ class Listener(ConsumerRebalanceListener):
 
 
 async def committed(consumer: AIOKafkaConsumer) -> bool:
-    """False if that has to be tried again."""
+    """Commit; return False if the commit has to be retried."""
     try:
         await consumer.commit()
     except KafkaError as refused:
@@ -61,7 +61,7 @@ async def main() -> None:
             requested = ""
         if requested == "unsubscribe":
             consumer.unsubscribe()
-            await asyncio.to_thread(awaited)  # only to leave
+            await asyncio.to_thread(awaited)  # the only possible command is "leave"
             break
         requested = requested or command()
     await consumer.stop()

@@ -26,7 +26,7 @@ consumer = Consumer(
         "enable.auto.commit": False,
         **({"group.instance.id": OPTIONS["instance"]} if OPTIONS["instance"] else {}),
         "topic.metadata.refresh.interval.ms": 1000,
-        "fetch.wait.max.ms": 100,  # partitions that come later are read after the fetch that is under way
+        "fetch.wait.max.ms": 100,  # newly assigned partitions are fetched only after the pending Fetch
     }
 )
 consumer.subscribe(

@@ -46,11 +46,11 @@ consumer.subscribe([OPTIONS["topic"]], listener=Listener())
 
 
 class Asked(Exception):
-    """The test wants something."""
+    """A command of the test has arrived."""
 
 
 def poll() -> dict[TopicPartition, list[Any]]:
-    """Return all available records. A poll ends only with records or a command.
+    """Return all available records. A poll ends only when there are records or a command.
 
     If a poll ends while kafka-python 3.0.12 joins, and SyncGroup is answered before the next poll begins, then that
     poll finds nothing to do: the share is never taken over, heartbeats stay off, and the member is evicted. (In
@@ -62,7 +62,7 @@ def poll() -> dict[TopicPartition, list[Any]]:
         return consumer.poll(timeout_ms=60_000) if waiting() == 0 else {}
     except Asked:
         return {}
-    except KafkaConnectionError:  # raised by the poll that learns of it, if a broker is gone while it begins
+    except KafkaConnectionError:  # raised by a poll that begins while a broker is down
         return {}
     finally:
         polling = False
@@ -81,7 +81,7 @@ while (asked := command()) != "leave":
         tell("committed")
     if asked == "unsubscribe":
         consumer.unsubscribe()
-        awaited()  # only to leave, and a poll without subscription is an error
+        awaited()  # the only possible command is "leave", and a poll without a subscription is an error
         break
     for records in poll().values():
         for record in records:
