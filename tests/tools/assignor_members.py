@@ -37,7 +37,7 @@ from mockbroker.api import records
 
 
 class AssignorHarness(BrokerHarness):
-    """A broker harness with such members. ``members``: the running members, in the order in which they were created."""
+    """A broker harness with members that use assignors. ``members``: the running members, in the order of creation."""
 
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
@@ -53,7 +53,7 @@ class AssignorHarness(BrokerHarness):
         session: float = 10.0,
         rebalance: float = 60.0,
     ) -> AssignorMember:
-        """Return a member that has not joined yet. ``assignors``: range, if there are none."""
+        """Return a member that has not joined yet. ``assignors``: its assignors, by default range."""
         member_assignors = [assignor(each) if isinstance(each, str) else each for each in assignors or ("range",)]
         timing = Timing(session=session, rebalance=rebalance)
         made = AssignorMember(self, name, member_assignors, topics, group=group, timing=timing)
@@ -102,8 +102,10 @@ class AssignorHarness(BrokerHarness):
 
 
 class AssignorMember(ClassicMember):
-    """A member. ``share``: assignment of its last SyncGroup; ``led``: whether it was the leader of the last generation;
-    ``listed``: members in its last JoinGroup response; ``positions``: next offsets of its partitions."""
+    """A member of a classic group.
+
+    ``share``: assignment of its last SyncGroup; ``led``: whether it was the leader of the last generation; ``listed``:
+    members in its last JoinGroup response; ``positions``: next offsets of its partitions."""
 
     transport: AssignorHarness
 
@@ -115,23 +117,23 @@ class AssignorMember(ClassicMember):
         self.share: list[TopicPartition] = []
         self.listed: list[str] = []
         self.positions: dict[TopicPartition, int] = {}
-        self._counts_seen: dict[str, int] = {}  # the leader's: partitions of all topics of the group
+        self._counts_seen: dict[str, int] = {}  # if it leads: number of partitions of each topic of the group
         self.carry(*assignors)
 
     def carry(self, *assignors: Assignor) -> None:
-        """Use other assignors from the next JoinGroup on."""
+        """Set the assignors for the next JoinGroup and later ones."""
         self.assignors = by_name(assignors)
         self.cooperative = common_protocol(assignors) == COOPERATIVE
         self._next: Callable[[], None] | None = self.join
 
     def subscribe(self, *topics: str) -> None:
-        """Subscribe to other topics from the next JoinGroup on."""
+        """Set the topics for the next JoinGroup and later ones."""
         self.topics, self._next = list(topics), self.join
 
     # --- acting ---
 
     def start(self) -> None:
-        """Join in the first step."""
+        """Start the member, which joins in its first step."""
         self._next = self.join
 
     def later(self, delay: float, action: Callable[[], None]) -> None:
@@ -173,7 +175,7 @@ class AssignorMember(ClassicMember):
         return [kind(name=name, metadata=self._subscription(each)) for name, each in self.assignors.items()]
 
     def _subscription(self, carried: Assignor) -> bytes:
-        """An eager member sends the same in each generation, as clients did before KIP-429."""
+        """Return the subscription. An eager member sends the same in each generation, as clients did before KIP-429."""
         owned = self.share if self.cooperative else []
         subscription = Subscription(self.topics, carried.user_data(self.topics), owned, self.generation)
         return encode_stored(write_subscription(subscription), 3 if self.cooperative else 0)
@@ -210,7 +212,7 @@ class AssignorMember(ClassicMember):
             self._next = self.join
 
     def _refused(self, response: Any, delay: float) -> None:
-        if response.error_code == E.INCONSISTENT_GROUP_PROTOCOL:  # which is for good
+        if response.error_code == E.INCONSISTENT_GROUP_PROTOCOL:  # a permanent error
             self.stop()
         else:
             super()._refused(response, delay)
@@ -247,7 +249,7 @@ class AssignorMember(ClassicMember):
     # --- reading and committing ---
 
     def read(self) -> list[tuple[int, bytes]]:
-        """Return partition and value of all records of its partitions, from its positions on."""
+        """Return partition and value of all records of its partitions, beginning at its positions."""
         records: list[tuple[int, bytes]] = []
         for topic, index in self.share:
             at = self.positions.get((topic, index), max(self.committed().get((topic, index), 0), 0))

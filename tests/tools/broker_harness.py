@@ -31,12 +31,12 @@ from mockbroker.groups.group_types import GROUP_TYPES
 from mockbroker.topics.model import Node
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0, "group.min.session.timeout.ms": 100}
-CHECKED_TURNS = 50  # steps after each of which what is written of groups is held beside them
-WALL = 1_700_000_000.0  # seconds since 1970 when the clock of a harness says 0
+CHECKED_TURNS = 50  # steps between checks that the written records of groups match the groups
+WALL = 1_700_000_000.0  # seconds since 1970 at time 0 of a harness
 
 
 class SentRequest:
-    """A request. ``answer``: the decoded response, None if there is none yet; ``closed``: reason if it was closed."""
+    """A request. ``answer``: the decoded response, None before it; ``closed``: why its connection was closed."""
 
     def __init__(self, ticket: Ticket, message: type, node: int = -1) -> None:
         self.ticket = ticket
@@ -183,7 +183,7 @@ def stable_member(
     protocol_type: str = "consumer",
     instance_id: str | None = None,
 ) -> str:
-    """Make a Stable group with one member; return the member id."""
+    """Create a Stable group with one member; return the member id."""
     node = harness.broker.coordinator(group)
     version = 3 if instance_id is None else 5
     joined = harness.ask(BrokerHarness.join(group, "", metadata, protocol_type, instance_id), version, node=node)
@@ -198,7 +198,7 @@ def stable_member(
 def commit_without_member(
     harness: BrokerHarness, group: str, *, topic: str = "t", offset: int = 5, node: int | None = None
 ) -> None:
-    """Return a commit to partition 0 without a member id."""
+    """Return an OffsetCommit for partition 0 without a member id."""
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset)
     topics = [OffsetCommitRequest.Topic(name=topic, partitions=[partition])]
     answer = harness.ask(OffsetCommitRequest(group_id=group, topics=topics), 5, node=node)

@@ -10,14 +10,14 @@ from typing import Any
 import page as page_tool
 from need import CACHE, lacking, need
 
-# What axe finds wrong with the accessibility of a page, after ``axe_script`` was evaluated in it.
+# Returns the accessibility problems that axe finds in a page, after ``axe_script`` was evaluated in it.
 AXE = """async () => (await axe.run()).violations.flatMap(
   ({id, nodes}) => nodes.map(node => `${id}: ${node.html.slice(0, 120)} ${node.failureSummary.slice(0, 200)}`))"""
 
 
 @contextmanager
 def opened() -> Iterator[Any]:
-    """Start a browser; skip the test if there is none (need.py)."""
+    """Start a browser; skip the test if none is installed (need.py)."""
     try:
         from playwright import sync_api
     except ImportError:

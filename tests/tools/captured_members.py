@@ -24,8 +24,8 @@ from kwire.capture import Call, Connection, read
 from mockbroker.broker.journal import Event
 
 GROUP, TOPIC, PARTITIONS = "billing", "t", 12
-THINK = 0.001_037  # seconds between an answer and what a member does about it
-JITTER = 0.000_211  # seconds by which each member is later than the one before, so that no two act in one microsecond
+THINK = 0.001_037  # seconds between a response and the next step of a member
+JITTER = 0.000_211  # seconds of delay of each member after the previous one, so that no two act in the same microsecond
 TIMING = Timing(session=3.0, rebalance=5.0, heartbeat=0.300_011, think=THINK)
 
 

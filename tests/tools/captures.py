@@ -1,4 +1,4 @@
-"""Captures of real clients and brokers: those in fixtures/captures, and those of fixtures/more where that is."""
+"""Captures of real clients and brokers: those in fixtures/captures, and those in fixtures/more if it exists."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MORE = ROOT / "fixtures" / "more" / "pcap"  # not in the repository
 
 @cache
 def tables_of(*paths: Path, assignor: str | None = None) -> dict[str, Sequence[Row]]:
-    """Every table of one capture; of several that are read as one, which is then called ``all``.
+    """Return all tables of a capture, or of several that are read as one, which is then called ``all``.
 
-    ``assignor``: groups are replayed through it.
+    ``assignor``: assignor that recomputes the assignments of the groups.
     """
     reading = read(paths)
     items = list(reading)
@@ -34,12 +34,12 @@ def tables_of(*paths: Path, assignor: str | None = None) -> dict[str, Sequence[R
 
 
 def capture(name: str, assignor: str | None = None) -> dict[str, Sequence[Row]]:
-    """The tables of a capture in fixtures/captures."""
+    """Return the tables of a capture in fixtures/captures."""
     return tables_of(CAPTURES / f"{name}.pcap.gz", assignor=assignor)
 
 
 def more_captures() -> list[dict[str, Any]]:
-    """Return what was done in each capture of fixtures/more; none if it is not there."""
+    """Return the manifest entry of each capture in fixtures/more; none if it does not exist."""
     manifest = MORE / "manifest.json"
     entries: list[dict[str, Any]] = json.loads(manifest.read_text("utf-8")) if manifest.exists() else []
     return entries

@@ -10,7 +10,7 @@ from mockbroker.topics.log_segments import LogSegment
 
 
 def compact_to(log: PartitionLog, batches: Iterable[bytes]) -> None:
-    """Replace all segments of a log by one with these batches; a new active segment begins."""
+    """Replace all segments of a log by one with these batches, followed by a new active segment."""
     log.roll()
     segment = LogSegment(log.segments[0].base_offset)
     stored = []

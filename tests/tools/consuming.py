@@ -31,7 +31,7 @@ class Consuming:
             self.client.poll(0.05)
 
     def close(self) -> None:
-        """Leave the group."""
+        """Stop polling and leave the group."""
         if not self._ended.is_set():
             self._ended.set()
             self._thread.join()
@@ -40,7 +40,7 @@ class Consuming:
 
 @contextmanager
 def consuming(servers: str, group: str, topic: str, *clients: str, **config: Any) -> Iterator[list[Consuming]]:
-    """Consumers with these client ids during a ``with`` block."""
+    """Run consumers with these client ids during a ``with`` block."""
     members = [Consuming(servers, group, topic, client, **config) for client in clients]
     try:
         yield members

@@ -43,7 +43,7 @@ class Content(NamedTuple):
 
 
 def contents(message: Any) -> Iterator[Content]:
-    """Yield the contents of a message, in the order of its fields. Nothing is known of how they are replaced."""
+    """Yield the contents of a message, in the order of its fields. Independent of the code that replaces contents."""
     for name, field in schema_of(type(message)).fields.items():
         value = getattr(message, name)
         path = f"{type(message).__qualname__}.{name}"

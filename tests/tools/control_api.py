@@ -44,7 +44,7 @@ class Api:
         return response
 
     async def get(self, path: str, **query: Any) -> Any:
-        """Return the JSON of a response with status 200. ``query``: the parameters."""
+        """Return the JSON of a response with status 200. ``query``: query parameters."""
         response = await self.ask("GET", path, params=query)
         assert response.status_code == 200, response.text
         return response.json()
@@ -69,7 +69,7 @@ async def control_api(
     config: Mapping[str, object] | None = None,
     **options: Any,
 ) -> AsyncIterator[Api]:
-    """A cluster with the control API. ``options``: of ``open_cluster``."""
+    """Run a cluster with the control API. ``options``: options of ``open_cluster``."""
     settings = {**QUICK, **(config or {})}
     options.setdefault("topics", {"t": 2})
     async with (
@@ -81,7 +81,7 @@ async def control_api(
 
 
 def segment(name: str) -> str:
-    """Return a name as a segment of a path."""
+    """Return a name, percent-encoded as a segment of a path."""
     return quote(name, safe="", errors="surrogateescape")
 
 
@@ -127,7 +127,7 @@ def _operation(method: str, path: str) -> Any:
 
 
 class EventClient:
-    """A client of an event stream, on a socket of its own: reads as much as it is asked for."""
+    """A client of an event stream with its own socket, from which it reads only what a test asks for."""
 
     def __init__(self, stream: trio.SocketStream) -> None:
         self.stream = stream
@@ -175,7 +175,7 @@ class EventClient:
 async def event_stream(
     api: Api, query: str = "", headers: Mapping[str, str] | None = None, path: str = "/v1/events/stream"
 ) -> AsyncIterator[EventClient]:
-    """A client of a stream of events that has begun."""
+    """Open a stream of events, and yield its client after the head of the response."""
     async with await trio.open_tcp_stream("127.0.0.1", int(api.server.url.rpartition(":")[2])) as stream:
         client = EventClient(stream)
         head = await client.open(f"{path}{query}", headers or {})

@@ -1,4 +1,4 @@
-"""A kill of a group's coordinator at an exact moment of a request, in a served cluster or in a harness.
+"""A kill of a group's coordinator at an exact moment of a request, in a served cluster or in a broker harness.
 
 The router is wrapped, so the moment does not depend on the timing of clients and threads. ``before``: the request has
 arrived, but is not handled yet; ``during``: the response is made and its records are written, but nothing is sent;
@@ -22,7 +22,7 @@ from mockbroker.broker.stages import Stage
 
 Wanted = Callable[[Any], bool]
 REPORTS_PARTITIONS: Wanted = lambda body: body.member_epoch > 0 and bool(body.topic_partitions)  # noqa: E731
-KILL_POINTS: dict[str, tuple[str, Wanted]] = {  # by the words of scenarios.py
+KILL_POINTS: dict[str, tuple[str, Wanted]] = {  # by the names of requests in scenarios.py
     "FindCoordinator": ("FindCoordinator", lambda _: True),
     "JoinGroup": ("JoinGroup", lambda body: bool(body.member_id or body.group_instance_id)),  # not to get an id
     "SyncGroup": ("SyncGroup", lambda body: bool(body.assignments)),
@@ -52,7 +52,7 @@ class KillableBrokers(Protocol):
 
 
 class CoordinatorKill:
-    """A kill of the coordinator at the next request that fits.
+    """A kill of the coordinator at the next matching request.
 
     ``client``: client id of the request, "" for any; ``killed``: the killed broker, None before; ``happened``: set when the
     broker is killed; ``request``: the request.
@@ -71,7 +71,7 @@ class CoordinatorKill:
         router.step, router.tick = self._step, self._tick  # type: ignore[method-assign]
 
     def _step(self, call: Call[Any], now: float, own: Sequence[Stage] = ()) -> list[Any]:
-        if self._due and self.killed is None:  # nothing more is handled in between
+        if self._due and self.killed is None:  # no other request is handled in between
             self._kill()
         elif self.killed is None and self._is_meant(call):
             self._open[call.ticket] = call.request
@@ -79,7 +79,7 @@ class CoordinatorKill:
                 self.request = call.request
                 self._kill()
         if call.client.node == self.killed and self.place.is_away(self.killed):
-            return []  # its connection is closed
+            return []  # no response: the connection is closed
         return self._sent(self._plain_step(call, now, own))
 
     def _tick(self, now: float, client_time: float | None = None) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Work, counted: how many Python functions were called, which no busy machine changes."""
+"""Counts of called Python functions, a measure of work that does not depend on the load of the machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 class Calls:
-    """How many functions were called, known at the end of ``counted``."""
+    """The number of function calls, which is known at the end of ``counted``."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -23,7 +23,7 @@ def counted() -> Iterator[Calls]:
     calls = Calls()
     profile = Profile(subcalls=False, builtins=False)  # counts in C, several times as fast as sys.setprofile
     gc.collect()
-    gc.disable()  # what it ends would be counted
+    gc.disable()  # finalizers that it calls would be counted
     profile.enable()
     try:
         yield calls

@@ -37,7 +37,7 @@ class Ctl:
         return result
 
     def text(self, *words: str) -> str:
-        """Return the output for people, without the last line end."""
+        """Return the text output, without the last line end."""
         return self.run(*words).stdout.removesuffix("\n")
 
     def json(self, *words: str) -> Any:
@@ -76,14 +76,14 @@ def run_ctl(*words: str, given: str | bytes = "", **environment: str) -> Result:
 
 @contextmanager
 def running(folder: Path, *arguments: str) -> Iterator[Ctl]:
-    """A broker with topic orders of three partitions."""
+    """Start a broker with topic ``orders``, which has three partitions."""
     with started(folder / "ready.json", "serve", "--topic", "orders:3", *QUICK, *arguments) as broker:
         yield broker
 
 
 @contextmanager
 def started(ready: Path, command: str, *words: str) -> Iterator[Ctl]:
-    """A process of mockbroker with a control API, on free ports by default. ``ready``: its ready file."""
+    """Start a process of mockbroker with a control API, by default on free ports. ``ready``: its ready file."""
     process = subprocess.Popen(
         [sys.executable, "-m", "mockbroker", command, "--port", "0", "--http", "0", "--ready-file", str(ready), *words],
         stdout=subprocess.PIPE,

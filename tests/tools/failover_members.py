@@ -32,8 +32,8 @@ from mockbroker.broker import failover
 
 GROUP, TOPIC, PARTITIONS, RECORDS = "g", "t", 6, 60
 SESSION, REBALANCE = 3.0, 5.0  # seconds
-BEAT, READ, COMMIT = 0.3, 0.1, 0.5  # seconds between two of each
-THINK, REFUSED, AGAIN = 0.001, 0.001, 0.1  # seconds until a response is acted upon; a connect fails; it is tried again
+BEAT, READ, COMMIT = 0.3, 0.1, 0.5  # seconds between heartbeats, reads and commits
+THINK, REFUSED, AGAIN = 0.001, 0.001, 0.1  # seconds until the next step, a refusal, a retry
 TIMING = Timing(session=SESSION, rebalance=REBALANCE, heartbeat=BEAT, think=THINK)
 LOST = (E.NOT_COORDINATOR, E.COORDINATOR_NOT_AVAILABLE)
 
@@ -292,7 +292,7 @@ class FailoverConsumerMember(FailoverMember, ConsumerMember):
     """A member of the consumer protocol whose coordinator may be killed."""
 
     def resume(self) -> None:
-        self.full = True  # a member that lost its connection says everything again
+        self.full = True  # after a lost connection, the next heartbeat has all fields
         self.beat()
         if self.generation:
             self.fetch_positions()

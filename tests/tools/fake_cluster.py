@@ -36,10 +36,10 @@ from mockbroker.client.link import Link, LinkState
 from mockbroker.client.positions import OffsetAndMetadata
 from mockbroker.client.settings import ConsumerSettings
 
-BOOTSTRAP_PORT = 9_000  # node n listens on the port n above it
+BOOTSTRAP_PORT = 9_000  # node n listens on this port + n
 WALL_MS = 1_700_000_000_000  # the time of the engine's clock
-COMMITTED_OFFSET = 7  # of every partition, unless a test or a commit says otherwise
-TURNS_PER_MOMENT = 1_000  # of an engine, at most: more are an endless loop
+COMMITTED_OFFSET = 7  # of every partition, unless a test or a commit sets another
+TURNS_PER_MOMENT = 1_000  # maximum number of turns of an engine at one moment; more would be an endless loop
 TopicPartition = tuple[str, int]
 ERROR_RESPONSES: dict[str, Any] = {
     "JoinGroup": JoinGroupResponse,
@@ -77,10 +77,11 @@ class ReceivedRequest:
 class FakeCluster:
     """Brokers of a test, and the engine of one consumer.
 
-    ``topics``: number of partitions by topic; ``nodes``: node ids, to which partitions are led in turns unless ``leaders``
-    says otherwise; ``served``: versions of an API by its name, (0, -1) for none of them.
-    ``answers``: by API, what nodes answer by themselves; a request without an answer, or with None, is pending.
-    ``listener_calls``: what the rebalance listener was called for; ``listener_raises``: what it raises then.
+    ``topics``: number of partitions by topic; ``nodes``: node ids, which lead the partitions in turn unless ``leaders``
+    has another leader; ``served``: versions of an API by its name, (0, -1) if it is not served.
+    ``answers``: by API, a function for the responses that nodes send without the test; a request whose API has no
+    function, or whose function returns None, is pending.
+    ``listener_calls``: calls of the rebalance listener; ``listener_raises``: exceptions that it raises.
     ``down``: nodes that refuse connections; the bootstrap address is node 0.
     ``user_polls``: whether the user polls whenever a node answers.
     """
@@ -99,7 +100,7 @@ class FakeCluster:
     ) -> None:
         settings.setdefault("enable_auto_commit", False)
         self.topics = dict(topics or {"t": 3})
-        self.topic_ids: dict[str, UUID] = {}  # where it is not that of ``topic_id``
+        self.topic_ids: dict[str, UUID] = {}  # if different from that of ``topic_id``
         self.nodes = list(nodes)
         self.coordinator = self.nodes[0] if coordinator is None else coordinator
         self.leaders: dict[TopicPartition, int] = {}
@@ -258,7 +259,7 @@ class FakeCluster:
             frame = encode_response(request.answer, request.version, correlation_id=request.correlation_id)
             link.received(pack(frame), self.now)
 
-    # --- what a test sees and answers ---
+    # --- requests, and responses of the test ---
 
     def pending(self, *apis: str) -> list[ReceivedRequest]:
         """Return the pending requests of some APIs on open connections; of all APIs if none is given."""
@@ -285,7 +286,7 @@ class FakeCluster:
         return self.of(api)[-1].body
 
     def hold(self, *apis: str) -> None:
-        """Leave requests of these APIs pending from now on."""
+        """Leave later requests of these APIs pending."""
         for api in apis:
             self.answers.pop(api, None)
 
@@ -322,7 +323,7 @@ class FakeCluster:
         assert node.link is not None
         return node.link
 
-    # --- what nodes answer by themselves ---
+    # --- responses that nodes send without the test ---
 
     def api_versions(self, _: ReceivedRequest) -> ApiVersionsResponse:
         keys = {api.name: key for key, api in APIS.items()}
@@ -389,7 +390,7 @@ class FakeCluster:
     def offset_fetch(
         self, request: ReceivedRequest, *, error: int = 0, of: TopicPartition | None = None
     ) -> OffsetFetchResponse:
-        """``error``: of the group, or of the partition ``of``."""
+        """Return an OffsetFetch response. ``error``: error of the group, or of the partition ``of``."""
         one_group = request.version < 8
         requested = request.body.topics if one_group else request.body.groups[0].topics
         topics = [self._fetched_offsets(request, topic, error if of else 0, of) for topic in requested]
@@ -414,7 +415,7 @@ class FakeCluster:
         ]
         return kind(partitions=results, **({"topic_id": topic.topic_id} if by_id else {"name": name}))
 
-    # --- answers to a member of a classic group ---
+    # --- responses to a member of a classic group ---
 
     def answer_join(
         self,
@@ -425,7 +426,7 @@ class FakeCluster:
         polling: bool = True,
         **fields: Any,
     ) -> None:
-        """Answer the pending JoinGroup; ``members``: what each subscribes to, of a group that this member leads."""
+        """Answer the pending JoinGroup. ``members``: topics of each member, if this member is the leader."""
         listed = [
             JoinGroupResponse.Member(
                 member_id=name, metadata=encode_stored(write_subscription(Subscription(list(topics))), 3)
@@ -461,7 +462,7 @@ class FakeCluster:
         generation: int = 1,
         members: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        """Answer JoinGroup and SyncGroup: a member with this assignment."""
+        """Answer JoinGroup and SyncGroup, so that the consumer is a member with this assignment."""
         self.poll()
         self.answer_join(generation, members=members)
         self.answer_sync(share)
@@ -491,7 +492,7 @@ class FakeCluster:
         return commit
 
     def answer_commit(self, error: int = 0, *, polling: bool = True, request: ReceivedRequest | None = None) -> None:
-        """Answer the pending OffsetCommit, every partition with this error."""
+        """Answer the pending OffsetCommit, with this error for every partition."""
         request = request or self.request("OffsetCommit")
         self.answer(request, self.offset_commit(request, error), polling=polling)
 
@@ -511,7 +512,7 @@ class FakeCluster:
             ]
         )
 
-    # --- answers to a member of the consumer protocol ---
+    # --- responses to a member of the consumer protocol ---
 
     def answer_consumer_heartbeat(
         self,
@@ -546,5 +547,5 @@ def named(partitions: Iterable[TopicPartition]) -> list[str]:
 
 
 def topic_id(name: str) -> UUID:
-    """Return the id of a topic, unless a cluster gives it another."""
+    """Return the default id of a topic."""
     return uuid5(UUID(int=0), name)

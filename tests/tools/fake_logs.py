@@ -27,7 +27,7 @@ class Log:
         self.start = 0
         self.epoch = 0
         self.aborted: list[tuple[int, int, int]] = []  # producer, first offset, offset of the marker
-        self.stable: int | None = None  # the last stable offset where it is not the end
+        self.stable: int | None = None  # the last stable offset, if it is not the end
 
     @property
     def end(self) -> int:
@@ -46,7 +46,7 @@ class Log:
             self.batches.append((one.base_offset, one.last_offset, getattr(one, "leader_epoch", -1), one.data))
 
     def read(self, offset: int, limit: int) -> bytes:
-        """Return whole batches from the batch with ``offset`` on: as many as fit into ``limit`` bytes, at least one."""
+        """Return whole batches, beginning with that of ``offset``: as many as ``limit`` bytes hold, at least one."""
         records = b""
         for _, last, _, data in self.batches:
             if last >= offset:
@@ -78,7 +78,7 @@ class FakeLogCluster(FakeCluster):
     """A fake cluster with a log for each partition, and a consumer that is assigned all of them; Fetch is pending.
 
     ``leaders``: node ids by partition; ``ids``: whether topics have ids; ``sessions``: whether brokers keep fetch sessions.
-    ``settings``: of the consumer, which begins at ``earliest`` here.
+    ``settings``: settings of the consumer, which begins at the ``earliest`` offset by default.
     """
 
     user_polls = False
@@ -108,7 +108,7 @@ class FakeLogCluster(FakeCluster):
             "OffsetForLeaderEpoch": self.offset_for_leader_epoch,
             "OffsetCommit": self.offset_commit,
         }
-        self.sessions: dict[int, tuple[int, dict[TopicPartition, Any]]] = {}  # epoch that is due, and what is wanted
+        self.sessions: dict[int, tuple[int, dict[TopicPartition, Any]]] = {}  # next epoch, requested partitions
         self.keeps_sessions = sessions
         self._next_session = 100
         self.fetcher, self.positions = self.engine.fetcher, self.engine.positions
@@ -132,7 +132,7 @@ class FakeLogCluster(FakeCluster):
     def position(self, partition: TopicPartition) -> int | None:
         return self.positions.of(partition).offset
 
-    # --- what a test sees and answers ---
+    # --- requests, and responses of the test ---
 
     @property
     def fetches(self) -> list[ReceivedRequest]:
@@ -163,14 +163,14 @@ class FakeLogCluster(FakeCluster):
             "FindCoordinator": self.find_coordinator,
         }
         for request in requests:
-            if request.answer is None:  # else what it waited for on its connection was answered
+            if request.answer is None:  # else it was answered when the request before it on its connection was
                 self.answer(request, right[request.api](request))
 
     def answer_all(self) -> None:
         """Answer every pending request as a broker does."""
         self.answer_rightly(*self.pending())
 
-    # --- what brokers answer ---
+    # --- responses of brokers ---
 
     def offset_commit(self, request: ReceivedRequest, error: int = 0) -> OffsetCommitResponse:
         for topic in request.body.topics:

@@ -45,9 +45,9 @@ class GroupRequest:
 
 
 class GroupHarness:
-    """``delay``: the initial rebalance delay in seconds; the clock begins at 0 and only ``wait`` moves it.
+    """A classic group in virtual time. The clock begins at 0, and only ``wait`` advances it.
 
-    ``how``: what else a group can be, such as ``max_size``.
+    ``delay``: the initial rebalance delay in seconds; ``how``: further settings of the group, such as ``max_size``.
     """
 
     def __init__(self, delay: float = 0.0, **how: Any) -> None:
@@ -172,7 +172,7 @@ class GroupHarness:
             assert self.group.timers.earliest > self.now
         self.now = until
 
-    # --- scenes ---
+    # --- groups in a state ---
 
     @property
     def state(self) -> State:
@@ -215,7 +215,7 @@ class GroupHarness:
             self.join("c")
         assert self.state is state
 
-    # --- the machinery ---
+    # --- the state machine ---
 
     def _ask(self) -> GroupRequest:
         ask = GroupRequest(Ticket(connection=next(self._numbers), correlation_id=0, api_key=0, version=0))
@@ -224,7 +224,7 @@ class GroupHarness:
 
     def _tell(self, ask: GroupRequest, event: Any) -> GroupRequest:
         self._take(classic.receive(self.group, event, self.now))
-        self.wait(0.0)  # what is due at once, as an initial delay of zero
+        self.wait(0.0)  # process deadlines that are already due, such as an initial delay of 0
         return ask
 
     def _take(self, effects: Iterable[Any]) -> None:

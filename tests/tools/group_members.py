@@ -29,7 +29,7 @@ class Transport(Protocol):
 
     @property
     def now(self) -> float:
-        """The current time, in seconds."""
+        """Return the current time, in seconds."""
         ...
 
     def request(self, member: GroupMember, request: Any, version: int, then: Then) -> None:
@@ -47,8 +47,8 @@ class Transport(Protocol):
 class Timing:
     """Intervals and delays of a member, in seconds.
 
-    ``think``: from a response to the next step of a rebalance; ``slow``: until a member rejoins or has revoked its
-    partitions; ``jitter``: added to every delay, so that no two members act at the same time.
+    ``think``: time from a response to the next step of a rebalance; ``slow``: time until a member rejoins or has
+    revoked its partitions; ``jitter``: added to every delay, so that no two members act at the same time.
     """
 
     session: float = 45.0
@@ -98,7 +98,7 @@ class GroupMember:
         self.errors: list[Failed] = []
         self.joins = 0
         self.gone = False
-        self._turn = 0  # of the membership: what was begun in an earlier one is dropped
+        self._turn = 0  # number of the membership: steps of an earlier membership are dropped
 
     def start(self) -> None:
         """Join the group and remain a member."""
@@ -109,7 +109,7 @@ class GroupMember:
         self.gone = True
 
     def later(self, delay: float, action: Callable[[], None]) -> None:
-        """Do something after a delay, unless the membership has changed by then."""
+        """Call a function after a delay, unless the membership has changed by then."""
         turn = self._turn
         self.transport.call_later(
             delay + self.timing.jitter, lambda: None if turn != self._turn or self.gone else action()
@@ -141,12 +141,12 @@ class GroupMember:
         return False
 
     def assigned(self, partitions: list[int]) -> None:
-        """Own these partitions from now on."""
+        """Record an assignment, and own its partitions."""
         self.assignments.append(Assigned(self.transport.now, partitions))
 
 
 class ClassicMember(GroupMember):
-    """An eager member of a classic group, with range for its protocol."""
+    """An eager member of a classic group, whose protocol is range."""
 
     group_type = "classic"
     join_version = 9
@@ -265,7 +265,7 @@ class ConsumerMember(GroupMember):
         self.partitions: list[int] = []
         self._acknowledged: list[int] | None = None
         self._interval = self.timing.heartbeat
-        self.full = True  # the next heartbeat says everything
+        self.full = True  # the next heartbeat has all fields
 
     def start(self) -> None:
         self.beat()
@@ -293,7 +293,7 @@ class ConsumerMember(GroupMember):
         if response.error_code in (E.UNKNOWN_MEMBER_ID, E.FENCED_MEMBER_EPOCH):
             self.begin_again()
             return
-        if response.error_code == E.UNRELEASED_INSTANCE_ID:  # real clients give up; this one is started again
+        if response.error_code == E.UNRELEASED_INSTANCE_ID:  # real clients fail here; this one is started again
             self.later(self._interval, self.beat)
             return
         assert not response.error_code, response

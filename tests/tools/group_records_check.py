@@ -39,7 +39,7 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
         for group in groups:
             memory |= image_of(broker.groups.types.of(group).records(group, wall)) | offsets_of(group, wall)
             classic = broker.groups.get_as(group.group_id, ClassicGroup)
-            if classic is not None and not classic.is_persisted_state:  # a rebalance changes nothing yet
+            if classic is not None and not classic.is_persisted_state:  # a rebalance writes no record before it ends
                 key = classic_records.encode_key(group.group_id)
                 memory |= {key: live[key]} if key in live else {}
             for producer_id, held in group.offsets.pending_transactional.items():
@@ -50,7 +50,7 @@ def check_group_records(broker: Broker, wall_at_zero: float) -> None:
         version = broker.release.offset_value_version
         if version == offset_records.TOPIC_ID_VERSION:
             here, there = decoded(live), decoded(memory)
-            for name, value in there.items():  # a group that was just read has not looked at its topics yet
+            for name, value in there.items():  # a group that was just loaded has no metadata of topics yet
                 if isinstance(value, HASHED) and not value.metadata_hash and name in here:
                     here[name] = replace(here[name], metadata_hash=0)
             assert here.keys() == there.keys(), (

@@ -19,7 +19,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRespon
 from kwire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
 from kwire.schema import schema_of
 
-BEGIN = 1_700_000_000_000_000  # microseconds: where the times of a test begin
+BEGIN = 1_700_000_000_000_000  # microseconds since 1970: time 0 of a test
 GROUP = "billing"
 
 

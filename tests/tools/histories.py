@@ -33,7 +33,7 @@ class Member:
     generation: int = -1
 
     def assigned(self, share: list[TopicPartition], generation: int) -> None:
-        """Own an assignment of a generation."""
+        """Record an assignment of a generation."""
         self.owned, self.generation = share, generation
         self.assignor.on_assignment(Assignment(share), generation)
 
@@ -177,7 +177,7 @@ class BrokerHistory:
         self.topics: dict[str, list[str]] = {}
         self.held: dict[str, set[TopicPartition]] = {}
         self.target: assignors.GroupAssignment = {}
-        self.most = 0  # members at one time
+        self.most = 0  # maximum number of members at one time
         self.epoch = 0
         self.now = 0.0
         self.known = 0

@@ -10,7 +10,7 @@ from threading import Thread
 
 @contextmanager
 def answering(*parts: bytes) -> Iterator[str]:
-    """A server that answers one connection with these bytes and closes it; its URL."""
+    """Run a server that sends these bytes on one connection and closes it; yield its URL."""
     with socket.create_server(("127.0.0.1", 0)) as server:
 
         def serve() -> None:

@@ -1,4 +1,4 @@
-"""Connections inside the process for scripted members of groups: whole rebalances of a served cluster in virtual time."""
+"""In-process connections for scripted members of groups, for whole rebalances of a served cluster in virtual time."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class InProcessStream(trio.abc.Stream):
         return pack(encode_response(body, version, correlation_id=request.header.correlation_id))
 
     def hang_up(self) -> None:
-        """Close the connection as a lost network connection does: without a last response."""
+        """Close the connection without a last response, as when the network connection is lost."""
         self.cut = True
         self.line.close()
         self._come.set()
@@ -61,7 +61,7 @@ class InProcessStream(trio.abc.Stream):
 
 
 class InProcessNetwork:
-    """The network of a cluster. ``streams``: all connections, with their nodes; ``down``: nodes that refuse connections."""
+    """The network of a cluster. ``streams``: connections, with their nodes; ``down``: nodes that refuse connections."""
 
     def __init__(self, cluster: Cluster, client_id: str = "inside") -> None:
         self.cluster, self.client_id = cluster, client_id

@@ -10,7 +10,7 @@ from kwire import blobs
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.join_group import JoinGroupRequest
 
-TOPICS = 20_000  # of a subscription
+TOPICS = 20_000  # number of topics in a subscription
 
 
 def joining(number: int) -> JoinGroupRequest:
@@ -23,7 +23,7 @@ def joining(number: int) -> JoinGroupRequest:
 
 
 def kept_memory(show: Callable[[JoinGroupRequest], None]) -> int:
-    """Return the bytes that five calls of a function with different requests keep."""
+    """Return the number of bytes that remain allocated after five calls of a function with different requests."""
     show(joining(0))
     tracemalloc.start()
     try:

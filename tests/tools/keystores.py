@@ -1,4 +1,4 @@
-"""PEM keystores and truststores for tests and for recordings: what is in each file of fixtures/keystores.json."""
+"""Keystores and truststores for tests and recordings, from the descriptions of files in fixtures/keystores.json."""
 
 from __future__ import annotations
 

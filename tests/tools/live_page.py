@@ -18,11 +18,11 @@ from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRespon
 
 PATIENCE = 30_000  # milliseconds after which a test that waits fails
 VIEWS = ("groups", "requests", "topics", "brokers", "transactions", "faults", "events")
-EXPECTED = ("Failed to load resource", "net::ERR", "[DOM] Password forms")  # of a server that is gone, or a wrong token
+EXPECTED = ("Failed to load resource", "net::ERR", "[DOM] Password forms")  # without a server, or with a wrong token
 
 CLIENT = httpx.Client(timeout=2 * PATIENCE / 1000, trust_env=False, verify=False)
 
-# Visible controls, names and headings that overlap without containing each other, and elements wider than the page.
+# Returns visible controls, names and headings that overlap without containing each other, or are wider than the page.
 LAYOUT = """() => {
   const shown = [...document.querySelectorAll("h1,h2,h3,button,select,input,label,th,td,.badge,.lane-label,time,code")]
     .map(element => [element, element.getBoundingClientRect()])
@@ -45,7 +45,7 @@ LAYOUT = """() => {
   return found.slice(0, 5);
 }"""
 
-# Whether the lanes are drawn as the address wants them: for this group, at this width, and with a name for each lane.
+# Returns whether the lanes are drawn as in the address: for this group, at this width, with a name for each lane.
 DRAWN = """([group, by]) => {
   const timeline = document.querySelector(".timeline"), canvas = timeline?.querySelector("canvas");
   if (!canvas || !canvas.ariaLabel.startsWith(`Timeline of group ${group} by ${by};`)) return false;
@@ -55,7 +55,7 @@ DRAWN = """([group, by]) => {
     && Math.abs(canvas.getBoundingClientRect().bottom - last.bottom) < 10;
 }"""
 
-# Collects the names of lanes that are added without a place: they would all be drawn at the top.
+# Collects the names of lanes that are added without a position: they would all be drawn at the top.
 MISPLACED = """() => {
   window.misplaced = [];
   const added = records => records.flatMap(record => [...record.addedNodes]).filter(node => node.nodeType === 1)
@@ -66,7 +66,7 @@ MISPLACED = """() => {
 
 
 class LivePage:
-    """The page in a tab; ``complaints``: texts of the console, of exceptions and of dialogs."""
+    """The page in a browser tab. ``complaints``: texts of console messages, exceptions and dialogs."""
 
     def __init__(self, context: Any, url: str) -> None:
         self.url = url
@@ -82,7 +82,7 @@ class LivePage:
         dialog.dismiss()
 
     def open(self, place: str = "") -> LivePage:
-        """Go to a place, such as ``#/groups/g``, and wait until the page is live."""
+        """Go to a fragment, such as ``#/groups/g``, and wait until the page is live."""
         self.tab.goto(f"{self.url}/{place}")
         self.live()
         return self
@@ -98,7 +98,7 @@ class LivePage:
         self.tab.locator(selector).filter(has_text=text).first.wait_for()
 
     def address(self) -> str:
-        """Return the address as the page has it; the browser reports a change only later."""
+        """Return the address from the page itself, because the browser reports a change only later."""
         return str(self.tab.evaluate("location.href"))
 
     def show(self, view: str) -> None:
@@ -111,11 +111,11 @@ class LivePage:
         self.tab.wait_for_function(DRAWN, arg=[group, by])
 
     def watch_lanes(self) -> None:
-        """Record from now on which names of lanes are added without a place."""
+        """Start to record the names of lanes that are added without a position."""
         self.tab.evaluate(MISPLACED)
 
     def misplaced_lanes(self) -> list[str]:
-        """Return the names of lanes that were added without a place."""
+        """Return the names of lanes that were added without a position."""
         return list(self.tab.evaluate("window.misplaced"))
 
     def click(self, name: str | re.Pattern[str], role: str = "button") -> None:
@@ -129,7 +129,7 @@ class LivePage:
         self.field(label).select_option(option)
 
     def heap(self) -> int:
-        """Return the bytes that the tab's objects use after a garbage collection."""
+        """Return the number of bytes that the tab's objects use after a garbage collection."""
         session = self.tab.context.new_cdp_session(self.tab)
         session.send("HeapProfiler.collectGarbage")
         used = session.send("Runtime.getHeapUsage")["usedSize"]
@@ -147,7 +147,7 @@ class LivePage:
 
 @contextmanager
 def live_page(browser: Any, broker: Ctl, place: str = "", **options: Any) -> Iterator[LivePage]:
-    """The page of a broker in a new context; the browser must not complain. ``options``: of the context."""
+    """Yield the page of a broker in a new browser context; fail on any complaint. ``options``: of the context."""
     context = browser.new_context(**{"viewport": {"width": 1300, "height": 900}, **options})
     page = LivePage(context, broker.url)
     try:
@@ -158,7 +158,7 @@ def live_page(browser: Any, broker: Ctl, place: str = "", **options: Any) -> Ite
 
 
 def get(broker: Ctl, path: str, **query: Any) -> Any:
-    """Return the JSON of the control API."""
+    """Return the JSON of a response of the control API."""
     response = CLIENT.get(f"{broker.url}{path}", params=query)
     response.raise_for_status()
     return response.json()

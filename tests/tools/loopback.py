@@ -1,4 +1,4 @@
-"""The loopback interface as a packet ring, and a client that asks a broker on it."""
+"""A packet ring on the loopback interface, and a client that sends a request to a broker on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kwire.capture.files.packet_ring import PacketRing
 
 
 def opened_ring(name: str = "lo", **sizes: int) -> PacketRing:
-    """Open an interface; skip the test without the permission."""
+    """Open a packet ring on an interface; skip the test without the permission."""
     try:
         return PacketRing(name, **sizes)
     except PermissionError:

@@ -42,7 +42,7 @@ class Score:
 
 @dataclass
 class Scores:
-    """Scores of a capture. ``generations``: with their members; ``members``: member ids; ``commits``: by partition."""
+    """Scores of a capture: of generations with their members, of member ids, and of commits of partitions."""
 
     generations: Score = field(default_factory=Score)
     members: Score = field(default_factory=Score)
@@ -55,7 +55,7 @@ class Scores:
 
 
 def known_story(number: int) -> Story:
-    """Return a group of eight members that restart, join, leave and stop. Odd numbers have a KIP-848 group."""
+    """Return a story of a group with eight members that restart, leave and stop. Odd numbers have a KIP-848 group."""
     story, members = group(number, 8, modern=number % 2 == 1, config={"topics": {TOPIC: 24}})
     restart(story, members[0], story.rng.uniform(20, 25), 2.0)
     story.at(story.rng.uniform(35, 40), lambda: members[1].freeze(1e6))

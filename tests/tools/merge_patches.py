@@ -1,4 +1,4 @@
-"""JSON merge patches as RFC 7396 defines how to apply them."""
+"""JSON merge patches, which are applied as in RFC 7396."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def applied(target: Any, patch: Any) -> Any:
-    """Return ``target`` after a merge patch: the pseudocode of RFC 7396, section 2."""
+    """Return ``target`` with a merge patch applied, as in the pseudocode of RFC 7396, section 2."""
     if not isinstance(patch, dict):
         return patch
     result = dict(target) if isinstance(target, dict) else {}

@@ -1,9 +1,9 @@
-"""A Python without the parts that only POSIX or Linux has, for a process of its own.
+"""A Python without the parts that only POSIX or Linux has, for a separate process.
 
     python other_system.py mockbroker serve --port 0
 
-runs a command after ``hide`` has removed these parts. What trio and asyncio use to wait for sockets on this system stays
-with them; the modules of kwire and mockbroker cannot reach it.
+runs a command after ``hide`` has removed these parts. trio and asyncio keep the functions with which they wait for
+sockets on this system; the modules of kwire and mockbroker cannot use these functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""examples/own_assignors.py as a module: what users would write."""
+"""examples/own_assignors.py as a module: assignors as users would write them."""
 
 from __future__ import annotations
 

@@ -21,15 +21,15 @@ class Page(HTMLParser):
         self.close()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
+        """Record an element."""
         self.elements.append((tag, dict(attrs)))
 
     def handle_data(self, data: str) -> None:
-        """Note a text."""
+        """Record a text."""
         if data.strip():
             self.texts.append(data)
 
     @property
     def names(self) -> set[str]:
-        """Names of the elements."""
+        """Return the names of the elements."""
         return {name for name, _ in self.elements}

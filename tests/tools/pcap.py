@@ -32,7 +32,7 @@ class Segment:
 
 @dataclass
 class Talk:
-    """A TCP connection whose segments a test makes: at most ``mss`` bytes of payload each, ``gap_us`` apart."""
+    """A TCP connection of made-up segments, ``gap_us`` microseconds apart, with at most ``mss`` bytes of payload."""
 
     client: tuple[str, int] = ("10.0.0.1", 50_000)
     broker: tuple[str, int] = ("10.0.0.2", 9092)

@@ -1,4 +1,4 @@
-"""``mockbroker proxy`` as a process, or several in a row."""
+"""``mockbroker proxy`` in a process, or a chain of such proxies."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def running_proxy(to: str, *options: str) -> Iterator[tuple[subprocess.Popen[str
 
 @contextmanager
 def proxies_in_a_row(to: str, number: int, *options: str) -> Iterator[str]:
-    """Start proxies of which each forwards to the one before; yield the address of the last.
+    """Start proxies, each of which forwards to the previous one; yield the address of the last.
 
     Args:
         to: Addresses of the cluster, separated by commas.
         number: Number of proxies.
-        options: Further options of each.
+        options: Further options of each proxy.
     """
     with ExitStack() as stack:
         for _ in range(number):

@@ -1,7 +1,7 @@
 """A forwarder that records the bytes between clients and a broker in a pcap file, as TCP on Ethernet.
 
 ``python recorder.py PORT FILE`` prints the port to connect to, and writes FILE at the end of its standard input. It
-runs in a process of its own, so that the recorded times do not depend on the threads of another program. The bytes of
+runs in a separate process, so that the recorded times do not depend on the threads of another program. The bytes of
 one ``recv`` become one segment, or several segments of PIECE bytes, with the time at which they were received.
 """
 

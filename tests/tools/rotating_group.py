@@ -1,4 +1,4 @@
-"""Tables of a group that rebalances again and again: each time every partition moves to the next member."""
+"""Tables of a group that rebalances repeatedly; in each rebalance, every partition moves to the next member."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from kwire.analysis.tables import TABLES
 
 STEP = 1_000_000  # µs between rebalances
 STOP = 120_000  # µs between the trigger and the first assignment
-EACH = 200  # µs by which each member is later than the one before
+EACH = 200  # µs of delay of each member after the previous one
 
 
 def rotating_group(members: int, rebalances: int, partitions: int, group: str = "billing") -> dict[str, list[Row]]:
-    """``rebalances``: number of generations, all of the same members."""
+    """Return the tables of the group. ``rebalances``: number of generations, all with the same members."""
     made: dict[str, list[Row]] = {name: [] for name in TABLES}
     names = [f"worker-{number:02}" for number in range(members)]
     own = {"group_id": group, "cluster": "c", "life": 1, "protocol": "classic"}

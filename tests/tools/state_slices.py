@@ -8,7 +8,7 @@ from mockbroker.control.page.document import StateDocument
 
 
 def refresh(state: StateDocument) -> dict[str, Any]:
-    """Refresh a document at once, and return the patch."""
+    """Refresh a document without a pause between slices, and return the patch."""
     return refresh_counted(state)[0]
 
 

@@ -42,7 +42,7 @@ from mockbroker.faults.stage import FaultStage
 GROUP, TOPIC, PARTITIONS = "billing", "orders", 6
 THINK = 0.001_037  # seconds between a response and what a client does next
 FETCH_WAIT = 5.0  # seconds that a Fetch waits for records
-Script = Generator[Any, Any, None]  # yields seconds to sleep, or a line with a request and its version
+Script = Generator[Any, Any, None]  # yields seconds to sleep, or a connection with a request and its version
 
 
 class Line:
@@ -71,7 +71,7 @@ class Story(BrokerHarness):
         super().__init__(brokers=brokers, topics={}, config=config)
         for name, partitions in (topics or {TOPIC: PARTITIONS}).items():
             nodes = sorted(self.broker.cluster.nodes)
-            self.broker.cluster.create_topic(name, [nodes] * partitions)  # the first broker leads all
+            self.broker.cluster.create_topic(name, [nodes] * partitions)  # the first broker leads all partitions
         self.watched = 0
         self.rng = random.Random(seed)
         self.turns = count()
@@ -80,7 +80,7 @@ class Story(BrokerHarness):
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._open: list[tuple[Line, SentRequest, int, Then]] = []
         self.progress: dict[tuple[str, str, int], int] = {}  # committed offsets
-        self.restarted: dict[str, list[Any]] = {}  # members of a client, one after the other
+        self.restarted: dict[str, list[Any]] = {}  # successive members of a client
         self._hosts: dict[str, str] = {}
 
     # --- time ---
@@ -139,7 +139,7 @@ class Story(BrokerHarness):
         return line
 
     def ask_on(self, line: Line, request: Any, version: int, then: Then) -> None:
-        """Send a request. ``then`` gets the response; None if the connection is closed."""
+        """Send a request. ``then`` gets the response, or None if the connection is closed."""
         if line.closed:
             self.at(self.now + THINK, lambda: then(None))
             return
@@ -172,7 +172,7 @@ class Story(BrokerHarness):
             then(sent.answer)
 
     def play(self, at: float, script: Script) -> None:
-        """Run a script from a time on. For what it yields, see ``Script``."""
+        """Run a script that begins at a time. ``Script`` describes the values that it yields."""
 
         def go(answer: Any = None) -> None:
             try:

@@ -37,8 +37,8 @@ class TlsTalk:
         client.minimum_version = client.maximum_version = version
         client.set_ciphers(ciphers)
         client.keylog_filename = str(keylog)
-        self._read = {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}  # what the broker and the client receive
-        write = {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}  # what the client and the broker send
+        self._read = {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}  # received bytes of the broker and of the client
+        write = {True: ssl.MemoryBIO(), False: ssl.MemoryBIO()}  # sent bytes of the client and of the broker
         self._write = write
         self._ends = {
             True: client.wrap_bio(self._read[False], write[True], server_hostname="broker.example"),
@@ -46,7 +46,7 @@ class TlsTalk:
         }
 
     def handshake(self) -> list[Segment]:
-        """The packets that open the connection, with the handshake."""
+        """Return the packets that open the connection, with the handshake."""
         segments = self.talk.open()
         pending = {True, False}
         while pending:
@@ -62,7 +62,7 @@ class TlsTalk:
         return segments
 
     def say(self, to_broker: bool, data: bytes) -> list[Segment]:
-        """Bytes of one side, encrypted."""
+        """Return the packets with bytes of one side, encrypted."""
         self._ends[to_broker].write(data)
         segments = self._sent(to_broker)
         self._received(not to_broker)

@@ -1,7 +1,7 @@
-"""Stories with a planted problem, and similar stories without the problem, for each detector of findings.
+"""Stories with a planted problem, and similar stories without it, for each detector of findings.
 
-A number selects a story. The stories of the first half of the numbers are for the choice of thresholds, those of the
-second half for their test.
+A number selects a story. The stories of the first half of the numbers are used to choose thresholds, and those of the
+second half to test them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HELLO = ApiVersionsRequest(client_software_name="scripted", client_software_vers
 
 @dataclass(frozen=True)
 class Scenario:
-    """The stories of a detector. ``planted``, ``innocent``: functions that return the story of a number."""
+    """The stories of a detector. ``planted``, ``innocent``: functions that return the story with a number."""
 
     detector: str
     planted: Made
@@ -38,7 +38,7 @@ class Scenario:
 
 
 def group(number: int, members: int = 3, *, modern: bool | None = None, **how: Any) -> tuple[Story, list[Any]]:
-    """Return a running group, by default of the KIP-848 protocol for every third number."""
+    """Return a story and the members of its group, by default a KIP-848 group for every third number."""
     config = how.pop("config", {})
     story = Story(number, **config)
     is_modern = number % 3 == 2 if modern is None else modern
@@ -58,7 +58,7 @@ def restart(story: Story, member: Any, when: float, away: float, **how: Any) -> 
 
 
 def storm(number: int) -> Story:
-    """Heartbeats are answered with REBALANCE_IN_PROGRESS or members restart again and again."""
+    """One member restarts again and again; or a new member replaces each member in turn."""
     story, members = group(number, 2 + number % 3)
     if number % 2:
         every, times = story.rng.uniform(3, 9), story.rng.randint(4, 8)
@@ -76,7 +76,7 @@ def storm(number: int) -> Story:
 
 
 def growth(number: int) -> Story:
-    """A deployment: members join one after the other, and one restarts; or the group is shut down."""
+    """Members join one after the other in a deployment, and one restarts; or the group is shut down."""
     story, members = group(number, 3)
     for n in range(3, 3 + story.rng.randint(3, 6)):
         members.append(story.member(f"worker-{n}", 8.0 + n * 3.3, modern=not isinstance(members[0], Classic)))
@@ -105,7 +105,7 @@ def story_session(number: int) -> float:
 
 
 def cheap(number: int) -> Story:
-    """Rebalances that are over within a second."""
+    """Rebalances end within a second."""
     quick = {"group.consumer.heartbeat.interval.ms": 500, "group.consumer.min.heartbeat.interval.ms": 100}
     story, members = group(number, 4, heartbeat=0.5, config=quick)
     for member in members:
@@ -130,7 +130,7 @@ def unread(number: int) -> Story:
 
 
 def handed_over(number: int) -> Story:
-    """Members leave and join in good order."""
+    """Members leave and join properly."""
     story, members = group(number, 3)
     story.at(20, members[1].leave)
     story.member("worker-9", 30 + story.rng.random(), modern=not isinstance(members[0], Classic))
@@ -171,7 +171,7 @@ def rolling(number: int) -> Story:
 
 
 def slow_join(number: int) -> Story:
-    """One member answers a rebalance late; of a KIP-848 group any, because the broker chooses who gives up partitions."""
+    """One member rejoins late; in a KIP-848 group all are slow, because the broker chooses who revokes partitions."""
     story, members = group(number, 4)
     late = story.rng.uniform(3.5, 12)
     for member in members:
@@ -185,7 +185,7 @@ def slow_join(number: int) -> Story:
 
 
 def prompt_join(number: int) -> Story:
-    """All members take a moment, and at times all of them two seconds, as with heartbeats every three seconds."""
+    """Each member rejoins within two seconds, as with heartbeats every three seconds."""
     story, members = group(number, 4)
     for member in members:
         if isinstance(member, Classic):
@@ -206,7 +206,7 @@ def slow_leader(number: int) -> Story:
 
 
 def quick_leader(number: int) -> Story:
-    """The leader is quick; a member that is no leader, or the join phase, is slow."""
+    """The leader assigns quickly, but members may rejoin slowly."""
     story, members = group(number, 3, modern=False)
     for member in members:
         member.assigns_for = story.rng.uniform(0.0, 0.6)
@@ -227,7 +227,7 @@ def killed(number: int) -> Story:
 
 
 def left(number: int) -> Story:
-    """Members leave, restart, or are frozen for a part of their session timeout."""
+    """Members leave, restart, or are frozen for part of their session timeout."""
     story, members = group(number, 3, session=story_session(number))
     story.at(20, members[1].leave)
     restart(story, members[2], 30, 3.0)
@@ -278,7 +278,7 @@ def freeze_after_beat(member: Any, pause: float) -> None:
 
 
 def short_pause(number: int) -> Story:
-    """Pauses of up to half the session timeout; a long rebalance, in which no heartbeat is due."""
+    """A member pauses for at most 0.3 of its session timeout; then members are slow to rejoin, without heartbeats."""
     story, members = group(number, 3, modern=False, session=story_session(number))
     story.at(20, lambda: members[1].freeze(story_session(number) * story.rng.uniform(0.05, 0.3)))
     members[2].rejoins_after = story.rng.uniform(0, 2.0)
@@ -296,7 +296,7 @@ def jitter(number: int) -> Story:
 
 
 def regular(number: int) -> Story:
-    """Heartbeats with the noise of a busy machine, and a single pause."""
+    """Heartbeats vary as on a busy machine, and a member pauses once."""
     story, members = group(number, 3, heartbeat=2.0, session=15.0)
     rng = story.rng
     for member in members:
@@ -324,7 +324,7 @@ def slow_poll(number: int) -> Story:
 
 
 def polls(number: int) -> Story:
-    """Batches take up to half of the interval; a member leaves for another reason; one dies."""
+    """A member does not poll for up to 0.55 of the interval; or another member leaves when it is closed."""
     limit = (20.0, 30.0, 45.0)[number % 3]
     story, members = group(number, 3, modern=False, rebalance=limit)
     for n in range(2):
@@ -340,7 +340,7 @@ def polls(number: int) -> Story:
 
 
 def commit_gap(number: int) -> Story:
-    """A member reads on but does not commit: its commits are never sent, or get no response."""
+    """A member reads on but does not commit, for a time or until the end of the story."""
     story, members = group(number, 3)
     begin, lasts = 30, story.rng.uniform(70, 120)
 
@@ -353,7 +353,7 @@ def commit_gap(number: int) -> Story:
 
 
 def commits_rarely(number: int) -> Story:
-    """Commits every 20 to 40 s; or no records arrive for long."""
+    """Members commit every 20 to 40 s; or no records arrive for a long time."""
     story = Story(number)
     modern = number % 3 == 2
     every = story.rng.uniform(20, 40)
@@ -400,7 +400,7 @@ def stale(number: int) -> Story:
 
 
 def proper_commits(number: int) -> Story:
-    """Commits through rebalances, some refused with REBALANCE_IN_PROGRESS or retriable errors."""
+    """Members commit during rebalances; some commits fail with REBALANCE_IN_PROGRESS or retriable errors."""
     story, members = group(number, 3)
     error = ("REBALANCE_IN_PROGRESS", "COORDINATOR_LOAD_IN_PROGRESS", "NOT_COORDINATOR")[number % 3]
     story.rule("OffsetCommit", occurrence={"skip": 4, "times": 2}, error=error)
@@ -421,7 +421,7 @@ def transactions(
     open_for: float = 0.5,
     version: int = 2,
 ) -> None:
-    """A producer that copies records in transactions; ``outcomes``: committed, aborted, or None for left open."""
+    """Start a producer that copies records in transactions. ``outcomes``: commit, abort, or None to leave it open."""
     story.play(at, transactional(story, name, outcomes, client, group_id, timeout, open_for, version))
 
 
@@ -474,13 +474,13 @@ def transactional(
     if closes:
         line.close()
     else:
-        while True:  # the client lives on, as others do
+        while True:  # the client keeps running, as real clients do
             yield 20.0
             yield line, MetadataRequest(topics=[]), 9
 
 
 def aborted(number: int) -> Story:
-    """Consume, produce and commit in transactions, of which some are aborted."""
+    """A client consumes, produces and commits in transactions, some of which are aborted."""
     story, _ = group(number, 2, commits_every=0.0)
     outcomes: list[bool | None] = [story.rng.random() < 0.6 for _ in range(8)]
     outcomes[story.rng.randrange(8)] = False
@@ -502,7 +502,7 @@ def none_aborted(number: int) -> Story:
 
 
 def stuck(number: int) -> Story:
-    """One partition is not committed any further."""
+    """The committed offset of one partition does not advance any more."""
     story, members = group(number, 2)
     index = story.rng.randrange(6)
 
@@ -517,7 +517,7 @@ def stuck(number: int) -> Story:
 
 
 def not_stuck(number: int) -> Story:
-    """A partition without new records; one that is held for half a minute."""
+    """One partition gets no new records; another one is not committed for half a minute."""
     story = Story(number)
     members = [story.member(f"worker-{n}", 1.0 + 0.31 * n, modern=number % 3 == 2) for n in range(2)]
     quiet = story.rng.randrange(6)
@@ -547,7 +547,7 @@ def lagging(number: int) -> Story:
 
 
 def keeps_up(number: int) -> Story:
-    """The lag goes up and down; or a group catches up with a backlog."""
+    """The lag rises and falls; or a group works off a backlog."""
     story = Story(number)
     if number % 2:
         story.producer(lambda _: 150.0 if story.now < 30 else 10.0)
@@ -573,7 +573,7 @@ def hot(number: int) -> Story:
 
 
 def even(number: int) -> Story:
-    """Partitions differ by a factor of up to two and a half; a hot one of few records."""
+    """Partitions differ by a factor of up to 2.5; or a hot partition has few records."""
     story = Story(number)
     rates = [story.rng.uniform(4, 10) for _ in range(6)]
     if number % 2:
@@ -598,7 +598,7 @@ def moved(number: int) -> Story:
 
 
 def stays(number: int) -> Story:
-    """The coordinator stays; clients look for it again, connections are cut, another group's coordinator moves."""
+    """The coordinator stays, although clients look it up again, connections are cut and another coordinator moves."""
     story, members = group(number, 3, modern=False, config={"brokers": 2})
     story.rule("Heartbeat", occurrence={"skip": 5, "times": 2}, disconnect="before")
     other = next(
@@ -624,7 +624,7 @@ def loading(number: int) -> Story:
 
 
 def loaded(number: int) -> Story:
-    """A single request meets a loading coordinator."""
+    """A single request reaches a coordinator that is loading."""
     story, members = group(number, 3, modern=False)
     story.rule("Heartbeat", occurrence={"skip": 6, "times": 1 + number % 2}, error="COORDINATOR_LOAD_IN_PROGRESS")
     restart(story, members[1], 30, 3.0)
@@ -663,7 +663,7 @@ def upgrade(number: int) -> Story:
 
 
 def other_assignor(number: int) -> Story:
-    """A member offers no assignor that the others have; or more than they."""
+    """A member offers no assignor of the other members; or it offers additional ones."""
     story, _ = group(number, 3, modern=False)
     offers = ("roundrobin", "sticky", "cooperative-sticky")[number % 3] + (",range" if number % 2 else "")
     story.member("stranger", 15, offers=offers)
@@ -672,7 +672,7 @@ def other_assignor(number: int) -> Story:
 
 
 def same_assignor(number: int) -> Story:
-    """All members offer the same; some leave and join."""
+    """All members offer the same assignors; some leave and join."""
     offers = ("range", "range,cooperative-sticky", "roundrobin,range")[number % 3]
     story, members = group(number, 3, modern=False, offers=offers)
     restart(story, members[1], 20, 2.0, offers=offers)
@@ -714,7 +714,7 @@ def metadata_storm(number: int) -> Story:
 
 
 def some_metadata(number: int) -> Story:
-    """Metadata every few seconds, the requests of six clients that start together, and many of other APIs."""
+    """One client requests metadata every few seconds, another often at its start; a third sends many other requests."""
     story, _ = group(number, 2)
     ask_often(story, "seeker", 10, 45, story.rng.uniform(1.0, 5), lambda: MetadataRequest(topics=[]), 9)
     ask_often(story, "starter", 10, 11.2, 0.05, lambda: MetadataRequest(topics=[]), 9)
@@ -724,7 +724,7 @@ def some_metadata(number: int) -> Story:
 
 
 def failing(number: int) -> Story:
-    """A share of the responses to one API have an error."""
+    """A fraction of the responses of one API have an error."""
     story, _ = group(number, 3)
     probability = story.rng.uniform(0.25, 0.9)
     rule = {"occurrence": {"probability": probability, "seed": number}}
@@ -737,7 +737,7 @@ def failing(number: int) -> Story:
 
 
 def few_errors(number: int) -> Story:
-    """A few errors among many responses, and those of the normal course."""
+    """Few of many responses have errors, and there are the errors of normal operation."""
     story, members = group(number, 3)
     story.rule("Produce", occurrence={"skip": 10, "times": story.rng.randint(1, 4)}, error="NOT_ENOUGH_REPLICAS")
     restart(story, members[1], 30, 3.0)
@@ -759,7 +759,7 @@ def retrying(number: int) -> Story:
 
 
 def backing_off(number: int) -> Story:
-    """A client that retries with pauses; one that sends as often without errors."""
+    """A client retries with backoff; another one sends requests as often, but gets no errors."""
     story, _ = group(number, 2)
     kind = ProduceRequest.Topic
     batch = bytes(build_batch([Record(value=b"x")]))
@@ -791,7 +791,7 @@ def reconnecting(number: int) -> Story:
 
 
 def connecting(number: int) -> Story:
-    """Many connections that stay open; a few short ones; a tool that is called every ten seconds."""
+    """Many connections stay open, a few are short, and a tool connects every ten seconds."""
     story, _ = group(number, 2)
 
     def pool() -> Script:
@@ -822,7 +822,7 @@ def throttled(number: int) -> Story:
 
 
 def hardly_throttled(number: int) -> Story:
-    """A few ms of throttling; delays that are not throttling."""
+    """Producers are throttled for up to 120 ms; Fetch responses are delayed, but not by throttling."""
     story, _ = group(number, 2)
     story.rule("Produce", occurrence={"skip": 5, "times": 3}, throttle_ms=story.rng.randint(10, 120))
     story.rule("Fetch", occurrence={"skip": 5, "times": 3}, delay_ms=1500)
@@ -834,7 +834,7 @@ def hardly_throttled(number: int) -> Story:
 
 
 def zombie(number: int) -> Story:
-    """Two producers with one transactional id; or one whose transaction times out."""
+    """Two producers have the same transactional id; or the transaction of a producer times out."""
     story, _ = group(number, 2)
     if number % 2:
         transactions(story, "mover-1", [True] * 20, client="old", group_id=None)
@@ -864,7 +864,7 @@ def taken_over(number: int) -> Story:
 
 
 def hanging(number: int) -> Story:
-    """A transaction stays open: its producer hangs, or is gone."""
+    """A transaction stays open, because its producer hangs or has ended."""
     story, _ = group(number, 2)
     timeout = (20.0, 30.0, 45.0)[number % 3]
     if number % 2:
@@ -876,7 +876,7 @@ def hanging(number: int) -> Story:
 
 
 def short_transactions(number: int) -> Story:
-    """Transactions that are open for seconds, and a producer that closes its connection after the last one."""
+    """Transactions are open for seconds, and a producer closes its connection after the last one."""
     story, _ = group(number, 2)
     transactions(story, "mover-1", [True, False] * 3, open_for=story.rng.uniform(1, 6), group_id=None)
     story.play(12, transactional(story, "mover-2", [True, True], "other", None, 60.0, 0.5, 2, closes=True))

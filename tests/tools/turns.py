@@ -1,4 +1,4 @@
-"""Turns of another task while some work is done."""
+"""The number of turns of another task during some work."""
 
 from __future__ import annotations
 
