@@ -1,4 +1,4 @@
-"""Conversations of administrators with a broker, which record.py records; each function is one conversation."""
+"""Conversations of admin clients with a broker, which record.py records; each function is one conversation."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Conversations with a broker that has an authorizer, which record.py records: each API, by users with different ACLs.
 
-A script creates the ACLs of its users, asks as each of them, and deletes the ACLs. The connections "super" belong to
-User:ANONYMOUS, a super user; every other connection has the name of its user.
+A script creates the ACLs of its users, sends requests as each of them, and deletes the ACLs. The connections "super"
+belong to User:ANONYMOUS, a super user; every other connection has the name of its user.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def authorizer_script(config: Mapping[str, int | str] = SETTINGS) -> Callable[[P
 
 
 def creation(user: str, acl: Sequence[Any], host: str = "*") -> CreateAclsRequest.Creation:
-    """``acl``: operation, resource type and name; then pattern type and permission, if they are not usual."""
+    """Return the creation of an ACL. ``acl``: operation, resource type, name; pattern type, permission if unusual."""
     operation, kind, name, pattern, permission = (*acl, *(LITERAL, ALLOW)[len(acl) - 3 :])
     return CreateAclsRequest.Creation(
         resource_type=kind,
@@ -138,7 +138,7 @@ async def revoke(p: Prober) -> None:
 
 
 async def matrix(p: Prober, acls: Acls, *asked: tuple[object, int]) -> None:
-    """Ask the same requests as each user."""
+    """Send the same requests as each user."""
     await grant(p, acls)
     for user in ("none", *acls):
         if user in USERS:
@@ -148,7 +148,7 @@ async def matrix(p: Prober, acls: Acls, *asked: tuple[object, int]) -> None:
 
 
 async def warm_up(p: Prober) -> None:
-    """Wait until the broker has its transaction log and producer ids. Not part of the conversation."""
+    """Wait until the broker has its transaction log and producer ids. This is not part of the conversation."""
     async with open_asker(p.host, p.port) as asker:
         for name in ("warm-up", None):
             while (await asker.ask(FindCoordinatorRequest(key="warm-up", key_type=1), 3, Found)).error_code:
@@ -857,7 +857,7 @@ def searched(
     operation: int = ANY,
     permission: int = ANY,
 ) -> dict[str, Any]:
-    """The fields of a filter."""
+    """Return the fields of an ACL filter."""
     return {
         "resource_type_filter": kind,
         "resource_name_filter": name,
@@ -972,7 +972,7 @@ async def acl_invalid(p: Prober) -> None:
 
 
 async def outcome(p: Prober, conn: str, request: object) -> None:
-    """A request that may be answered by closing the connection."""
+    """Send a request, and record the response, or that the broker has closed the connection instead."""
     response = await p.send(conn, request, 3)
     connection = p.connections[conn]
     await connection.wait(lambda: connection.closed or response.n in connection.answers, 5)

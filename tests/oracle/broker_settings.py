@@ -2,8 +2,9 @@
 
     broker_settings.py --port 19092
 
-It takes each release's ConfigDef out of its jars (fixtures/java/BrokerConfigs.java), and asks a broker of that release by
-DescribeConfigs which of them can be changed while it runs. What that broker answers is kept in fixtures/broker_configs.
+It reads the ConfigDef of each release from its jars (fixtures/java/BrokerConfigs.java), and asks a broker of that
+release with DescribeConfigs which settings can be changed dynamically. The responses are stored in
+fixtures/broker_configs.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ HEAD = """\
 
 
 def described(address: str) -> list[dict[str, object]]:
-    """What a broker answers about its settings, by name."""
+    """Return the settings in the DescribeConfigs response of a broker, sorted by name."""
     host, port = address.split(":")
     side = ClientSide("settings")
     resource = DescribeConfigsRequest.Resource(resource_type=BROKER, resource_name="1", configuration_keys=None)
@@ -57,14 +58,14 @@ def described(address: str) -> list[dict[str, object]]:
 
 
 def defined(jars: Path) -> list[list[str]]:
-    """Name, type, internal, check and default of each setting."""
+    """Return name, type, whether it is internal, validator and default of each setting."""
     command = ["java", "-cp", f"{jars}/*", str(PROGRAM)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return [line.split("\t") for line in done.stdout.splitlines()]
 
 
 def check(kind: str, text: str) -> str:
-    """Kafka's description of a validator in the form of the table; empty if it says nothing."""
+    """Return Kafka's description of a validator in the format of the table; empty if there is no format for it."""
     if kind in ("INT", "LONG", "SHORT", "DOUBLE"):
         if matched := INTERVAL.match(text):
             least = "-1" if text.endswith(" or -1") else matched[1]

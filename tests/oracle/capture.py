@@ -1,9 +1,9 @@
-"""Captures the traffic of share and streams groups with a real Kafka, without tcpdump, into fixtures/captures.
+"""Capture the traffic of share and streams groups with a real Kafka, without tcpdump, into fixtures/captures.
 
     capture.py share|streams [--port 19392]
 
-A proxy forwards the connections of Kafka's own clients, and writes what both sides send as a pcap file. Needs Java 17
-and Maven.
+A proxy forwards the connections of Kafka's own clients, and writes the bytes of both sides to a pcap file. Needs Java
+17 and Maven.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHARE_TOOL = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 
 
 class Recorder:
-    """A proxy in front of a broker. ``segments``: what was sent, as TCP segments."""
+    """A proxy in front of a broker. ``segments``: the sent bytes, as TCP segments."""
 
     def __init__(self, port: int, broker: int) -> None:
         self.port, self._broker = port, broker
@@ -79,7 +79,7 @@ def consume(address: str, client: str, *options: str) -> None:
 
 
 def share(address: str) -> None:
-    """Members that accept, release and reject records, one after another, and two at once."""
+    """Run members that release and reject records, one after the other, and then two members at once."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
     from confluent_kafka.cimpl import NewTopic
@@ -99,7 +99,7 @@ def share(address: str) -> None:
     for number in range(60):
         producer.produce("orders", b"order-%d" % number, partition=number % 2)
         if number % 10 == 9:
-            producer.flush()  # several batches
+            producer.flush()  # ends a batch
     producer.flush()
     consume(address, "releases", "--release", "--max-messages", "10", "--timeout-ms", "8000")
     consume(address, "rejects", "--reject", "--max-messages", "10", "--timeout-ms", "8000")
@@ -113,7 +113,7 @@ def share(address: str) -> None:
 
 
 def streams(address: str) -> None:
-    """A word count with standby tasks: one instance, then a second, then the first stops."""
+    """Run a word count with standby tasks: one instance, then also a second one, then only the second."""
     from confluent_kafka import Producer
     from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
     from confluent_kafka.cimpl import NewTopic

@@ -1,6 +1,6 @@
-"""Our conversations, played against the real broker that they were recorded with: ``check.py [--release] [FILE...]``.
+"""Play our conversations against the real broker with which they were recorded: ``check.py [--release] [FILE...]``.
 
-A broker is started for each set of settings. Every conversation should pass; exit 1 if one does not.
+A broker is started for each set of settings. Every conversation should pass; the exit code is 1 if one fails.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.metadata import MetadataRequest
 
 VERSIONS = ApiVersionsRequest()
-FORGOTTEN = 4_000  # milliseconds after which the rates of two windows of a second are 0
-MANY = 8  # a node is a broker and a controller, with some connections between them
+FORGOTTEN = 4_000  # milliseconds after which rates over two windows of 1 s are 0
+MANY = 8  # the node is a broker and a controller, with some connections between the two
 OTHERS = [f"other{number}" for number in range(MANY - 2)]
 SHORT_WINDOWS = {"quota.window.num": 2, "quota.window.size.seconds": 1}
 

@@ -1,4 +1,4 @@
-"""A member of a group of the new protocol (KIP-848), for scripts; and questions about such groups."""
+"""A member of a group of the consumer protocol (KIP-848), for scripts; and requests about such groups."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Owned = list[ConsumerGroupHeartbeatRequest.TopicPartition]
 
 
 def consumer_script(**config: int | str) -> Any:
-    """A script for a broker with short sessions; other settings with ``_`` for ``.``."""
+    """Add a script for a broker with short sessions. ``config``: other settings, with ``_`` for ``.``."""
     changes = {name.replace("_", "."): value for name, value in config.items()}
 
     def keep(play: Play) -> Play:
@@ -54,7 +54,7 @@ def owning(p: Prober, *partitions: int, topic: str = "probe") -> Owned:
 
 @dataclass(slots=True, kw_only=True)
 class Consumer:
-    """A member as it says it by default; its epoch is what the broker answered last."""
+    """A member with the usual fields; its epoch is that of the last response."""
 
     p: Prober
     conn: str
@@ -72,7 +72,7 @@ class Consumer:
         self.member_id = self.member_id or f"member-{self.conn.lower()}"
 
     async def join(self, **changes: Any) -> Any:
-        """A full request with epoch 0."""
+        """Send a full heartbeat with epoch 0."""
         full: dict[str, Any] = {
             "member_epoch": 0,
             "instance_id": self.instance,
@@ -85,7 +85,7 @@ class Consumer:
         return await self.beat(**(full | changes))
 
     async def beat(self, *owned: int, conn: str = "", version: int | None = None, **changes: Any) -> Any:
-        """A heartbeat that says nothing new but ``changes``, or which partitions of probe it has."""
+        """Send a heartbeat with only ``changes``, and with owned partitions of probe if some are given."""
         fields: dict[str, Any] = {"group_id": self.group, "member_id": self.member_id, "member_epoch": self.epoch}
         if owned:
             fields["topic_partitions"] = owning(self.p, *owned)
@@ -100,7 +100,7 @@ class Consumer:
         return await self.beat(member_epoch=epoch, **names)
 
     async def commit(self, version: int = 9, *, topic: str = "probe", offset: int = 7, **changes: Any) -> Any:
-        """Partition 0 of a topic, by name or from v10 on by id."""
+        """Commit an offset of partition 0 of a topic, by name, or by id in v10 and later."""
         place = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=offset, committed_metadata="")
         by_id = {"topic_id": topic_id(self.p, topic)} if version >= 10 else {"name": topic}
         fields: dict[str, Any] = {
@@ -113,7 +113,7 @@ class Consumer:
         return await self.p.ask(self.conn, OffsetCommitRequest(**(fields | changes)), version)
 
     async def fetch(self, version: int = 9, *, topic: str = "probe", **changes: Any) -> Any:
-        """Partitions 0 and 1 of a topic."""
+        """Send OffsetFetch for partitions 0 and 1 of a topic."""
         kind = OffsetFetchRequest.Group
         by_id = {"topic_id": topic_id(self.p, topic)} if version >= 10 else {"name": topic}
         fields: dict[str, Any] = {
@@ -126,8 +126,8 @@ class Consumer:
 
 
 async def look(p: Prober, *groups: str, version: int = 1, operations: bool = False) -> None:
-    """ConsumerGroupDescribe."""
-    await trio.sleep(0.1)  # Kafka 4 shows what is written already
+    """Send ConsumerGroupDescribe."""
+    await trio.sleep(0.1)  # Kafka 4 returns only state that is already written
     request = ConsumerGroupDescribeRequest(
         group_ids=list(groups or [p.group]), include_authorized_operations=operations
     )
@@ -135,7 +135,7 @@ async def look(p: Prober, *groups: str, version: int = 1, operations: bool = Fal
 
 
 async def look_old(p: Prober, *groups: str, version: int = 6) -> None:
-    """DescribeGroups."""
+    """Send DescribeGroups."""
     await trio.sleep(0.1)
     await p.ask("D", DescribeGroupsRequest(groups=list(groups or [p.group])), version)
 
@@ -149,7 +149,7 @@ async def list_groups(p: Prober, *, states: Sequence[str] = (), types: Sequence[
 
 
 async def create(p: Prober, topic: str, partitions: int, **configs: str) -> None:
-    """A topic, and the time that a broker needs to hear of it; configs with ``_`` for ``.``."""
+    """Create a topic, and wait until the broker knows it. ``configs``: with ``_`` for ``.``."""
     kind = CreateTopicsRequest.Topic
     given = [kind.Config(name=name.replace("_", "."), value=value) for name, value in configs.items()]
     made = kind(name=topic, num_partitions=partitions, replication_factor=1, configs=given)

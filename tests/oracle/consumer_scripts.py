@@ -1,4 +1,4 @@
-"""Conversations about groups of the consumer protocol (KIP-848), which record.py records, one function for each."""
+"""Conversations about groups of the consumer protocol (KIP-848), which record.py records; each function is one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def two(p: Prober, **both: object) -> tuple[Consumer, Consumer]:
     return a, b
 
 
-# --- joining, and what a heartbeat may say ------------------------------------------------------------------------
+# --- joining, and the fields of a heartbeat -----------------------------------------------------------------------
 
 
 @script({"group.coordinator.rebalance.protocols": "classic"})
@@ -331,7 +331,7 @@ async def kip848_full_requests(p: Prober) -> None:
     await a.beat(topic_partitions=[], rebalance_timeout_ms=5000, subscribed_topic_regex="")
 
 
-# --- giving up ----------------------------------------------------------------------------------------------------
+# --- revoking partitions ------------------------------------------------------------------------------------------
 
 
 @consumer_script()
@@ -611,7 +611,7 @@ async def kip848_static_stays_away(p: Prober) -> None:
     await b.beat(instance_id="j")
 
 
-# --- what bumps the epoch -----------------------------------------------------------------------------------------
+# --- changes that bump the epoch ----------------------------------------------------------------------------------
 
 
 @consumer_script()
@@ -995,7 +995,7 @@ async def kip848_regex_sees_new_topics(p: Prober) -> None:
     await look(p)
 
 
-# --- looking ------------------------------------------------------------------------------------------------------
+# --- describing and listing groups --------------------------------------------------------------------------------
 
 
 @consumer_script()

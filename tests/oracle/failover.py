@@ -1,4 +1,4 @@
-"""Plays the stories of failover_scripts.py against a real broker that is killed and restarted, and records them into
+"""Play the stories of failover_scripts.py against a real broker that is killed and restarted, and record them in
 fixtures/failover.
 
 failover.py [--release 4.2.0] [--port 19092]

@@ -1,6 +1,7 @@
-"""Groups after their only broker was killed and restarted: the same stories are played to Kafka and to mockbroker.
+"""Groups after their only broker was killed and restarted: the same stories are played on Kafka and on mockbroker.
 
-A story is a generator that yields where the broker dies. What it says is written down, a line an answer, and compared.
+A story is a generator that yields when the broker is to be killed. Each response is recorded as a line; tests compare
+the lines.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 
 TOPIC = "probe"
 PATIENCE = 20.0  # seconds
-SOON = 0.1  # seconds after which the broker has taken what was sent
+SOON = 0.1  # seconds after which the broker has read a sent request
 RANGE = b"\0\1\0\0\0\1\0\5probe\xff\xff\xff\xff\0\0\0\0"
 NOT_YET = {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -54,13 +55,13 @@ def story(*releases: str) -> Callable[[Story], Story]:
 
 
 class Teller:
-    """One story: its group, and what was said. ``at``: host and port of the broker."""
+    """The recorder of one story: its group and the recorded lines. ``at``: host and port of the broker."""
 
     def __init__(self, name: str, at: tuple[str, int]) -> None:
         self.group = f"g-{name}"
         self.at = at
         self.lines: list[str] = []
-        self.names: dict[str, str] = {}  # of member ids
+        self.names: dict[str, str] = {}  # by member id
         self.peers: list[Peer] = []
         self.topic_id = UUID(int=0)
 
@@ -69,7 +70,7 @@ class Teller:
 
 
 class Peer:
-    """A member, or who wants to be one, on a connection of its own, which is opened again when it has broken."""
+    """A member, or a client that joins, with its own connection, which is opened again after it was closed."""
 
     def __init__(self, teller: Teller, name: str, instance: str | None = None, session: int = 30_000) -> None:
         self.teller, self.name, self.instance, self.session = teller, name, instance, session
@@ -79,7 +80,7 @@ class Peer:
         teller.peers.append(self)
 
     def send(self, request: Any, version: int) -> int:
-        """Ask and do not wait."""
+        """Send a request, and do not wait for the response."""
         if self._socket is None:
             self._socket = socket.create_connection(self.teller.at, timeout=PATIENCE)
         frame = encode_request(request, version, correlation_id=1, client_id=self.name)
@@ -129,7 +130,7 @@ class Peer:
         self.teller.names[self.member_id] = self.name
 
     def start_join(self) -> int:
-        """A JoinGroup that is waited for later, with an id."""
+        """Send JoinGroup, with a member id that is requested before if needed; ``joined`` waits for the response."""
         if not self.member_id and self.instance is None:
             self.get_id()
         key = self.send(self.joining(), 9)
@@ -148,7 +149,7 @@ class Peer:
         self.joined(self.start_join())
 
     def sync(self, *others: Peer, generation: int | None = None) -> None:
-        """Hand in a share for itself and these others, or none if it follows."""
+        """Send SyncGroup, with assignments of these members from the leader, or with none from a follower."""
         self.synced(self.start_sync(*others, generation=generation))
 
     def start_sync(self, *others: Peer, generation: int | None = None) -> int:
@@ -172,7 +173,7 @@ class Peer:
         self.say("SyncGroup", answer, repr(answer.assignment.decode()))
 
     def stable(self, *others: Peer) -> None:
-        """All of them are in, and this one leads."""
+        """Form a stable group with these members, of which this one is the leader."""
         self.join()
         self.sync(self)
         if others:
@@ -223,7 +224,7 @@ class Peer:
     # --- the consumer protocol ---
 
     def tell(self, epoch: int | None = None, *, owned: list[int] | None = None, full: bool = False) -> None:
-        """A ConsumerGroupHeartbeat; ``full``: with everything there is to say."""
+        """Send ConsumerGroupHeartbeat. ``full``: with all fields."""
         joins = epoch == 0
         line = ConsumerGroupHeartbeatRequest.TopicPartition
         lines = None if owned is None else [line(topic_id=self.teller.topic_id, partitions=owned)] if owned else []
@@ -260,7 +261,7 @@ class Peer:
 
 
 def wait_until_served(at: tuple[str, int], groups: list[str]) -> dict[str, set[str]]:
-    """Wait until the broker serves these groups; what it answered before that, by API."""
+    """Wait until the broker serves these groups; return the errors that it returned until then, by API."""
     seen: dict[str, set[str]] = {}
     until = time.monotonic() + 60
     while time.monotonic() < until:
@@ -283,7 +284,7 @@ def wait_until_served(at: tuple[str, int], groups: list[str]) -> dict[str, set[s
 
 
 def tell_all(at: tuple[str, int], release: str, die_and_return: Callable[[], None]) -> dict[str, list[str]]:
-    """Every story of a release, by its name: what was said."""
+    """Play all stories of a release; return the recorded lines by the name of the story."""
     tellers = {name: Teller(name, at) for name, (_, releases) in STORIES.items() if release in releases}
     wait_until_served(at, [teller.group for teller in tellers.values()])
     asker = Peer(Teller("topic", at), "topic")
@@ -427,7 +428,7 @@ def static(t: Teller) -> Iterator[None]:
 
 @story()
 def an_unwritten_generation_is_forgotten(t: Teller) -> Iterator[None]:
-    """Both members read generation 3 in a JoinGroup; the next coordinator is in generation 2, and gives 3 again."""
+    """Both members get generation 3 from JoinGroup; the next coordinator is in generation 2, and assigns 3 again."""
     a, b = Peer(t, "a", "one"), Peer(t, "b", "two")
     a.stable(b)
     joining = a.start_join()
@@ -612,7 +613,7 @@ def a_consumer_commits(t: Teller) -> Iterator[None]:
     a.offset()
 
 
-# --- what they have in common ------------------------------------------------------------------------------------
+# --- common steps ------------------------------------------------------------------------------------------------
 
 
 def again(*peers: Peer) -> None:
@@ -621,7 +622,7 @@ def again(*peers: Peer) -> None:
 
 
 def both(t: Teller) -> tuple[Peer, Peer]:
-    """Two members of the consumer protocol that have what they should: 0 and 1, and 2."""
+    """Return two stable members of the consumer protocol: the first has partitions 0 and 1, the second has 2."""
     a, b = Peer(t, "a"), Peer(t, "b")
     a.tell(0)
     a.tell(owned=[0, 1, 2])
@@ -634,11 +635,11 @@ def both(t: Teller) -> tuple[Peer, Peer]:
 
 
 def open_transaction(t: Teller, peer: Peer) -> tuple[int, int]:
-    """Producer id and epoch, with the group in its transaction."""
+    """Begin a transaction with offsets of the group; return producer id and epoch."""
     name = f"txn-{t.group}"
     until = time.monotonic() + PATIENCE
     while True:
-        peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4)  # the first makes the log
+        peer.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4)  # the first creates the log
         response = peer.ask(InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000), 4)
         if response.error_code not in NOT_YET or time.monotonic() > until:
             break
@@ -677,4 +678,4 @@ def end(t: Teller, peer: Peer, producer: tuple[int, int], *, committed: bool) ->
     while (answer := peer.ask(request, 3)).error_code in NOT_YET and time.monotonic() < until:
         time.sleep(0.05)
     peer.say("EndTxn", answer)
-    time.sleep(0.5)  # the markers are written after the answer
+    time.sleep(0.5)  # the markers are written after the response

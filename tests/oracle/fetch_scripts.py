@@ -17,7 +17,7 @@ from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 
 WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970; a time that does not change
-BY_ID = 13  # the version of Fetch from which on topics have ids
+BY_ID = 13  # the first version of Fetch with topic ids
 NEW_SESSION, NO_SESSION = 0, -1  # epochs
 FEW_SLOTS = {"max.incremental.fetch.session.cache.slots": 9}
 
@@ -26,7 +26,7 @@ Wanted = tuple[int, int]  # partition and offset
 
 @dataclass(slots=True, kw_only=True)
 class Reader:
-    """Who fetches, with a session of its own. ``topic``: what its partitions are of if none is named."""
+    """A consumer with its own fetch session. ``topic``: the topic of partitions without a named topic."""
 
     p: Prober
     topic: str
@@ -271,7 +271,7 @@ async def fetch_session_slots(p: Prober) -> None:
         reader.epoch = 0
         await reader.fetch((0, 0), (1, 0), (2, 0))
     await readers[3].fetch(session_epoch=-1)
-    for reader in readers[8:] * 6:  # each time the next of eight shards is tried
+    for reader in readers[8:] * 6:  # each attempt uses the next of eight shards of the session cache
         reader.epoch = 0
         await reader.fetch((0, 0))
     for reader in readers:

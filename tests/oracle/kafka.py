@@ -1,11 +1,11 @@
-"""A real Apache Kafka on loopback, to ask when a fact is in doubt. Needs Java 17 and Maven.
+"""A real Apache Kafka on loopback, to check facts about Kafka. Needs Java 17 and Maven.
 
     kafka.py fetch [--release 4.2.0]                                 the jars, once, from Maven Central into .oracle/
     kafka.py start [KEY=VALUE ...] [--release 4.2.0] [--port 19092]  one node, broker and controller, id 1, empty
     kafka.py stop  [--port 19092]
 
-KEY=VALUE are broker settings, over those of SETTINGS. ``start`` prints the address once groups are served. A broker
-takes about 500 MB of memory; a release about 60 MB of disk.
+KEY=VALUE are broker settings, which override those of SETTINGS. ``start`` prints the address when the broker serves
+groups. A broker needs about 500 MB of memory, and a release about 60 MB of disk space.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ REPORTER = Path(__file__).parent.parent.parent / "fixtures" / "java" / "Telemetr
 NEWEST = "4.2.0"
 JARS = ["kafka_2.13", "kafka-tools", "kafka-clients"]
 READY_WITHIN = 120.0  # seconds
-SETTINGS = {  # what the kept conversations were recorded with
+SETTINGS = {  # settings with which the stored conversations were recorded
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",
     "group.max.session.timeout.ms": "1800000",
@@ -54,9 +54,9 @@ SETTINGS = {  # what the kept conversations were recorded with
 }
 
 RACK = "broker.rack"
-OF_ALL = (RACK, "replica.selector.class")  # settings of scripts that all brokers of a cluster get
+OF_ALL = (RACK, "replica.selector.class")  # settings of a script that are set for all brokers of a cluster
 
-_started: dict[int, subprocess.Popen[bytes]] = {}  # by port, those of this process
+_started: dict[int, subprocess.Popen[bytes]] = {}  # brokers that this process has started, by port
 
 
 def fetch(release: str) -> Path:
@@ -89,7 +89,7 @@ def _fetch(release: str, jars: Path) -> None:
 
 
 def start(release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] | None = None) -> str:
-    """Start a broker and wait until it serves groups; its address. Raises: RuntimeError if it does not come up."""
+    """Start a broker, wait until it serves groups, and return its address. Raises: RuntimeError if it fails."""
     jars = fetch(release)
     run = FOLDER / f"run-{port}"
     if _runs(run):
@@ -120,14 +120,14 @@ def _last_lines(log: Path) -> str:
 
 def _format(jars: Path, run: Path, cluster: str) -> None:
     """Format the log directories of a node. ``cluster``: id of the cluster."""
-    format_ = ["format", f"--cluster-id={cluster}", "-c", str(run / "server.properties")]  # may begin with a hyphen
+    format_ = ["format", f"--cluster-id={cluster}", "-c", str(run / "server.properties")]  # ids may begin with a hyphen
     with (run / "log").open("wb") as log:
         command = [*_java(jars), "kafka.tools.StorageTool", *format_]
         subprocess.run(command, check=True, stdout=log, stderr=log)
 
 
 def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[str, str] | None = None) -> int:
-    """Add a broker to the cluster of the node on ``port``; its own port. ``settings``: over those of SETTINGS."""
+    """Add a broker to the cluster of the node on ``port``; return its port. ``settings``: override SETTINGS."""
     jars, own = fetch(release), port + 10 * node
     run = FOLDER / f"run-{own}"
     shutil.rmtree(run, ignore_errors=True)
@@ -145,7 +145,7 @@ def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[
     until = time.monotonic() + READY_WITHIN
     while time.monotonic() < until:
         with suppress(OSError), socket.create_connection(("127.0.0.1", own), timeout=1):
-            time.sleep(2)  # until it is registered and not fenced
+            time.sleep(2)  # until the broker is registered and unfenced
             return own
         time.sleep(0.2)
     stop(own)
@@ -153,7 +153,7 @@ def join(node: int, release: str = NEWEST, port: int = 19092, settings: Mapping[
 
 
 def _of_broker(node: int, settings: Mapping[str, str] | None) -> dict[str, str]:
-    """Return settings of a broker: of the racks of all brokers, separated by commas as in mockbroker, its own."""
+    """Return the settings of a broker, with its own rack from the comma-separated racks, as in mockbroker."""
     own = dict(settings or {})
     if RACK in own:
         own[RACK] = own[RACK].split(",")[node - 1]
@@ -161,7 +161,7 @@ def _of_broker(node: int, settings: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def kill_and_start(release: str = NEWEST, port: int = 19092) -> None:
-    """The broker on this port, which we started, gets SIGKILL and is started again with its data; not waited for."""
+    """Kill the broker on this port with SIGKILL, and start it again with its data; do not wait until it is ready."""
     stop(port)
     launch(fetch(release), FOLDER / f"run-{port}", port)
 
@@ -182,7 +182,7 @@ def _classes(jars: Path) -> Path:
 
 
 def launch(jars: Path, run: Path, port: int) -> subprocess.Popen[bytes]:
-    """Start the node whose settings are in a folder; not waited for. ``port``: by which ``stop`` finds it."""
+    """Start the node whose settings are in a folder; do not wait until it is ready. ``port``: the port for ``stop``."""
     with (run / "log").open("ab") as log:
         command = [*_java(jars), "kafka.Kafka", str(run / "server.properties")]
         broker = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
@@ -192,7 +192,7 @@ def launch(jars: Path, run: Path, port: int) -> subprocess.Popen[bytes]:
 
 
 def stop(port: int = 19092, how: signal.Signals = signal.SIGKILL) -> None:
-    """End the broker on this port, if we started one, and wait until it is gone. SIGTERM: it shuts down in order."""
+    """End the broker on this port, if there is one, and wait for its end. SIGTERM: with a controlled shutdown."""
     run = FOLDER / f"run-{port}"
     if _runs(run):
         os.kill(_pid(run), how)
@@ -210,7 +210,7 @@ def running(
     brokers: int = 1,
     down: Iterable[int] = (),
 ) -> Iterator[str]:
-    """A cluster that lives as long as the block; the address of its first broker. ``down``: brokers that are not up."""
+    """Run a cluster until the end of the block; yield the address of its first broker. ``down``: stopped brokers."""
     with ExitStack() as stack:
         stack.callback(stop, port)
         address = start(release, port, settings)
@@ -227,7 +227,7 @@ def _pid(run: Path) -> int:
 
 
 def _runs(run: Path) -> bool:
-    """True if the process of the pid file is there and is the broker of this folder."""
+    """Return True if the process of the pid file exists and is the broker of this folder."""
     try:
         return str(run).encode() in Path(f"/proc/{_pid(run)}/cmdline").read_bytes()
     except FileNotFoundError:
@@ -235,12 +235,12 @@ def _runs(run: Path) -> bool:
 
 
 def sasl_port(port: int) -> int:
-    """Where a broker with users has its other listener."""
+    """Return the port of the SASL listener of a broker with users."""
     return port + 2
 
 
 def with_users(port: int, users: Mapping[str, str]) -> dict[str, str]:
-    """Settings of a broker that has a listener without TLS for these users."""
+    """Return the settings of a broker with a SASL listener without TLS for these users."""
     if not users:
         return {}
     modules = jaas(users)
@@ -290,7 +290,7 @@ def node_properties(port: int, run: Path) -> dict[str, str]:
 
 
 def serves_groups(port: int) -> bool:
-    """True once the offsets topic is there and every part of it is loaded: groups of all parts can be asked about."""
+    """Return True if the offsets topic exists and all its partitions are loaded, so that all groups are served."""
     groups = [OffsetFetchRequest.Group(group_id=f"ready-{n}", topics=[]) for n in range(300)]
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
@@ -306,7 +306,7 @@ def serves_groups(port: int) -> bool:
 
 
 def finds_coordinators(port: int) -> bool:
-    """True once the broker on this port finds the coordinator of a group: the offsets topic is there, with leaders."""
+    """Return True if the broker on this port finds the coordinator of a group: the offsets topic has leaders."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
             coordinator = exchange(connection, FindCoordinatorRequest(key="ready"), 3)
@@ -317,7 +317,7 @@ def finds_coordinators(port: int) -> bool:
 
 
 def serves_share_groups(port: int) -> bool:
-    """True once the share coordinator is there and every part of its topic is loaded."""
+    """Return True if the share coordinator exists and all partitions of its topic are loaded."""
     topic_id = uuid.UUID(int=1)
     key = f"ready:{base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip('=')}:0"
     topic_struct = ReadShareGroupStateSummaryRequest.Topic
@@ -340,7 +340,7 @@ def serves_share_groups(port: int) -> bool:
 
 
 def exchange(connection: socket.socket, request: object, version: int) -> object:
-    """Ask and wait for the answer; its body."""
+    """Send a request, and return the body of the response."""
     frame = encode_request(request, version, correlation_id=1, client_id="oracle")
     connection.sendall(pack(frame))
     (size,) = struct.unpack(">i", _read(connection, 4))

@@ -30,7 +30,7 @@ from kwire.messages.incremental_alter_configs import (
 ANSWERS = Path(__file__).parent.parent.parent / "fixtures" / "keystores.json"
 SET, DELETE, BROKER, NODE = 0, 1, 4, "1"
 NOTICED = 0.4  # seconds until a broker has applied a change
-FOLDER = "FOLDER"  # in fixtures/keystores.json, where the files are
+FOLDER = "FOLDER"  # in fixtures/keystores.json, in place of the path of the folder
 TWO = "localhost 127.0.0.1"
 FILES: dict[str, dict[str, str]] = {
     "first": {"names": TWO},
@@ -65,26 +65,26 @@ Step = dict[str, Any]
 
 
 def change(name: str, file: str | None, *, check: bool = False, listener: str = "ssl") -> Step:
-    """A change of one setting. ``file``: its value; None deletes the setting. ``check``: only validate."""
+    """Return a change of one setting. ``file``: its value; None deletes the setting. ``check``: only validate."""
     step: Step = {"set": {f"listener.name.{listener}.{name}": file}}
     return step | ({"validate_only": True} if check else {})
 
 
 def store(name: str, file: str | None, kind: str | None, password: str | None, key_password: str | None = None) -> Step:
-    """A change of a keystore or truststore with its type and passwords."""
+    """Return a change of a keystore or truststore with its type and passwords."""
     prefix = f"listener.name.ssl.{name.removesuffix('location')}"
     settings = {f"{prefix}location": file, f"{prefix}type": kind, f"{prefix}password": password}
     return {"set": settings | ({f"listener.name.ssl.{KEY_PASSWORD}": key_password} if name == K else {})}
 
 
 def inline(own: str | None, certificates: str | None, **more: str | None) -> Step:
-    """A change of the key and certificates of a listener. ``location``: the value of that setting."""
+    """Return a change of the key and certificates of a listener. ``location``: the value of ssl.keystore.location."""
     settings = {KEY: own, CHAIN: certificates, **({K: more["location"]} if more else {})}
     return {"set": {f"listener.name.ssl.{name}": value for name, value in settings.items()}}
 
 
 def both(own: str | None, unprefixed: str | None, **more: bool) -> Step:
-    """A change of ssl.client.auth of the listener and of all listeners."""
+    """Return a change of ssl.client.auth of the listener and of all listeners."""
     return {"set": {"listener.name.ssl.ssl.client.auth": own, "ssl.client.auth": unprefixed}, **more}
 
 
@@ -150,7 +150,7 @@ def scenarios() -> Iterator[dict[str, Any]]:
             store(K, "first", "PEM", PASSWORD),
             store(K, "first", "PEM", None, key_password=PASSWORD),
             store(K, "locked", "PEM", None),
-            # A key that Java 17 reads needs PBES1; newer ones read PBES2 as well, with which this file is encrypted.
+            # Java 17 reads only keys that are encrypted with PBES1; newer releases also read PBES2, as in this file.
             store(K, "locked", "PEM", None, key_password="wrong"),
             store(K, "sec1", "PEM", None),
             *(
@@ -371,7 +371,7 @@ def serves_anonymous(port: int) -> bool:
     """Return whether a client without certificate is served."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    context.maximum_version = ssl.TLSVersion.TLSv1_2  # the handshake fails at the client too
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # with TLS 1.2, the handshake fails on the client, too
     try:
         with (
             socket.create_connection(("127.0.0.1", port)) as plain,

@@ -1,10 +1,10 @@
-"""Log directories of real brokers, with what these said of their groups, into fixtures/log_dirs.
+"""Store log directories of real brokers, with the brokers' responses about their groups, in fixtures/log_dirs.
 
-    log_dirs.py [NAME ...]        all of DIRS, or those named; a minute each
+    log_dirs.py [NAME ...]        all of DIRS, or the named ones; each takes a minute
 
-Members are librdkafka's. What no client of Python does (share groups, Streams groups, commits that expire) is asked for
-as bytes. Kept is what says something of groups: no indexes, which Kafka makes anew, no log of the controller, no other topics'
-records.
+The members are clients of librdkafka. Requests that no Python client sends (share groups, Streams groups, commits that
+expire) are sent as bytes. Only files about groups are stored: no indexes, which Kafka rebuilds, no log of the
+controller, and no records of other topics.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Dir:
     end: signal.Signals
     codec: int  # offsets.topic.compression.codec
     settings: Mapping[str, str] = field(default_factory=dict)
-    many: int = 0  # commits one after the other, for compaction to have something to do
+    many: int = 0  # number of successive commits, which compaction can remove
 
 
-QUIET = {"log_level": 2}  # the broker goes while its clients are there
+QUIET = {"log_level": 2}  # the broker ends before its clients, which would log this
 
 DIRS = {
     "4.2.0-stopped": Dir("4.2.0", signal.SIGTERM, 0),
@@ -76,13 +76,13 @@ DIRS = {
 
 
 class Story:
-    """What happens at one broker before it ends."""
+    """The requests to one broker before it ends."""
 
     def __init__(self, address: str, dir_: Dir) -> None:
         self.address, self.dir = address, dir_
         host, port = address.split(":")
         self.connection = socket.create_connection((host, int(port)))
-        self.living: list[Any] = []  # members that are there when the broker ends
+        self.living: list[Any] = []  # clients that are running when the broker ends
 
     def ask(self, request: object, version: int) -> Any:
         return kafka.exchange(self.connection, request, version)
@@ -128,10 +128,10 @@ class Story:
         until = time.monotonic() + 30
         while self.committed(["s-expired"])["s-expired"] and time.monotonic() < until:
             time.sleep(0.2)
-        time.sleep(5 if self.dir.many else 0.5)  # compaction has its turn
+        time.sleep(5 if self.dir.many else 0.5)  # time for compaction
 
     def members(self, group: str, count: int, **settings: str) -> None:
-        """``count`` members more that read orders, commit and stay."""
+        """Add ``count`` members that read orders, commit and remain in the group."""
         new = []
         for n in range(count):
             consumer = Consumer(
@@ -151,7 +151,7 @@ class Story:
         mine = [consumer for name, consumer in self.living if name == group]
         until = time.monotonic() + 30
         quiet = 0
-        while quiet < 20:  # everybody has a share, and it stays
+        while quiet < 20:  # until all members have partitions, which no longer change
             assert time.monotonic() < until, f"{group}: {[each.assignment() for each in mine]}"
             before = [sorted(each.assignment()) for each in mine]
             for each in mine:
@@ -164,7 +164,7 @@ class Story:
             each.commit(offsets=wanted, asynchronous=False)
 
     def leave(self) -> None:
-        """The members that came last leave."""
+        """Let all members of the last group leave."""
         last = self.living[-1][0]
         for group, consumer in self.living:
             if group == last:
@@ -203,7 +203,7 @@ class Story:
                 self.living.append((f"t-{name}", producer))
         self.simple("t-overtaken", {("orders", 0): 1})
         producer = self.transaction("t-overtaken", 7)
-        self.simple("t-overtaken", {("orders", 0): 9})  # later in the log, so it holds
+        self.simple("t-overtaken", {("orders", 0): 9})  # later in the log than 7, so it remains
         producer.commit_transaction()
         self.simple("t-waiting", {("orders", 0): 3})
         if self.dir.many:
@@ -228,13 +228,13 @@ class Story:
                     raise
 
     def committed(self, groups: list[str]) -> dict[str, Any]:
-        """What each has committed, as stable as it is, by group."""
+        """Return the committed offsets by group, without require_stable."""
         requested = [OffsetFetchRequest.Group(group_id=group, topics=None) for group in groups]
         answer = self.ask(OffsetFetchRequest(groups=requested, require_stable=False), 8)
         return {group["group_id"]: group["topics"] for group in to_json(answer, 8)["groups"]}
 
     def said(self) -> dict[str, Any]:
-        """The broker's own words, in the JSON form of ``kwire decode``."""
+        """Return the broker's responses about its groups, in the JSON format of ``kwire decode``."""
         listed = to_json(self.ask(ListGroupsRequest(), 5), 5)["groups"]
         names = sorted(group["group_id"] for group in listed)
         new = [group["group_id"] for group in listed if group["group_type"] == "consumer"]
@@ -279,7 +279,7 @@ if __name__ == "__main__":
     if len(sys.argv) > 1 and sys.argv[1] == "--one":
         make(sys.argv[2])
         sys.stdout.flush()
-        os._exit(0)  # members whose broker is gone would wait for it
+        os._exit(0)  # members without a broker would wait for it when they are closed
     for name in sys.argv[1:] or DIRS:
         if status := os.spawnv(os.P_WAIT, sys.executable, [sys.executable, __file__, "--one", name]):
             sys.exit(status)

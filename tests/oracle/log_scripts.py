@@ -18,7 +18,7 @@ from kwire.records import Record
 from kwire.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 
 OFTEN = {"log.retention.check.interval.ms": 50, "log.initial.task.delay.ms": 50, "log.cleaner.backoff.ms": 50}
-CHECKED_AFTER = 700  # milliseconds: several checks
+CHECKED_AFTER = 700  # milliseconds, in which retention is checked several times
 STEP = 10_000  # milliseconds between two records that are in different segments
 ANY_TIME = ("message.timestamp.after.max.ms", "9223372036854775807")
 SMALL = (("segment.ms", "1000"), ANY_TIME)
@@ -31,7 +31,7 @@ def at(step: int, key: bytes | None = None, value: bytes | None = b"v", **more: 
 
 
 async def made(p: Prober, topics: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, str]:
-    """Create topics with a partition at once; return their names by the suffix."""
+    """Create topics with one partition in one request; return their names by suffix."""
     names = {suffix: f"{p.scenario}-{suffix}" for suffix in topics}
     await make(p, *(topic(names[suffix], given) for suffix, given in topics.items()), version=4)
     await p.wait(600, "until the leaders are known")
@@ -65,7 +65,7 @@ async def looked_at(p: Prober, name: str, starts: Sequence[int] = (0,)) -> None:
 
 
 async def send_quietly(p: Prober, name: str, *records: Record) -> None:
-    """Produce in a version whose response has no log start offset, which retention moves at any time."""
+    """Produce with a version whose response has no log start offset, because retention may advance it at any time."""
     await send(p, name, *records, version=4)
 
 

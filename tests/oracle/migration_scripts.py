@@ -12,7 +12,7 @@ from kwire.messages.delete_groups import DeleteGroupsRequest
 
 
 def subscription(*topics: str, owned: Mapping[str, tuple[int, ...]] | None = None) -> bytes:
-    """What a classic member says in v1: the topics that it reads, and what it has of them."""
+    """Return the subscription of a classic member in v1: its topics, and its owned partitions."""
 
     def text(value: str) -> bytes:
         return len(value).to_bytes(2, "big") + value.encode()
@@ -34,13 +34,13 @@ def owning(*partitions: int) -> tuple[str, bytes]:
 
 
 def share(*partitions: int) -> bytes:
-    """An assignment of partitions of probe."""
+    """Return an assignment of partitions of probe."""
     places = b"".join(n.to_bytes(4, "big") for n in partitions)
     return b"\0\1\0\0\0\1\0\5probe" + len(partitions).to_bytes(4, "big") + places + b"\xff\xff\xff\xff"
 
 
 async def mixed(p: Prober, **classic: Any) -> tuple[Consumer, Client]:
-    """A consumer-protocol member A, then a classic one C, both settled: A has 0 and 1, C has 2."""
+    """Return a stable group of A, a member of the consumer protocol with 0 and 1, and C, a classic member with 2."""
     a, c = Consumer(p=p, conn="A"), Client(p=p, conn="C", member_id="member-c", **classic)
     await a.join()
     await c.enter()
@@ -53,7 +53,7 @@ async def mixed(p: Prober, **classic: Any) -> tuple[Consumer, Client]:
     return a, c
 
 
-# --- classic members in a group of the new protocol ---------------------------------------------------------------
+# --- classic members in a group of the consumer protocol ----------------------------------------------------------
 
 
 @consumer_script()

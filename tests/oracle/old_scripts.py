@@ -27,7 +27,7 @@ from kwire.records.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD
 
 FOR_EVER = str(2**63 - 1)
 ONLY_OLD = (OLD,)
-FAR = 2**60  # a time that nobody lives to see
+FAR = 2**60  # a timestamp in the far future
 KEYED = [
     Record(timestamp=WRITTEN_AT + 5, key=b"k1", value=b"v1"),
     Record(timestamp=WRITTEN_AT, key=None, value=b"v2" * 20),
@@ -37,7 +37,7 @@ TEXT = [Record(timestamp=WRITTEN_AT + n, key=b"key", value=b"the same text again
 
 
 async def topic_of(p: Prober) -> str:
-    """Records are old, and a leader would drop them."""
+    """Create a topic without retention, because the leader would delete the old records; return its name."""
     await create(p, f"t-{p.scenario}", 1, segment_ms=FOR_EVER, retention_ms="-1")
     await p.wait(500, "until the leader is known")
     return f"t-{p.scenario}"
@@ -130,12 +130,12 @@ async def old_produce_odd(p: Prober) -> None:
 
 
 def message(body: bytes, attributes: int = 0) -> bytes:
-    """One message of magic 1 around a value."""
+    """Return a message of magic 1 with a value."""
     return flagged(build_message_set([Record(timestamp=WRITTEN_AT, value=body)]), attributes)
 
 
 def flagged(data: bytes, attributes: int) -> bytes:
-    """The first message of a set with other attributes and the checksum that fits."""
+    """Return the first message of a set with other attributes and a matching checksum."""
     size = 12 + int.from_bytes(data[8:12], "big")
     tail = data[16:17] + bytes([attributes]) + data[18:size]
     return data[:12] + zlib.crc32(tail).to_bytes(4, "big") + tail + data[size:]
@@ -203,7 +203,7 @@ async def old_fetch_of_transactions(p: Prober) -> None:
     await a.add((topic, [0]))
     await a.produce(topic, 0, b"open", version=7)
     for version in (0, 3):
-        for offset in (0, 1, 3, 4, 6, 7, 9):  # from a marker on, Kafka 3.9 tells what follows twice
+        for offset in (0, 1, 3, 4, 6, 7, 9):  # Kafka 3.9 returns all records after a marker twice
             await fetch(p, topic, version, offset)
     await a.end(True)
     await fetch(p, topic, 3, 9)

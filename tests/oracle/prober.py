@@ -1,7 +1,7 @@
-"""Talks to a broker and writes down what happens, in the form of fixtures/conversations.
+"""A recorder of conversations with a broker, in the format of fixtures/conversations.
 
-``Prober`` is the notebook, with one method an event. ``Client`` is a member of a group on a connection of its own, so
-that a script reads like the story it tells.
+``Prober`` records the steps, with one method for each kind of event. ``Client`` is a member of a group with its own
+connection.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from mockbroker.lab.conform.connection import PARKS, SETTLE, PlayedConnection
 
 CLIENT_ID = "probe"
 PATIENCE = 15.0  # seconds
-SOON = 0.1  # an answer that comes within this time of another connection's step was released by it
+SOON = 0.1  # a response within this time after a step of another connection was released by that step
 HOLDS = PARKS | {"Fetch", "ShareFetch"}
 RANGE = ("range", b"\0\1\0\0\0\1\0\5probe\xff\xff\xff\xff\0\0\0\0")
 MORE = ("range", b"\0\1\0\0\0\2\0\5probe\0\6probe2\xff\xff\xff\xff\0\0\0\0")
 ROUND_ROBIN = ("roundrobin", RANGE[1])
 SHARE = b"\0\1\0\0\0\1\0\5probe\0\0\0\1\0\0\0\0\xff\xff\xff\xff"  # partition 0 of topic probe
-MADE_UP = re.compile(rf"{UUID.pattern}|^{SHORT_UUID.pattern}$")  # ids of members
+MADE_UP = re.compile(rf"{UUID.pattern}|^{SHORT_UUID.pattern}$")  # member ids that the broker generates
 
 
 @dataclass(slots=True)
 class Asked:
-    """A request that was sent."""
+    """A sent request."""
 
     n: int
     conn: str
@@ -53,15 +53,15 @@ class Asked:
 
 @dataclass(slots=True)
 class Prober:
-    """Steps are written down in the order in which the script does or sees them."""
+    """The recorder of a conversation. Steps are recorded in the order in which the script takes or observes them."""
 
     host: str
     port: int
     nursery: trio.Nursery
     scenario: str
     release: str
-    sasl_port: int | None = None  # with one, connections are to it
-    plaintext: Sequence[str] = ()  # but these
+    sasl_port: int | None = None  # if set, connections use this port
+    plaintext: Sequence[str] = ()  # connections that use ``port`` nevertheless
     begun: float = field(default_factory=trio.current_time)
     steps: list[dict[str, Any]] = field(default_factory=list)
     names: dict[str, str] = field(default_factory=dict)
@@ -73,14 +73,14 @@ class Prober:
         return f"g-{self.scenario}"
 
     async def name_topics(self, topics: Sequence[str]) -> None:
-        """Ids of topics that are there from the start."""
+        """Look up the ids of topics that exist from the start, and name them."""
         request = MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in topics])
         async with open_asker(self.host, self.port) as asker:
             answer = await asker.ask(request, 12, MetadataResponse)
         self.names |= {uuid_text(topic.topic_id): f"$topic:{topic.name}" for topic in answer.topics}
 
     async def send(self, conn: str, request: object, version: int) -> Asked:
-        """Send without waiting for the answer, but give what may be held its time to arrive."""
+        """Send a request without waiting for the response, except for a short time if the broker may delay it."""
         connection = await self._connection(conn)
         number = 1 + sum(step["event"] == "request" for step in self.steps)
         frame = encode_request(request, version, correlation_id=number, client_id=CLIENT_ID)
@@ -104,7 +104,7 @@ class Prober:
         return sent
 
     async def answer(self, sent: Asked) -> Any:
-        """Wait for an answer and write it down."""
+        """Wait for a response and record it."""
         connection = self.connections[sent.conn]
         if not await connection.wait(lambda: sent.n in connection.answers, PATIENCE):
             raise RuntimeError(f"{self.scenario}: no answer to step {sent.n}, {sent.api}")
@@ -137,13 +137,13 @@ class Prober:
         return await self.answer(await self.send(conn, request, version))
 
     async def silent(self, sent: Asked, since_ms: int = 300) -> None:
-        """There is no answer yet, so long after the request."""
+        """Check and record that there is no response yet, at this time after the request."""
         await trio.sleep_until(sent.at + since_ms / 1000)
         assert sent.n not in self.connections[sent.conn].answers, f"step {sent.n} was answered"
         self._write(conn=sent.conn, event="no answer yet", to=sent.n, since_ms=since_ms)
 
     async def never(self, sent: Asked, waited_ms: int) -> None:
-        """No answer came, and none is waited for any more."""
+        """Check and record that there is no response; later steps do not wait for it."""
         await trio.sleep_until(sent.at + waited_ms / 1000)
         assert sent.n not in self.connections[sent.conn].answers, f"step {sent.n} was answered"
         self._write(conn=sent.conn, event="no answer", to=sent.n, waited_ms=waited_ms)
@@ -158,7 +158,7 @@ class Prober:
         await trio.aclose_forcefully(self.connections[conn].stream)
 
     async def closed(self, sent: Asked | str) -> None:
-        """The broker closed a connection, in place of an answer or after the last."""
+        """Wait until the broker closes a connection, instead of a response or after the last one, and record it."""
         conn = sent if isinstance(sent, str) else sent.conn
         connection = self.connections[conn]
         assert await connection.wait(lambda: connection.closed, PATIENCE), f"{conn} is open"
@@ -167,13 +167,13 @@ class Prober:
         self._write(conn=conn, event="broker closed the connection", **to)
 
     async def raw(self, conn: str, data: bytes, what: str) -> None:
-        """Send bytes as they are, a length included if there is one."""
+        """Send bytes unchanged, without adding a length prefix."""
         connection = await self._connection(conn)
         self._write(conn=conn, event="raw bytes", what=what, hex=data.hex(), bytes=len(data))
         await connection.send(data)
 
     async def unmatched(self, conn: str) -> None:
-        """A frame that answers raw bytes."""
+        """Wait for a frame that responds to raw bytes, and record it."""
         connection = self.connections[conn]
         assert await connection.wait(lambda: bool(connection.unmatched), PATIENCE), f"nothing came to {conn}"
         self._write(conn=conn, event="unmatched response", hex=connection.unmatched.pop(0).hex())
@@ -195,7 +195,7 @@ class Prober:
         return self.connections[conn]
 
     def _label(self, sent: Asked, fields: Mapping[str, Any]) -> None:
-        """Ids that the broker made up: of members, and of topics that were made."""
+        """Name the ids that the broker has generated: of members, delegation tokens and created topics."""
         member_id = fields.get("member_id") if sent.api in ("JoinGroup", "ConsumerGroupHeartbeat") else None
         if member_id and MADE_UP.search(member_id) and member_id not in self.names:
             taken = sum(label.rstrip("0123456789") == f"${sent.conn}" for label in self.names.values())
@@ -214,7 +214,7 @@ class Prober:
 
 
 def camel(value: Any) -> Any:
-    """Keys as Kafka writes them: ``group_id`` -> ``groupId``."""
+    """Convert keys to Kafka's form: ``group_id`` -> ``groupId``."""
     if isinstance(value, Mapping):
         return {re.sub(r"_([a-z0-9])", lambda m: m[1].upper(), key): camel(item) for key, item in value.items()}
     return [camel(item) for item in value] if isinstance(value, list) else value
@@ -222,7 +222,7 @@ def camel(value: Any) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class Client:
-    """A member, or one that wants to be: what it says by default. Versions: of JoinGroup, SyncGroup and so on."""
+    """A member, or a client that joins, with the default fields of its requests, and the versions of its requests."""
 
     p: Prober
     conn: str
@@ -241,14 +241,14 @@ class Client:
         self.group = self.group or self.p.group
 
     async def get_id(self) -> str:
-        """The first JoinGroup of a dynamic member, which is sent back for an id."""
+        """Send the first JoinGroup of a dynamic member, which gets MEMBER_ID_REQUIRED; return the member id."""
         answer = await self.p.ask(self.conn, self._join(), self.join_version)
         assert answer.error_code == ErrorCode.MEMBER_ID_REQUIRED
         self.member_id = answer.member_id
         return self.member_id
 
     async def join(self, **changes: Any) -> Asked:
-        """Send a JoinGroup, with an id first if one is needed."""
+        """Send JoinGroup; request a member id before if one is needed."""
         if not self.member_id and self.instance is None and self.join_version >= 4:
             await self.get_id()
         return await self.p.send(self.conn, self._join(**changes), self.join_version)
@@ -260,7 +260,7 @@ class Client:
         return answer
 
     async def enter(self, **changes: Any) -> Any:
-        """Join and be answered."""
+        """Send JoinGroup and wait for the response."""
         return await self.joined(await self.join(**changes))
 
     async def sync(self, shares: Mapping[str, bytes] | None = None, **changes: Any) -> Asked:
@@ -286,7 +286,7 @@ class Client:
         return await self.p.answer(await self.sync(shares, **changes))
 
     async def stable(self, **changes: Any) -> None:
-        """Join alone and take everything."""
+        """Join as the only member, with an assignment of all partitions."""
         await self.enter(**changes)
         await self.synced({self.member_id: SHARE})
 

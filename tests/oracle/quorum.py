@@ -1,4 +1,4 @@
-"""A real Kafka of three nodes on loopback, each broker and controller, with a listener for each security protocol.
+"""A real Kafka of three combined nodes on loopback, with a listener for each security protocol.
 
 Nodes can be stopped and started again; they keep their ports and their data.
 """
@@ -25,7 +25,7 @@ from mockbroker.net.listeners import PROTOCOLS
 NODES = (1, 2, 3)
 CONTROLLER = "CONTROLLER"
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-SETTINGS = {  # a node that comes back is in the cluster again after seconds, and two of three are enough for all topics
+SETTINGS = {  # a restarted node rejoins the cluster within seconds, and two of three nodes are enough for all topics
     "default.replication.factor": "3",
     "offsets.topic.replication.factor": "3",
     "offsets.topic.num.partitions": "5",
@@ -44,7 +44,7 @@ class Quorum:
 
     Args:
         users: Passwords of users of SASL, by name.
-        settings: Broker settings, over those of this module and of ``kafka.SETTINGS``.
+        settings: Broker settings, which override those of this module and of ``kafka.SETTINGS``.
         release: Release of Kafka.
 
     Attributes:
@@ -70,7 +70,7 @@ class Quorum:
         self._issue()
 
     def start_all(self) -> None:
-        """Format the nodes and start them; return when they serve groups. Raises: RuntimeError if they do not."""
+        """Format the nodes, start them, and wait until they serve groups. Raises: RuntimeError if they do not."""
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         for node in NODES:
             (self._run(node) / "server.properties").write_text(self._properties(node))
@@ -80,7 +80,7 @@ class Quorum:
         self.wait_ready()
 
     def start(self, node: int) -> None:
-        """Start a node with its data; do not wait."""
+        """Start a node with its data; do not wait until it is ready."""
         kafka.launch(self._jars, self._run(node), self._port(node))
 
     def stop(self, node: int, how: signal.Signals = signal.SIGTERM) -> None:
@@ -93,7 +93,7 @@ class Quorum:
                 stack.callback(self.stop, node, signal.SIGKILL)
 
     def wait_ready(self, nodes: tuple[int, ...] = NODES) -> None:
-        """Wait until the coordinators on these nodes are there. Raises: RuntimeError."""
+        """Wait until these nodes find coordinators. Raises: RuntimeError."""
         until = time.monotonic() + kafka.READY_WITHIN
         while not all(kafka.finds_coordinators(self._port(node)) for node in nodes):
             if time.monotonic() > until:
@@ -107,7 +107,7 @@ class Quorum:
         return kafka.FOLDER / f"run-{self._port(node)}"
 
     def _issue(self) -> None:
-        """Write the certificate of the brokers, with the key as Java reads it, and that of its authority."""
+        """Write the certificate of the brokers, with its key in a format that Java reads, and the CA certificate."""
         from mockbroker.net.tls import pkcs8
 
         authority = CA()
@@ -160,7 +160,7 @@ class Quorum:
 
 
 def _free_ports(each: int) -> dict[int, list[int]]:
-    """Return so many free ports for each node. Another process may take one before the node binds it."""
+    """Return free ports for each node. Another process may take one before the node binds it."""
     with ExitStack() as stack:
         ports: list[int] = []
         for _ in range(each * len(NODES)):

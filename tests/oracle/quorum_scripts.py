@@ -1,4 +1,4 @@
-"""Conversations about the quorum of controllers, which record.py records; the node is a broker and a controller."""
+"""Conversations about the controller quorum, which record.py records; the node is a broker and a controller."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ async def quotas_throttle(p: Prober) -> None:
     wanted = FetchRequest.Topic(
         topic=topic, partitions=[FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1 << 20)]
     )
-    wanted.partitions[0].fetch_offset = 2  # the last batch: a broker may cut off a batch before it
+    wanted.partitions[0].fetch_offset = 2  # the last batch, because a broker may truncate an earlier one
     for number in range(3):
         await p.ask(f"F{number}", FetchRequest(max_wait_ms=100, min_bytes=1, max_bytes=1 << 20, topics=[wanted]), 11)
     await alter(p, {"client-id": "probe"}, producer_byte_rate=None, consumer_byte_rate=None, controller_mutation_rate=1)

@@ -1,6 +1,6 @@
 """Conversations about reassignments, leader elections and log directories, which record.py records.
 
-The cluster has the brokers 1, 2 and 3, of which 3 is down: a replica that is moved to it never catches up.
+The cluster has the brokers 1, 2 and 3. Broker 3 is down, so a replica that is moved to it never catches up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ async def drop(p: Prober, *names: str) -> None:
 
 
 async def move(p: Prober, topic: str, *targets: Sequence[int] | None, version: int = 1, **more: bool) -> None:
-    """Reassign the partitions from 0 on; None cancels."""
+    """Reassign partitions, beginning with partition 0, to these replicas; None cancels a reassignment."""
     kind = Topic.Partition
     listed = [
         kind(partition_index=index, replicas=None if nodes is None else list(nodes))

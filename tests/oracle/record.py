@@ -1,6 +1,7 @@
-"""Records the conversations of script.SCRIPTS on a real broker: ``record.py [--release] [--port] [NAME...]``.
+"""Record the conversations of script.SCRIPTS on a real broker: ``record.py [--release] [--port] [NAME...]``.
 
-Each is written to fixtures/conversations/<release>/ and played at once against the same broker, where it has to pass.
+Each conversation is written to fixtures/conversations/<release>/, and then played against the same broker, where it
+must pass.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ sys.path.insert(0, str(CONVERSATIONS))
 import take  # noqa: E402
 
 TOPICS = {"probe": 3, "probe2": 3}
-RECORDED = (  # settings that every conversation names
+RECORDED = (  # settings that are stored with every conversation
     "group.initial.rebalance.delay.ms",
     "group.min.session.timeout.ms",
     "group.max.session.timeout.ms",
@@ -124,7 +125,7 @@ def main() -> None:
             for script in group:
                 try:
                     path = trio.run(partial(record, script, arguments.release, host, int(port)))
-                    if brokers > 1:  # it cannot be played against another cluster
+                    if brokers > 1:  # such a conversation cannot be played against another cluster
                         print(f"recorded {script.name}", flush=True)
                         continue
                     sasl_port = kafka.sasl_port(int(port)) if script.users else None

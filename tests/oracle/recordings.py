@@ -1,8 +1,8 @@
-"""Records the programs of ``interop/recorded`` in front of a real Kafka, into ``fixtures/recordings``.
+"""Record the programs of ``interop/recorded`` with a real Kafka, in ``fixtures/recordings``.
 
     python tests/oracle/recordings.py [FAMILY]...
 
-Needs Java and Maven, and the clients.
+Needs Java, Maven and the clients.
 """
 
 from __future__ import annotations

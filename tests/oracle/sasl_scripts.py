@@ -1,7 +1,7 @@
 """Conversations about SASL, which record.py records; each function is one conversation.
 
-A conversation is played again as it was, so no step may depend on what a broker made up: SCRAM can fail here, and not
-succeed; tokens of OAUTHBEARER end in the year 2096.
+A conversation is replayed unchanged, so no step may depend on values that a broker generates: SCRAM can only fail here;
+tokens of OAUTHBEARER expire in the year 2096.
 """
 
 from __future__ import annotations
@@ -282,7 +282,7 @@ async def sasl_again(p: Prober) -> None:
     await p.closed(await p.send("late", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4))
     await p.closed(await p.send("old", HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4))
     await p.wait(900)
-    await shake(p, "punctual")  # late, and the first thing that is said
+    await shake(p, "punctual")  # after the session has expired, the first request reauthenticates
     await password(p, "punctual")
     await beat(p, "punctual")
 

@@ -1,4 +1,4 @@
-"""Scripts of conversations: ``@script()`` adds a function to the list; its docstring describes the conversation."""
+"""The list of scripts of conversations. ``@script()`` adds a function, whose docstring describes the conversation."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ Play = Callable[[Prober], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """``users``: with these there is a SASL listener, and connections are to it, but for those in ``plaintext``.
+    """A script of a conversation.
 
-    ``brokers``: number of brokers, whose ids begin at 1; all connections are to broker 1. ``down``: those that are shut
-    down before the conversation.
+    ``users``: if there are some, the broker has a SASL listener, which all connections use except those in
+    ``plaintext``; ``brokers``: number of brokers, whose ids begin at 1; all connections are to broker 1; ``down``:
+    brokers that are shut down before the conversation.
     """
 
     name: str

@@ -31,7 +31,7 @@ TWO_AT_MOST = {"group.max.size": 2}
 
 
 async def describe(p: Prober, *groups: str, version: int = 5, conn: str = "D") -> None:
-    await trio.sleep(0.1)  # Kafka 4 shows what is written already
+    await trio.sleep(0.1)  # Kafka 4 returns only state that is already written
     await p.ask(conn, DescribeGroupsRequest(groups=list(groups or [p.group])), version)
 
 
@@ -41,7 +41,7 @@ async def fetch(p: Prober, group: str = "", topic: str = "probe", conn: str = "D
 
 
 async def together(a: Client, b: Client) -> None:
-    """Both in one generation, ``a`` its leader, before anybody has synced. ``a`` was alone and Stable."""
+    """Let ``b`` join the stable group of ``a``: both get a generation with the leader ``a``, and none has synced."""
     parked = await b.join()
     again = await a.join()
     await a.joined(again)
@@ -49,7 +49,7 @@ async def together(a: Client, b: Client) -> None:
 
 
 async def pair(p: Prober, **both: object) -> tuple[Client, Client]:
-    """A Stable group of two: A leads and has everything."""
+    """Return a Stable group of two: A leads and has all partitions."""
     a, b = Client(p=p, conn="A", **both), Client(p=p, conn="B", **both)
     await a.stable()
     await together(a, b)
@@ -171,7 +171,7 @@ async def max_size_while_preparing(p: Prober) -> None:
     await describe(p, conn="E")
 
 
-# --- ids that were given out --------------------------------------------------------------------------------------
+# --- pending member ids -------------------------------------------------------------------------------------------
 
 
 @script()
@@ -241,7 +241,7 @@ async def id_given_disturbs_nobody(p: Prober) -> None:
     await c.joined(parked)
 
 
-# --- parked requests ----------------------------------------------------------------------------------------------
+# --- delayed requests ---------------------------------------------------------------------------------------------
 
 
 @script()
@@ -315,7 +315,7 @@ async def parked_sync_again(p: Prober) -> None:
     await p.never(first, 1000)
 
 
-# --- who does not come back ---------------------------------------------------------------------------------------
+# --- members that do not rejoin -----------------------------------------------------------------------------------
 
 
 @script()
@@ -576,7 +576,7 @@ async def static_identity(p: Prober) -> None:
     await describe(p)
 
 
-# --- which protocol, which check first ----------------------------------------------------------------------------
+# --- choice of the protocol, order of checks ----------------------------------------------------------------------
 
 
 @script()
@@ -747,7 +747,7 @@ async def offsets_of_a_deleted_topic(p: Prober) -> None:
     await p.ask("D", OffsetFetchRequest(group_id=p.group, topics=None), 7)
 
 
-# --- looking at groups --------------------------------------------------------------------------------------------
+# --- describing and listing groups --------------------------------------------------------------------------------
 
 
 @script(releases=(NEW,))

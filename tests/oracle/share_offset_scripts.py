@@ -15,7 +15,7 @@ from kwire.messages.describe_share_group_offsets import DescribeShareGroupOffset
 
 
 async def described(p: Prober, *groups: str, topics: dict[str, list[int]] | None = None, version: int = 1) -> None:
-    """DescribeShareGroupOffsets of some partitions, or of all."""
+    """Send DescribeShareGroupOffsets for some partitions, or for all."""
     kind = DescribeShareGroupOffsetsRequest.Group
     requested = None if topics is None else [kind.Topic(topic_name=name, partitions=n) for name, n in topics.items()]
     request = DescribeShareGroupOffsetsRequest(

@@ -49,7 +49,7 @@ def share_script(**config: int | str) -> Any:
 
 @dataclass(slots=True, kw_only=True)
 class Sharer:
-    """A member of a share group as the leader of a partition knows it, with a share session."""
+    """A member of a share group with a share session on the leader of its partitions."""
 
     p: Prober
     topic: str
@@ -144,7 +144,7 @@ async def initialize(
 
 
 async def read(p: Prober, topic: str, partition: int = 0, leader_epoch: int = 0) -> None:
-    """The stored state, and its summary."""
+    """Read the stored state of a share partition, and its summary."""
     kind = ReadShareGroupStateRequest.Topic
     named = [kind.Partition(partition=partition, leader_epoch=leader_epoch)]
     topics = [kind(topic_id=topic_id(p, topic), partitions=named)]
@@ -158,7 +158,7 @@ async def read(p: Prober, topic: str, partition: int = 0, leader_epoch: int = 0)
 
 
 async def values(p: Prober, topic: str, *counts: int, partition: int = 0) -> None:
-    """One batch for each count."""
+    """Produce a batch for each count of records."""
     for number, count in enumerate(counts):
         await produce(p, topic, partition, *(b"%d-%d" % (number, n) for n in range(count)))
 

@@ -18,7 +18,7 @@ from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 
-# --- joining, and what a heartbeat may say ------------------------------------------------------------------------
+# --- joining, and the fields of a heartbeat -----------------------------------------------------------------------
 
 
 @share_script()
@@ -315,12 +315,12 @@ GROUP = 32  # resource type
 async def alter(
     p: Prober, *changes: tuple[str, int, str | None], group: str | None = None, check: bool = False
 ) -> None:
-    """IncrementalAlterConfigs of a group: name, operation and value."""
+    """Send IncrementalAlterConfigs for a group, with name, operation and value of each configuration."""
     kind = IncrementalAlterConfigsRequest.Resource
     configs = [kind.Config(name=name, config_operation=operation, value=value) for name, operation, value in changes]
     resource = kind(resource_type=GROUP, resource_name=p.group if group is None else group, configs=configs)
     await p.ask("C", IncrementalAlterConfigsRequest(resources=[resource], validate_only=check), 1)
-    await trio.sleep(0.2)  # until the broker has heard of it
+    await trio.sleep(0.2)  # until the broker knows the change
 
 
 async def configs_of(p: Prober, *keys: str, group: str | None = None, synonyms: bool = True) -> None:

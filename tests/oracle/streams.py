@@ -1,4 +1,4 @@
-"""A member of a streams group (KIP-1071), for scripts; and questions about such groups."""
+"""A member of a streams group (KIP-1071), for scripts; and requests about such groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Tasks = Mapping[str, Sequence[int]]
 
 
 def streams_script(**config: int | str) -> Any:
-    """A script for a broker with short sessions and no initial delay; other settings with ``_`` for ``.``."""
+    """Add a script for a broker with short sessions and no initial delay. ``config``: others, with ``_`` for ``.``."""
     changes = {name.replace("_", "."): value for name, value in config.items()}
 
     def keep(play: Play) -> Play:
@@ -45,7 +45,7 @@ def info(name: str, partitions: int = 0, factor: int = 0, **configs: str) -> Top
 
 
 def part(name: str, *sources: str, **more: Any) -> Subtopology:
-    """A subtopology."""
+    """Return a subtopology with these source topics."""
     return Subtopology(subtopology_id=name, source_topics=list(sources), **more)
 
 
@@ -54,12 +54,12 @@ def topology(*parts: Subtopology, epoch: int = 0) -> Topology:
 
 
 def simple() -> Topology:
-    """One stateless subtopology that reads probe, which has three partitions."""
+    """Return a topology of one stateless subtopology that reads probe, which has three partitions."""
     return topology(part("0", "probe"))
 
 
 def word_count(p: Prober) -> Topology:
-    """A stateless subtopology that writes to a repartition topic, and a stateful one that reads it."""
+    """Return a stateless subtopology that writes to a repartition topic, and a stateful one that reads it."""
     again, log = f"{p.group}-counts-repartition", f"{p.group}-counts-changelog"
     return topology(
         part("0", "probe", repartition_sink_topics=[again]),
@@ -96,7 +96,7 @@ class Streams:
         self.process = self.process or f"process-{self.conn.lower()}"
 
     async def join(self, **changes: Any) -> Any:
-        """A full request with epoch 0."""
+        """Send a full heartbeat with epoch 0."""
         full: dict[str, Any] = {
             "member_epoch": 0,
             "rebalance_timeout_ms": 5_000,
@@ -110,7 +110,7 @@ class Streams:
         return await self.beat(**(full | changes))
 
     async def own(self, active: Tasks | None = None, standby: Tasks | None = None, **changes: Any) -> Any:
-        """A heartbeat with the tasks that it has, or with those given."""
+        """Send a heartbeat with the member's tasks, or with the given ones."""
         return await self.beat(
             active_tasks=task_ids(self.active if active is None else active),
             standby_tasks=task_ids(self.standby if standby is None else standby),
@@ -119,7 +119,7 @@ class Streams:
         )
 
     async def beat(self, conn: str = "", **changes: Any) -> Any:
-        """A heartbeat in which only ``changes`` are new."""
+        """Send a heartbeat with only ``changes``."""
         fields: dict[str, Any] = {
             "group_id": self.group,
             "member_id": self.member_id,
@@ -150,7 +150,7 @@ class Streams:
         return await self.p.ask(self.conn, OffsetCommitRequest(**(fields | changes)), version)
 
     async def fetch(self, version: int = 9, **changes: Any) -> Any:
-        """Partitions 0 and 1 of probe."""
+        """Send OffsetFetch for partitions 0 and 1 of probe."""
         kind = OffsetFetchRequest.Group
         fields: dict[str, Any] = {
             "group_id": self.group,
@@ -162,12 +162,12 @@ class Streams:
 
 
 async def created(p: Prober) -> None:
-    """The time that a broker needs to create internal topics and to hear of them."""
+    """Wait until the broker has created the internal topics and knows them."""
     await p.wait(600, "internal topics are created")
 
 
 async def look(p: Prober, *groups: str, operations: bool = False) -> None:
-    """StreamsGroupDescribe."""
-    await trio.sleep(0.1)  # Kafka 4 shows what is written already
+    """Send StreamsGroupDescribe."""
+    await trio.sleep(0.1)  # Kafka 4 returns only state that is already written
     request = StreamsGroupDescribeRequest(group_ids=list(groups or [p.group]), include_authorized_operations=operations)
     await p.ask("D", request, 0)

@@ -15,7 +15,7 @@ from kwire.messages.streams_group_heartbeat import KeyValue
 
 
 async def two(p: Prober) -> tuple[Streams, Streams]:
-    """A stable group of two: A has tasks 0 and 1, B has 2."""
+    """Return a stable group of two: A has tasks 0 and 1, B has task 2."""
     a, b = Streams(p=p, conn="A"), Streams(p=p, conn="B")
     await a.join()
     await b.join()

@@ -22,7 +22,7 @@ APPEND = 2
 INTERVAL, METRICS, MATCH = "interval.ms", "metrics", "match"
 WITH_RECEIVER = {"metric.reporters": "TelemetryReporter"}  # fixtures/java/TelemetryReporter.java
 FIRST, SECOND = UUID(int=0x1234_5678 << 64 | 0x42), UUID(int=0x8765_4321 << 96 | 0x43)
-SOON, LATER = 300, 700  # ms: until the broker has heard of a change, and more than the push interval
+SOON, LATER = 300, 700  # ms until the broker knows a change, and ms that exceed the push interval
 GZIP = 1
 UNKNOWN_CODEC = 9
 TOO_LARGE = 1_048_577

@@ -1,4 +1,4 @@
-"""What Kafka's tools print, as blocks of a file: a line with ``##`` and the command, then the printed lines."""
+"""The output of Kafka's tools, as blocks of a file: a line with ``##`` and the command, then the printed lines."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ OUTPUTS = ROOT / "fixtures" / "tools"
 LIMIT = 300.0  # seconds
 NOISE = re.compile(
     r"\tat |SLF4J|Caused by: java.lang.IllegalState|java.lang.IllegalState|exit \d|\t\.\.\. "
-)  # of the runner
-SAME: dict[str, str] = {  # what differs in each run, and what is written instead
+)  # output of the runner itself
+SAME: dict[str, str] = {  # texts that differ in each run, and their replacements
     r"127\.0\.0\.1:\d+": "ADDRESS",
     r"Epoch: \d+": "Epoch: N",
 }
@@ -26,7 +26,7 @@ def commands(release: str) -> list[str]:
 
 
 def outputs(text: str) -> list[tuple[str, list[str]]]:
-    """Command and printed lines, sorted because Kafka's order is that of a hash map, of each block of the text."""
+    """Return command and printed lines of each block, sorted because Kafka's order is that of a hash map."""
     results: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if line.startswith("## "):
@@ -37,7 +37,7 @@ def outputs(text: str) -> list[tuple[str, list[str]]]:
 
 
 def printed(java: Iterable[str], address: str, lines: Iterable[str]) -> str:
-    """What the tools print. ``java``: the command that starts Java, with the jars of Kafka."""
+    """Return the output of the tools. ``java``: the command for Java with the jars of Kafka."""
     command = [*java, str(RUNNER), address]
     given = "".join(f"{line}\n" for line in lines)
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=True, timeout=LIMIT)

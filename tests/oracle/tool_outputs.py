@@ -1,7 +1,7 @@
-"""Record what Kafka's tools print for configurations and features: ``tool_outputs.py [--release] [--port]``.
+"""Record the output of Kafka's tools for configurations and features: ``tool_outputs.py [--release] [--port]``.
 
-The command lines are those of fixtures/tools/<release>.txt, in which each begins with ``##``; what the tools print is
-written below each line. A new line is added there, and then recorded.
+The commands are the lines of fixtures/tools/<release>.txt that begin with ``##``; the output of the tools is written
+below each of these lines. To record a new command, add its line there first.
 """
 
 from __future__ import annotations

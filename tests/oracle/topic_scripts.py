@@ -356,7 +356,7 @@ async def records_too_large(p: Prober) -> None:
     for version in (3, 7, 9):
         await send(p, small, of(100), version=version)
         await send(p, small, of(200), version=version)
-    for size in (129, 130, 131):  # a batch of 200 bytes and those beside it
+    for size in (129, 130, 131):  # sizes around a batch of 200 bytes
         await send(p, small, of(size))
     await send(p, small, of(1000), codec=GZIP)
     await fetch(p, small)

@@ -1,4 +1,4 @@
-"""A producer with transactions, for scripts; and what others see of them."""
+"""A transactional producer, for scripts; and requests of other clients about its transactions."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from kwire.records import Record, build_batch
 
 COMMITTED = 1
 WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970; a time that does not change
-BY_ID = 13  # the version of Produce and Fetch from which on topics have ids
+BY_ID = 13  # the first version of Produce and Fetch with topic ids
 
 
 def batch(*values: bytes, producer_id: int = -1, epoch: int = -1, sequence: int = -1, **how: bool) -> bytes:
-    """``how``: transactional, control."""
+    """Return a batch with these values. ``how``: whether it is transactional, or a control batch."""
     records = [Record(timestamp=WRITTEN_AT, value=value) for value in values]
     return build_batch(records, producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence, **how)
 
 
 @dataclass(slots=True, kw_only=True)
 class Producer:
-    """``new``: in the flow of KIP-890, which has a new epoch after each transaction and adds partitions by itself."""
+    """A transactional producer. ``new``: with KIP-890: a new epoch after each transaction, no AddPartitionsToTxn."""
 
     p: Prober
     conn: str = "A"
@@ -123,7 +123,7 @@ class Producer:
         return answer
 
     async def end(self, committed: bool, version: int = 0, **changes: Any) -> Any:
-        """Commit or abort, and time for the markers to be written."""
+        """Commit or abort the transaction, and wait until the markers are written."""
         version = version or (5 if self.new else 3)
         request = EndTxnRequest(
             **{
@@ -157,7 +157,7 @@ class Producer:
     async def commit(
         self, offset: int, topic: str = "probe", partition: int = 0, version: int = 0, **changes: Any
     ) -> Any:
-        """TxnOffsetCommit of one partition."""
+        """Send TxnOffsetCommit for one partition."""
         version = version or (5 if self.new else 3)
         place = TxnOffsetCommitRequest.Topic.Partition(
             partition_index=partition, committed_offset=offset, committed_metadata="in txn"
@@ -180,7 +180,7 @@ class Producer:
 
 
 async def read(p: Prober, topic: str, offset: int = 0, *, isolation: int = COMMITTED, partition: int = 0) -> Any:
-    """A Fetch that does not wait."""
+    """Send a Fetch that does not wait for records."""
     wanted = FetchRequest.Topic.Partition(partition=partition, fetch_offset=offset, partition_max_bytes=1 << 20)
     request = FetchRequest(
         max_wait_ms=0,
@@ -192,14 +192,14 @@ async def read(p: Prober, topic: str, offset: int = 0, *, isolation: int = COMMI
 
 
 async def ends(p: Prober, topic: str, *, isolation: int = COMMITTED, partition: int = 0) -> Any:
-    """The latest offset."""
+    """Send ListOffsets for the latest offset."""
     wanted = ListOffsetsRequest.Topic.Partition(partition_index=partition, timestamp=-1)
     requested = ListOffsetsRequest.Topic(name=topic, partitions=[wanted])
     return await p.ask("F", ListOffsetsRequest(replica_id=-1, isolation_level=isolation, topics=[requested]), 5)
 
 
 async def offsets(p: Prober, *, stable: bool, everything: bool = False, group: str = "") -> Any:
-    """What a group has committed for partitions 0 and 1 of probe, or at all."""
+    """Send OffsetFetch for partitions 0 and 1 of probe, or for all committed offsets."""
     named = [OffsetFetchRequest.Topic(name="probe", partition_indexes=[0, 1])]
     request = OffsetFetchRequest(group_id=group or p.group, topics=None if everything else named, require_stable=stable)
     return await p.ask("F", request, 7)

@@ -28,12 +28,13 @@ FOR_EVER = str(2**63 - 1)
 
 
 async def begin(p: Prober, topic: str = "", partitions: int = 2, **how: object) -> tuple[Producer, str]:
-    """A producer with an id, and a topic of its own."""
+    """Return an initialized producer, and the name of a new topic."""
     topic = topic or f"t-{p.scenario}"
-    # Records are older than markers, by years in time; a leader would begin another segment, and reading stops there.
+    # The timestamps of records are years before those of markers. Without segment.ms, the leader would roll the segment
+    # before a marker, and a Fetch would end there.
     await create(p, topic, partitions, segment_ms=FOR_EVER, retention_ms="-1")
     a = Producer(p=p, **how)  # type: ignore[arg-type]
-    async with open_asker(p.host, p.port) as asker:  # the first to ask has the topic of transactions made
+    async with open_asker(p.host, p.port) as asker:  # the first request creates __transaction_state
         request = FindCoordinatorRequest(key=a.name, key_type=1)
         while (await asker.ask(request, 3, FindCoordinatorResponse)).error_code:
             await trio.sleep(0.1)
@@ -116,7 +117,7 @@ async def txn_fenced_by_another(p: Prober) -> None:
     await producers(p, topic)
 
 
-# --- what is in a transaction -------------------------------------------------------------------------------------
+# --- partitions and records in a transaction ----------------------------------------------------------------------
 
 
 @script()
@@ -569,7 +570,7 @@ async def txn_kip890_timeout(p: Prober) -> None:
     await a.describe()
 
 
-# --- what admins see ----------------------------------------------------------------------------------------------
+# --- requests of admin clients ------------------------------------------------------------------------------------
 
 
 @script()

@@ -1,6 +1,7 @@
-"""What releases of Kafka serve: ``versions.py [--port] RELEASE...`` asks each and writes fixtures/releases/RELEASE.json.
+"""Record the APIs and features of releases of Kafka: ``versions.py [--port] RELEASE...``.
 
-Before 3.3 a Kafka without ZooKeeper served less than one with it, so those are started with one.
+The result of each release is written to fixtures/releases/RELEASE.json. Before 3.3, Kafka without ZooKeeper served
+fewer APIs than with it, so these releases are started with ZooKeeper.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ from kwire.messages.api_versions import API_VERSIONS, ApiVersionsRequest, ApiVer
 RELEASES = Path(__file__).parent.parent.parent / "fixtures" / "releases"
 KRAFT_SINCE = "3.3"
 WITH_FEATURES = 3  # the first version of ApiVersions that has features
-ALL_FEATURES = 4  # the first version that has supported features whose lowest level is 0
-SETTLED_AFTER = 3.0  # seconds, until a broker knows the features of the cluster
+ALL_FEATURES = 4  # the first version with supported features whose minimum level is 0
+SETTLED_AFTER = 3.0  # seconds until a broker knows the features of the cluster
 
 
 def ask(port: int) -> dict[str, Any]:
@@ -54,7 +55,7 @@ def _asked(port: int, version: int) -> dict[str, Any]:
 
 @contextmanager
 def with_zookeeper(release: str, port: int) -> Iterator[None]:
-    """A broker of a release before KRaft, and the ZooKeeper that it needs, on the next port."""
+    """Run a broker of a release before KRaft, and the ZooKeeper that it needs, on the next port."""
     run = kafka.FOLDER / f"run-{port}"
     shutil.rmtree(run, ignore_errors=True)
     run.mkdir(parents=True)
