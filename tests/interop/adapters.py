@@ -42,7 +42,7 @@ class Adapter(Protocol):
         """Read this many records from an offset; return their offsets and values. ``committed``: read_committed."""
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
-        """The earliest offset, and the latest."""
+        """Return the earliest offset and the end offset of a partition."""
 
     def at(self, topic: str, partition: int, timestamp: int) -> int:
         """Return the offset of the first record at or after a time."""

@@ -29,7 +29,7 @@ class Admin(Protocol):
         """Return the number of partitions by topic."""
 
     def ends(self, topic: str, partition: int) -> tuple[int, int]:
-        """The earliest offset, and the latest."""
+        """Return the earliest offset and the end offset of a partition."""
 
     def configs(self, topic: str) -> Mapping[str, str]: ...
 
@@ -62,7 +62,7 @@ class Admin(Protocol):
     def delete_group(self, group: str) -> None: ...
 
     def transactions(self) -> Mapping[str, str]:
-        """Return the states by transactional id."""
+        """Return the states of transactions by transactional id."""
 
     def transaction(self, transactional_id: str) -> tuple[str, int, list[Owned]]:
         """Return the state of a transaction, its timeout in milliseconds, and the partitions in it."""

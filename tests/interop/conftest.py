@@ -1,4 +1,4 @@
-"""Fixtures: a new cluster for each test, so that its journal has no other events; and the results of the tests."""
+"""Fixtures: a new cluster for each test, so that its journal has no other events; and the collection of results."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def family(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-# --- clients that are missing: found before a test starts anything ---
+# --- missing clients, which are found before a test starts a process ---
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -86,8 +86,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize ``ground`` with mockbroker and the releases of --real; the code below removes releases that are not
-    needed.
+    """Parametrize ``ground`` with mockbroker, the newest Kafka and the releases of --real.
+
+    ``pytest_collection_modifyitems`` removes the tests that are not requested.
     """
     if "ground" in metafunc.fixturenames:
         kinds = [MOCK, kafka.NEWEST, *_asked_for(metafunc.config)]

@@ -1,4 +1,4 @@
-"""Clients that meet a fault: each produces a record, reads, asks for the end offset, commits, or joins a group.
+"""Clients that meet a fault: each produces a record, reads, requests the end offset, commits, or joins a group.
 
 Python clients run in the test's process, the others in one process each. Their retries are quick, and a request times
 out after a second.
@@ -31,7 +31,7 @@ ERRORS = 3  # failed reads after which a client gives up
 
 @dataclass
 class Outcome:
-    """What a client reported.
+    """The report of a client.
 
     Attributes:
         errors: Names of its errors.
@@ -44,7 +44,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Task:
-    """What a client is asked to do.
+    """The task of a client.
 
     Attributes:
         name: The method of the client.
@@ -81,7 +81,7 @@ def _gave_up(outcome: Outcome, error: BaseException) -> _Stop:
 def name_of(error: Any) -> str:
     """Return the name of an error, as users of the client see it."""
     args = getattr(error, "args", ())
-    named = args[0] if args and hasattr(args[0], "code") else error  # of an exception of librdkafka
+    named = args[0] if args and hasattr(args[0], "code") else error  # librdkafka: the argument has the name
     return str(named.name()) if hasattr(named, "code") and hasattr(named, "name") else type(error).__name__
 
 

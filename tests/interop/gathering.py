@@ -1,4 +1,4 @@
-"""A stage without a journal, for mockbroker and real brokers: it is judged by the reports of the members and the
+"""A stage without a journal, for mockbroker and real brokers: its checks use only the reports of the members and the
 records that they read.
 """
 
@@ -69,8 +69,8 @@ class Gathering(Stage):
     def check_reading(self) -> None:
         """Check that the owner of each partition reads the new records once; then let all members commit.
 
-        A rebalance before the commit is legal: a member whose session expires on a busy machine rejoins, and the records
-        are read again from the committed offset. Kafka promises at-least-once.
+        A rebalance before the commit is allowed: a member whose session expires on a busy machine rejoins, and the
+        records are read again from the committed offset. Kafka promises at-least-once.
         """
         self._batches += 1
         batch = [f"batch {self._batches}: {number}" for number in range(4 * self.partitions)]
@@ -98,7 +98,7 @@ class Gathering(Stage):
         self._committed |= dict.fromkeys(values, next(EVENTS))
 
     def _last_offsets(self, values: Collection[str]) -> dict[Owned, int]:
-        """Return the offset of the last record with one of these values in each partition, of all that members read."""
+        """Return by partition the last offset at which a member read a record with one of these values."""
         offsets: dict[Owned, int] = {}
         for member in self.members:
             for topic, partition, offset, value in member.records:
@@ -107,8 +107,9 @@ class Gathering(Stage):
         return offsets
 
     def read_twice(self) -> list[str]:
-        """Return the values that were read again without a reason: their partition was not assigned again since, or they
-        were committed before.
+        """Return the values that were read again without a reason.
+
+        A reason is that their partition was assigned again since and they were not committed before.
         """
         times: dict[str, list[tuple[int, int]]] = defaultdict(list)
         with self.changed:

@@ -1,6 +1,6 @@
 """A broker for a test, mockbroker or a real Kafka, with one interface: the fixture ``ground`` of conftest.
 
-Each test uses topics and groups with names of their own, since a real broker is shared by all tests.
+Each test uses topics and groups with unique names, because all tests share a real broker.
 """
 
 from __future__ import annotations

@@ -194,7 +194,7 @@ SCENARIOS: Mapping[str, tuple[str, ...]] = {  # by title of their table; names a
         "ACLs",
     ),
 }
-SAME = {"RoundRobinAssigner": "roundrobin"}  # the name in kafkajs
+SAME = {"RoundRobinAssigner": "roundrobin"}  # assignors of kafkajs, with their usual names
 
 _CODECS = ("snappy", "lz4", "zstd")
 LACKS: Mapping[str, Mapping[str, Iterable[str]]] = {  # reason -> family -> scenarios that are not run for this reason

@@ -87,7 +87,7 @@ def _start_java(target: Path) -> list[str]:
     java = need("java", "Apache Kafka's own client runs on it")
     quick = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]
     archive = [f"-XX:SharedArchiveFile={_archive(target)}", "-Xlog:disable"] if _archive(target).exists() else []
-    jars = sorted(str(jar) for jar in (target / "jars").iterdir())  # Java compares their order with the archive's
+    jars = sorted(str(jar) for jar in (target / "jars").iterdir())  # Java compares their order with that in the archive
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
     return [java, *quick, *archive, quiet, "-cp", os.pathsep.join(jars), "Client"]
 

@@ -18,7 +18,7 @@ FILES = {"java": "Recorded.java", "franz-go": "recorded.go", "kafkajs": "recorde
 FAMILIES = ("kafka-python", "confluent-kafka", "aiokafka", "java", "franz-go", "kafkajs", "kcat")
 TOPIC, PARTITIONS = "orders", 2
 VALUES = [f"order {number}" for number in range(6)]
-POLL_MS = 100  # when the programs were recorded
+POLL_MS = 100  # the poll time with which the programs were recorded
 
 
 def program(family: str) -> list[str]:

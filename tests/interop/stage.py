@@ -57,7 +57,7 @@ MARKS = [
     pytest.mark.filterwarnings("ignore:(read|open)_text is deprecated:DeprecationWarning"),  # kafka-python, on import
 ]
 
-EVENTS = count(1)  # numbers of the assignments and records of all members, in the order in which they arrived
+EVENTS = count(1)  # numbers assignments and records of all members in the order of their arrival
 
 Process = subprocess.Popen[str] | HostedClient
 T = TypeVar("T")
@@ -429,7 +429,7 @@ class Stage:
         for event in self.events():
             if event.event in ("leave", "expire"):
                 shares.pop(event.member_id, None)
-            elif event.event == "generation" and event.leader:  # of a classic group: every member gets a new assignment
+            elif event.event == "generation" and event.leader:  # in a classic group, every member gets a new assignment
                 shares.clear()
             elif event.event == "assign":
                 if self._came_back(event):

@@ -1,4 +1,4 @@
-"""Real clients and the partition logs: every way to produce, to find an offset, and to read."""
+"""Real clients and the partition logs: all ways to produce, to find an offset, and to read."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def unsettled() -> Iterator[Gathering]:
 
 
 def after_the_first_records(gathering: Gathering, happens: Callable[[], object]) -> None:
-    """Call ``happens`` once, after a member has read the records of partition 0, and before the others are written."""
+    """Call ``happens`` once, when a member has read the records of partition 0 and the others are not written yet."""
     produce, ground = gathering.ground.produce, gathering.ground
 
     def interrupted(topic: str, values: Sequence[str], **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Real clients in consumer groups: joining, consuming, committing, leaving, dying."""
+"""Real clients in consumer groups: they join, consume, commit, leave or are killed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The history derived from a capture of real clients equals the broker's journal.
 
 The clients reach the broker through a forwarder that records both directions, byte by byte, into a pcap file; the
-journal is written inside the broker, which knows nothing of it.
+journal is written by the broker, independently of the forwarder.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from interop.stage import MARKS
 from mockbroker import run_cluster
 
 pytestmark = MARKS
-LIMIT = 120.0  # seconds until everything is copied
+LIMIT = 120.0  # seconds until all records and offsets are copied
 REPLICATED = "checkpoints.topic", "heartbeats.topic", "offset-syncs.topic"
 STORED = "offset.storage", "status.storage", "config.storage"
 SETTINGS = {

@@ -111,7 +111,7 @@ def test_share_groups_through_a_proxy(proxied: ProxiedGround, gathering: Gatheri
 
 @families(OF_EACH_LANGUAGE)
 def test_transactions_through_a_proxy(proxied: ProxiedGround, gathering: Gathering, family: str) -> None:
-    """Consume, transform, produce: two transactions are committed, one is aborted and repeated."""
+    """Clients consume, transform and produce: two transactions are committed, one is aborted and repeated."""
     if OUTPUT not in proxied.topics():
         proxied.create_topic(OUTPUT, gathering.partitions)
     client = ADAPTERS[CHEAP](proxied.bootstrap_servers)
@@ -156,7 +156,7 @@ def test_a_proxy_logs_in_for_its_clients(behind: Behind, proxied: ProxiedGround,
 def test_groups_behind_a_proxy_survive_restarts_of_brokers(
     behind: Behind, proxied: ProxiedGround, gathering: Gathering
 ) -> None:
-    """Each broker is stopped once, also the coordinator; it keeps its port at the proxy. No record is lost."""
+    """Each broker, also the coordinator, is restarted once and keeps its port at the proxy. No record is lost."""
     before = proxied.ports()
     members = gathering.come(*OF_EACH_LANGUAGE, assignor="roundrobin")
     for node in range(3):

@@ -30,7 +30,7 @@ CHANGED = ("confluent-kafka", LONGER, "max")
     ("family", "poll_ms", "speed"), usual_and_long([*RUNS, CHANGED], [run for run in MORE if run != CHANGED])
 )
 def test_clients_run_as_recorded(family: str, poll_ms: int, speed: str) -> None:
-    """``poll_ms``: the interval of polls, also another than in the recording."""
+    """The clients run as recorded, also if the interval of their polls differs from that in the recording."""
     command = program(family)
     recording = RECORDINGS / f"{family}__kafka-{NEWEST}.jsonl"
     replay = subprocess.Popen(

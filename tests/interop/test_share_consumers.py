@@ -138,7 +138,7 @@ def test_console_share_consumer(stage: Stage) -> None:
 
 def test_state_survives_a_restart_and_kafka_reads_it(tmp_path: Path) -> None:
     """Accepted records are not delivered again; DumpLogSegments prints the records of the state."""
-    tool_command("kafka.tools.DumpLogSegments")  # before anything is started
+    tool_command("kafka.tools.DumpLogSegments")  # a missing tool must be found before a client is started
     topics = {Stage.topic: 2}
     with run_cluster(topics=topics, config=CONFIG | SHARE, data_dir=tmp_path) as cluster, stage_of(cluster) as stage:
         member = delivered_by("confluent-kafka", stage, "explicit", ["accept-1", "release-1", "reject-1"], 4)

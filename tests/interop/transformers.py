@@ -34,7 +34,7 @@ class Transformer(Member):
         self.error = message.get("error", self.error)
 
     def ready(self) -> None:
-        """Wait until it owns the transactional id; the former owner is fenced."""
+        """Wait until the member has initialized its transactional id, which fences the former producer."""
         self._stage.wait(f"{self.name} to be ready", lambda: self.events["ready"])
 
     def take(self, number: int) -> None:

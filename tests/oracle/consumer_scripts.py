@@ -27,7 +27,7 @@ from kwire.messages.offset_delete import OffsetDeleteRequest
 
 
 async def two(p: Prober, **both: object) -> tuple[Consumer, Consumer]:
-    """A stable group of two at epoch 2: A has 0 and 1, B has 2."""
+    """Return a stable group of two at epoch 2: A has partitions 0 and 1, B has 2."""
     a, b = Consumer(p=p, conn="A", **both), Consumer(p=p, conn="B", **both)  # type: ignore[arg-type]
     await a.join()
     await b.join()

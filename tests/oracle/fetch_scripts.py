@@ -16,7 +16,7 @@ from kwire.messages.fetch import FetchRequest
 from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 
-WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970; a time that does not change
+WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970; the same in each recording
 BY_ID = 13  # the first version of Fetch with topic ids
 NEW_SESSION, NO_SESSION = 0, -1  # epochs
 FEW_SLOTS = {"max.incremental.fetch.session.cache.slots": 9}

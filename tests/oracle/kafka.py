@@ -60,7 +60,7 @@ _started: dict[int, subprocess.Popen[bytes]] = {}  # brokers that this process h
 
 
 def fetch(release: str) -> Path:
-    """Return the folder with the jars of a release; Maven fetches them once, however many processes ask."""
+    """Return the folder with the jars of a release; Maven fetches them only once, also for concurrent processes."""
     jars = FOLDER / f"jars-{release}"
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / f"{release}.lock").open("w") as lock:

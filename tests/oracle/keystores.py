@@ -1,4 +1,4 @@
-"""Changes of the keystore and the truststore of a listener: ``keystores.py [--port]`` asks a real Kafka.
+"""Record changes of the keystore and the truststore of a listener of a real Kafka: ``keystores.py [--port]``.
 
 Each change, the response, and the file whose certificate new connections get are written to fixtures/keystores.json.
 """

@@ -19,7 +19,7 @@ from kwire.records.compression import GZIP, LZ4, SNAPPY, ZSTD
 
 OFTEN = {"log.retention.check.interval.ms": 50, "log.initial.task.delay.ms": 50, "log.cleaner.backoff.ms": 50}
 CHECKED_AFTER = 700  # milliseconds, in which retention is checked several times
-STEP = 10_000  # milliseconds between two records that are in different segments
+STEP = 10_000  # milliseconds between records that are in different segments
 ANY_TIME = ("message.timestamp.after.max.ms", "9223372036854775807")
 SMALL = (("segment.ms", "1000"), ANY_TIME)
 COMPACT = (("cleanup.policy", "compact"), ("min.cleanable.dirty.ratio", "0.01"), *SMALL)

@@ -34,7 +34,7 @@ GAP, ACCEPT, RELEASE, REJECT, RENEW = range(5)
 BATCH_OPTIMIZED, RECORD_LIMIT = range(2)
 GROUP = 32  # resource type
 IN_2100 = 4_102_444_800_000  # milliseconds since 1970
-WAIT_MS = 300  # the leader has read the state of a partition by then
+WAIT_MS = 300  # ms after which the leader has read the state of a partition
 NEWEST = 2  # version of ShareFetch and ShareAcknowledge
 SHORT_LOCKS: dict[str, int | str] = {
     "group.share.min.record.lock.duration.ms": 1000,
@@ -650,7 +650,7 @@ async def share_compacted_gaps(p: Prober) -> None:
 
     await keyed(0, b"a", b"b", b"a", b"c", b"a", b"d")
     await keyed(0, b"b")
-    await keyed(60_000, b"e")  # another segment
+    await keyed(60_000, b"e")  # this batch begins another segment
     await p.wait(2500, "until the log is compacted")
     a = Sharer(p=p, topic=topic)
     await a.fetch(0)

@@ -1,7 +1,6 @@
 """Conversations about delegation tokens, which record.py records; each function is one conversation.
 
-A token works only until the end of its conversation, which expires it. A login with a token cannot be recorded, because
-SCRAM has a nonce.
+Each conversation expires its tokens at its end. A login with a token cannot be recorded, because SCRAM uses a nonce.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from kwire.records import Record, build_batch
 
 COMMITTED = 1
-WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970; a time that does not change
+WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970; the same in each recording
 BY_ID = 13  # the first version of Produce and Fetch with topic ids
 
 

@@ -37,7 +37,7 @@ consumer.subscribe(
 
 
 def committed() -> bool:
-    """False if the group has moved on, as this member will with its next poll, or its coordinator has."""
+    """Commit; return False if the group rebalances or its coordinator has moved, which the next poll handles."""
     try:
         consumer.commit(asynchronous=False)
     except KafkaException as refused:

@@ -19,7 +19,7 @@ ASSIGNORS = {
     "cooperative-sticky": CooperativeStickyAssignor,
 }
 
-logging.basicConfig()  # the only report of being fenced
+logging.basicConfig()  # kafka-python reports only in its log that it is fenced
 
 
 class Listener(ConsumerRebalanceListener):
