@@ -336,7 +336,7 @@ ROWS = [
     Row("speed of a replay", run("mockbroker replay r.jsonl --speed fast", files={"r.jsonl": ""}), "Error: --speed: fast is not a valid speed: use a number above 0, or max"),
     Row("port of a replay", lambda: replay(65_535, 1, 2), "ValueError: port 65535 is out of range (0-65534 for 2 brokers)"),
     Row("replay with a mock of distant brokers", lambda: replay(0, 1, 501), "ValueError: the recorded broker ids 1 and 501 are too far apart for a mock cluster, which has at most 500 brokers with consecutive ids: use --otherwise error or --otherwise close"),
-    Row("replay of nothing", run("mockbroker replay r.jsonl", files={"r.jsonl": ""}), "Error: r.jsonl: no requests with responses in the recording"),
+    Row("replay of nothing", run("mockbroker replay r.jsonl", files={"r.jsonl": ""}), "r.jsonl at byte 0: the file is empty\nError: r.jsonl: no requests with responses in the recording"),
     Row("topic of a recording", run("mockbroker proxy --to a:1 --record kafka://broker/"), "Error: --record kafka://broker/: expected kafka://HOST:PORT/TOPIC"),
     Row("address of a topic's cluster", run("mockbroker proxy --to a:1 --record kafka://a,b:1/frames"), "Error: --record kafka://a,b:1/frames: 'a' is not an address: use HOST:PORT"),
     Row("properties of no topic", Run(("mockbroker", "proxy", "--to", "a:1", "--record", "out.jsonl", "--record-config", "c"), files={"c": ""}), "Error: --record-config needs --record kafka://HOST:PORT/TOPIC"),
