@@ -333,6 +333,7 @@ ROWS = [
     Row("preset that a proxy cannot apply", preset_of_proxy, "a proxy cannot apply the preset rolling-restart, which changes the cluster itself"),
     Row("form of a recording", run("mockbroker proxy --to a:1 --record out.txt"), "Error: --record out.txt: unknown format '.txt': use one of .jsonl, .ndjson, .pcapng"),
     Row("folder of a recording", run("mockbroker proxy --to a:1 --record none/out.jsonl"), "Error: --record none/out.jsonl: cannot be written: No such file or directory"),
+    Row("size of a recording without a limit", run("mockbroker proxy --to a:1 --record out.jsonl --record-size inf"), "Error: Invalid value for '--record-size': inf is not a finite number."),
     Row("speed of a replay", run("mockbroker replay r.jsonl --speed fast", files={"r.jsonl": ""}), "Error: --speed: fast is not a valid speed: use a number above 0, or max"),
     Row("port of a replay", lambda: replay(65_535, 1, 2), "ValueError: port 65535 is out of range (0-65534 for 2 brokers)"),
     Row("replay with a mock of distant brokers", lambda: replay(0, 1, 501), "ValueError: the recorded broker ids 1 and 501 are too far apart for a mock cluster, which has at most 500 brokers with consecutive ids: use --otherwise error or --otherwise close"),
