@@ -70,7 +70,7 @@ class TlsStream(_SSLSocket):
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             return b""
         except ssl.SSLError as error:
-            raise TlsError(_reason(error)) from error
+            raise TlsError(failure_reason(error)) from error
         self.established = True
         return data
 
@@ -108,7 +108,8 @@ class TlsSocket(TlsStream, ssl.SSLSocket):
     """A non-blocking TLS socket. For its exceptions, see TlsStream."""
 
 
-def _reason(error: ssl.SSLError) -> str:
+def failure_reason(error: ssl.SSLError) -> str:
+    """Return the reason why a TLS connection to a client failed, beginning with ``TLS:``. ``error``: the error."""
     reason = (error.reason or "").replace("_", " ").lower() or str(error)
     if error.reason == "CERTIFICATE_VERIFY_FAILED":
         reason = f"the client certificate is invalid: {getattr(error, 'verify_message', reason)}"
