@@ -177,7 +177,7 @@ def parse_object(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise LineError(f"invalid JSON: {error.msg} at character {error.pos}") from error
+        raise LineError(f"invalid JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}") from error
     except ValueError as error:
         most = sys.get_int_max_str_digits()
         raise LineError(f"unsupported JSON: an integer has more than {most} digits") from error

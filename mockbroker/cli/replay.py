@@ -113,8 +113,6 @@ def _script(recordings: Sequence[str]) -> Script:
     with read_errors():
         reading = read(recordings)
     script = Script.of(item for item in reading if isinstance(item, Call))
-    if not script.calls:
-        raise click.ClickException(f"{', '.join(recordings)}: no requests with responses in the recording")
     for note in [*reading.notes(), *map(str, reading.damage)]:
         click.echo(one_line(note), err=True)
     if script.left_out:
@@ -122,6 +120,8 @@ def _script(recordings: Sequence[str]) -> Script:
             f"requests that are not replayed, because they have no response or cannot be decoded: {script.left_out}",
             err=True,
         )
+    if not script.calls:
+        raise click.ClickException(f"{', '.join(recordings)}: no requests with responses in the recording")
     return script
 
 

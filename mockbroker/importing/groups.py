@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from itertools import pairwise
 from pathlib import Path
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from mockbroker.groups.records.rebuild import groups_from_records
 from mockbroker.groups.records.replay import Replay, StoredValue
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.storage.log_dirs import Problem, partitions, read_log_starts, read_partition, read_topic_id
-from mockbroker.topics.model import OFFSETS_TOPIC, ClusterState
+from mockbroker.topics.model import METADATA_LOG, OFFSETS_TOPIC, ClusterState
 
 WALL = WallClock(0.0)  # times of imported groups are seconds since 1970
 SKIPPED_TYPES = {"ShareGroup": "share"}  # prefix of the key's class -> group type
@@ -101,13 +102,15 @@ def read_groups(folders: Sequence[Path], settings: Settings) -> Imported:
             imported.problems.append(starts)
             starts = {}
         for (topic, index, _), path in directories.items():
+            if topic == METADATA_LOG:
+                continue
             _add_topic(imported, topic, index, path)
             if topic == OFFSETS_TOPIC:
                 replicas.setdefault(index, []).append(_read_replica(imported, path, starts.get((topic, index), 0)))
     if not replicas:
         imported.notes.append(f"no partition of {OFFSETS_TOPIC} and therefore no group found")
-    elif missing := sorted(set(range(max(replicas))) - set(replicas)):
-        imported.notes.append(f"missing partitions of {OFFSETS_TOPIC}: {', '.join(map(str, missing))}")
+    elif missing := _missing(sorted(replicas)):
+        imported.notes.append(f"missing partitions of {OFFSETS_TOPIC}: {', '.join(missing)}")
     for _, copies in sorted(replicas.items()):
         newest = max(copies, key=lambda replica: replica.version)
         imported.notes += [
@@ -115,6 +118,15 @@ def read_groups(folders: Sequence[Path], settings: Settings) -> Imported:
         ]
         _add_groups(imported, newest, settings)
     return imported
+
+
+def _missing(found: Sequence[int]) -> list[str]:
+    """Return the partitions below the highest one that were not found, as texts such as ``3`` and ``5-7``.
+
+    ``found``: partitions in ascending order. The name of a directory can have ten digits.
+    """
+    gaps = [(before + 1, after - 1) for before, after in pairwise([-1, *found]) if after - before > 1]
+    return [str(first) if first == last else f"{first}-{last}" for first, last in gaps]
 
 
 def _add_topic(imported: Imported, name: str, index: int, path: Path) -> None:

@@ -70,7 +70,7 @@ class TlsStream(_SSLSocket):
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):
             return b""
         except ssl.SSLError as error:
-            raise TlsError(_reason(error)) from error
+            raise TlsError(failure_reason(error)) from error
         self.established = True
         return data
 
@@ -108,7 +108,8 @@ class TlsSocket(TlsStream, ssl.SSLSocket):
     """A non-blocking TLS socket. For its exceptions, see TlsStream."""
 
 
-def _reason(error: ssl.SSLError) -> str:
+def failure_reason(error: ssl.SSLError) -> str:
+    """Return the reason why a TLS connection to a client failed, beginning with ``TLS:``. ``error``: the error."""
     reason = (error.reason or "").replace("_", " ").lower() or str(error)
     if error.reason == "CERTIFICATE_VERIFY_FAILED":
         reason = f"the client certificate is invalid: {getattr(error, 'verify_message', reason)}"
@@ -154,13 +155,22 @@ class GeneratedCertificates:
         authority: the certificate authority (trustme). It has signed the certificates of the brokers and of the client.
         of_brokers: the certificate of the brokers.
         files: the PEM files for clients.
+
+    Raises: SettingsError if a certificate cannot contain a host, such as ``kafka_1``.
     """
 
     def __init__(self, *hosts: str) -> None:
         from trustme import CA
 
         self.authority = CA(organization_name="mockbroker")
-        self.of_brokers = self.authority.issue_cert(*dict.fromkeys(filter(None, (*LOCAL_NAMES, *hosts))))
+        try:
+            self.of_brokers = self.authority.issue_cert(*dict.fromkeys(filter(None, (*LOCAL_NAMES, *hosts))))
+        except UnicodeError as error:  # such as IDNAError
+            names = ", ".join(dict.fromkeys(hosts))
+            raise SettingsError(
+                f"ssl.keystore.location: no certificate can be generated for {names}: {error}: use another host, or a "
+                "certificate of your own"
+            ) from error
         client = self.authority.issue_cert(f"{CLIENT}@localhost", common_name=CLIENT)
         self._folder: Path | None = Path(mkdtemp(prefix="mockbroker-tls-"))
         self.files = TlsFiles(self._folder / "ca.pem", self._folder / "client.pem")
@@ -202,7 +212,8 @@ class Tls:
 
     Raises:
         SettingsError: A file cannot be loaded (the cause is then a KeystoreError), a rule in
-            ``ssl.principal.mapping.rules`` is not valid, or the truststore for client certificates is missing.
+            ``ssl.principal.mapping.rules`` is not valid, the truststore for client certificates is missing, or no
+            certificate can be generated for a host.
     """
 
     def __init__(

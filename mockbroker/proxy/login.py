@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
+from dataclasses import field
 from typing import Any, TypeAlias
 
 from scramp import ScramClient, ScramException
@@ -17,6 +18,7 @@ from kwire.client_properties import Credentials
 from kwire.envelope import decode_response, encode_request
 from kwire.errors import WireError
 from kwire.explain.meanings import error_name
+from kwire.lazy_dataclass import dataclass
 from kwire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kwire.messages.sasl_handshake import SaslHandshakeRequest
 
@@ -68,9 +70,27 @@ def login(credentials: Credentials, token: bytes = b"") -> Steps:
             yield from _scram(credentials)
 
 
+@dataclass(frozen=True, slots=True)
+class RawPassword:
+    """A password in UTF-8, as Kafka's clients hash it: without SASLprep, which scramp applies to its own passwords.
+
+    Source: ScramFormatter.saltedPassword of Kafka.
+
+    Attributes:
+        text: the password.
+    """
+
+    text: str = field(repr=False)
+
+    def __bytes__(self) -> bytes:
+        """Return the bytes from which the salted password is derived."""
+        return self.text.encode()
+
+
 def _scram(credentials: Credentials) -> Steps:
     try:
-        client = ScramClient([credentials.mechanism], credentials.user, credentials.password)
+        client: Any = ScramClient([credentials.mechanism], credentials.user, "")
+        client.password = RawPassword(credentials.password)
         first = (yield from _exchange(client.get_client_first().encode())).decode()
         found = ITERATIONS.search(first)
         if found is not None and int(found[1]) > MOST_ITERATIONS:

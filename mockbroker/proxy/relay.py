@@ -15,6 +15,7 @@ from itertools import count
 
 import trio
 
+from kwire.messages.fetch import FetchResponse
 from kwire.messages.metadata import MetadataResponse
 from mockbroker.net.bound_listeners import BACK_OFF, OUT_OF_FILES, listen
 from mockbroker.proxy.addresses import Address, Advertised, error_reason
@@ -253,7 +254,8 @@ class Proxy:
     def _learn(self, response: Changeable) -> Generator[None, None, Mapping[int, Address]]:
         """Store the broker addresses in a response, and open listeners for new brokers.
 
-        If the proxy applies fault rules, the topics of a Metadata response are also stored.
+        If the proxy applies fault rules, the topics of a Metadata response are also stored, and the log end offsets of
+        a Fetch response that is passed to the rules. Of other Fetch responses, RequestObserver stores them.
 
         The generator yields between slices (parts of limited size) of a large response.
 
@@ -261,8 +263,12 @@ class Proxy:
         """
         if addresses := response.addresses:
             self.update(addresses)
-        if self.interception is not None and isinstance(response.response, MetadataResponse):
-            yield from self.interception.broker.learn(response.response)
+        if self.interception is not None:
+            match response.response:
+                case MetadataResponse() as metadata:
+                    yield from self.interception.broker.learn(metadata)
+                case FetchResponse() as fetched if response.exchange.is_intercepted:
+                    yield from self.interception.broker.learn_offsets(fetched)
         return self.own
 
 

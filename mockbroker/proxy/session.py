@@ -16,6 +16,7 @@ import trio
 
 from kwire.errors import WireError
 from mockbroker.net.slices import complete
+from mockbroker.net.tls import failure_reason
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.changeable import Changeable
 from mockbroker.proxy.interception import Channel, Interception
@@ -166,10 +167,14 @@ class Session:
                 await encrypted.do_handshake()
         except (OSError, trio.TooSlowError, trio.BrokenResourceError) as error:
             cause = error.__cause__ or error
-            reason = getattr(cause, "reason", None) or str(cause) or "the client has disconnected"
             if isinstance(error, trio.TooSlowError):
-                reason = f"no handshake in {HANDSHAKE_TIMEOUT:.0f} s"
-            log.warning("connection from %s closed: TLS: %s", self._connection.client, reason.replace("_", " ").lower())
+                reason = f"TLS: no handshake in {HANDSHAKE_TIMEOUT:.0f} s"
+            elif isinstance(cause, ssl.SSLError):
+                reason = failure_reason(cause)
+            else:
+                reason = f"TLS: {str(cause) or 'the client has disconnected'}"
+            host = self._connection.client.host  # without the port, the text is the same when the client tries again
+            self._warnings.warn(f"connection from {host} closed: {reason}", trio.current_time())
             return False
         self.client = encrypted
         return True

@@ -171,7 +171,7 @@ def decode_catalogue(data: bytes) -> Catalogue:
 def _reason(error: Exception) -> str:
     match error:
         case json.JSONDecodeError():
-            return f"invalid JSON: {error.msg} at character {error.pos}"
+            return f"invalid JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
         case KeyError():
             return f"{error} is missing"
         case _:

@@ -35,6 +35,7 @@ OFFSETS_TOPIC = "__consumer_offsets"
 TRANSACTIONS_TOPIC = "__transaction_state"
 SHARE_STATE_TOPIC = "__share_group_state"
 INTERNAL = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC, SHARE_STATE_TOPIC})
+METADATA_LOG = "__cluster_metadata"  # of the controllers; it has a directory like a topic, but clients cannot see it
 NO_LEADER = -1  # leader of a partition whose brokers are all down
 INDEX_INTERVAL = 4_096  # bytes between two entries of Kafka's offset index: its precision in looking up positions
 OF_LOGS = "log."  # prefix of the broker settings that are defaults of the logs of topics

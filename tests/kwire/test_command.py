@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kwire.command import LazyGroup
+from kwire.command import FiniteRange, LazyGroup
 from kwire.process import INTERRUPTED, UNREAD
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -55,3 +55,12 @@ def test_no_such_verb() -> None:
     done = CliRunner().invoke(group(), ["nope"])
     assert done.exit_code == 2
     assert "No such command 'nope'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [("nan", "nan is not a finite number."), ("0", "x>0"), ("inf", "inf is not")]
+)
+def test_a_number_must_be_finite(text: str, said: str) -> None:
+    with pytest.raises(click.BadParameter, match=said):
+        FiniteRange(min=0, min_open=True).convert(text, None, None)
+    assert FiniteRange(min=0).convert("0.5", None, None) == 0.5

@@ -313,6 +313,7 @@ ROWS = [
     Row("many damaged lines", damaged_frame_log(), "$LINES\nx.jsonl at byte 2002: stopped after 1000 damaged places"),
     Row("direction in a frame log", frame_log({"direction": "up"}, {}), "x.jsonl at byte 0: invalid line of a frame log: direction is 'up', expected request or response"),
     Row("client in a frame log", frame_log({"client": 1}, {}), "x.jsonl at byte 0: invalid line of a frame log: client and broker must be strings"),
+    Row("broker in a frame log that is not Unicode", frame_log({"broker": "\ud800:9092"}, {}), "x.jsonl at byte 0: invalid line of a frame log: client, broker and connection must be valid Unicode"),
     Row("time in a frame log", frame_log({"time_us": "now"}, {}), "x.jsonl at byte 0: invalid line of a frame log: time_us is 'now', expected an integer between -2**62 and 2**62 (microseconds since 1970)"),
     Row("unknown file system", run("kwire groups none://bucket/x.pcap"), "Error: cannot read none://bucket/x.pcap: none:// is not a supported file system: $REASON"),
     Row("address that does not exist", run("kwire groups file:///none/x.pcap"), "Error: cannot read file:///none/x.pcap: No such file or directory"),

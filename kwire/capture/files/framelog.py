@@ -75,6 +75,8 @@ def logged(line: bytes, at: int) -> LoggedFrame:
         texts = [fields[name] for name in ("client", "broker")]
         if not all(isinstance(text, str) for text in texts):
             raise ValueError("client and broker must be strings")
+        connection = str(fields.get("connection", ""))
+        "".join([*texts, connection]).encode()  # JSON can contain lone surrogates, which no text may have
         time = fields["time_us"]
         if isinstance(time, bool) or not isinstance(time, int) or not -MAX_TIME_US < time < MAX_TIME_US:
             raise ValueError(
@@ -82,7 +84,7 @@ def logged(line: bytes, at: int) -> LoggedFrame:
             )
         return LoggedFrame(
             time,
-            str(fields.get("connection", "")),
+            connection,
             texts[0],
             texts[1],
             direction == "request",
@@ -96,9 +98,11 @@ def logged(line: bytes, at: int) -> LoggedFrame:
 def _reason(error: Exception) -> str:
     match error:
         case json.JSONDecodeError():
-            return f"invalid JSON: {error.msg} at character {error.pos}"
+            return f"invalid JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
         case KeyError():
             return f"{error} is missing"
+        case UnicodeEncodeError():
+            return "client, broker and connection must be valid Unicode"
         case RecursionError():
             return "the JSON is nested too deeply"
         case _:

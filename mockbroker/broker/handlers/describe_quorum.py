@@ -12,8 +12,8 @@ from kwire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorum
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.slices import topics_in_slices
+from mockbroker.topics.model import METADATA_LOG
 
-METADATA_LOG = "__cluster_metadata"
 LEADER_EPOCH = 1
 LISTENER = "CONTROLLER"  # name of the listener of controllers
 NOT_HOSTED = "This server does not host this topic-partition."

@@ -115,6 +115,8 @@ class Scram256Or512:
 def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Callable[[], bytes]) -> ScramCredentials:
     """Return the SCRAM credentials of users, derived from their passwords.
 
+    As in Kafka's clients, a password is hashed as UTF-8, without SASLprep (ScramFormatter.saltedPassword).
+
     Args:
         passwords: passwords by user.
         mechanisms: names of SASL mechanisms; only SCRAM-SHA-256 and SCRAM-SHA-512 are used.
@@ -126,8 +128,7 @@ def derive(passwords: Mapping[str, str], mechanisms: Iterable[str], new_salt: Ca
     for mechanism in mechanisms:
         if mechanism in SCRAM_HASHES:
             for user, password in passwords.items():
-                salt, stored_key, server_key, iterations = ScramMechanism(mechanism).make_auth_info(
-                    password, ITERATIONS, new_salt()
-                )
-                credentials[user, mechanism] = ScramCredential(salt, iterations, stored_key, server_key)
+                salt = new_salt()
+                salted = hashlib.pbkdf2_hmac(SCRAM_HASHES[mechanism], password.encode(), salt, ITERATIONS)
+                credentials[user, mechanism] = ScramCredential.from_salted_password(mechanism, salted, salt, ITERATIONS)
     return credentials

@@ -108,7 +108,7 @@ REFUSED: list[tuple[str | bytes, str, str]] = [  # line, message, path
     ('{"hex": "00", "direction": "response", "api_key": true}', "api_key: expected an integer, got a boolean", "api_key"),
     ('{"hex": "00120000", "api_key": 3}', "api_key: the line has 3, but the header of the frame has 18: remove api_key from the line", "api_key"),
     ('{"hex": "00120000", "api_version": 1}', "api_version: the line has 1, but the header of the frame has 0: remove api_version from the line", "api_version"),
-    ('{"hex": "' + "9" * 5000 + ", ", "invalid JSON: Unterminated string starting at at character 8", ""),
+    ('{"hex": "' + "9" * 5000 + ", ", "invalid JSON: Unterminated string at character 8", ""),
     ("\x00\x00", "hex: invalid hex digit '\\x00' at position 0", "hex"),
     (b"\xff\xfe", "invalid UTF-8: invalid start byte at byte 0 of the line", ""),
     ("[" * 200_000, "hex: invalid hex digit '[' at position 0", "hex"),

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import click
+import pytest
 from golden import ROOT
 from plain_client import PlainClient
 
@@ -59,6 +61,14 @@ def test_several_files_are_one_recording(tmp_path: Path) -> None:
     )
     assert whole == divided
     assert len(whole) > 20
+
+
+def test_the_reason_why_nothing_can_be_replayed_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "damaged.jsonl"
+    file.write_text('{"time_us": 1}\n')
+    with pytest.raises(click.ClickException, match="no requests with responses"):
+        script([str(file)])
+    assert capsys.readouterr().err == f"{file} at byte 0: invalid line of a frame log: 'direction' is missing\n"
 
 
 def test_host_that_cannot_be_resolved_is_an_error() -> None:

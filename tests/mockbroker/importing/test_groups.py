@@ -402,6 +402,23 @@ def test_missing_offsets_topic_is_noted(tmp_path: Path) -> None:
     assert result.notes == [f"no partition of {OFFSETS} and therefore no group found"]
 
 
+def test_missing_partitions_are_noted_as_ranges(log_dir: LogDir) -> None:
+    log_dir.write(commit("g", 1), partition=1)
+    log_dir.write(commit("h", 1), partition=3)
+    log_dir.write(commit("i", 1), partition=9_999_999_999)
+    assert read(log_dir.folder).notes == [f"missing partitions of {OFFSETS}: 0, 2, 4-9999999998"]
+
+
+def test_the_metadata_log_is_no_topic(log_dir: LogDir) -> None:
+    """A Kafka that is broker and controller has it in a directory of its own, clients do not see it."""
+    log_dir.write(commit("g", 1))
+    folder = log_dir.folder / "__cluster_metadata-0"
+    folder.mkdir()
+    (folder / "partition.metadata").write_text("version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ")
+    result = read(log_dir.folder)
+    assert (list(result.topics), result.problems, result.notes) == ([OFFSETS], [], [])
+
+
 def test_different_topic_ids_are_a_problem(tmp_path: Path) -> None:
     for index, letter in enumerate("AB"):
         folder = tmp_path / f"orders-{index}"

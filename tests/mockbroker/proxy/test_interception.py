@@ -34,6 +34,7 @@ from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.observer import Exchange, Observer
 from mockbroker.proxy.relay import Proxy
 from mockbroker.proxy.upstream import Upstream
+from mockbroker.topics.log import UNKNOWN_END
 
 METADATA = MetadataRequest(topics=[])
 HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
@@ -173,6 +174,20 @@ async def test_a_topic_id_is_matched_by_its_name() -> None:
         again = await peer.ask(fetch(session_id=first.session_id, epoch=1), 16)  # names no partition
         assert [topic.partitions[0].error_code for topic in again.responses] == [E.NOT_LEADER_OR_FOLLOWER]
         assert fault.applied == 2
+
+
+async def test_log_end_offsets_are_learned_although_fetch_has_a_rule() -> None:
+    async with proxied() as place:
+        peer = await place.connect()
+        await peer.ask(MetadataRequest(topics=None), 12)
+        await peer.ask(produce("u"), 9)
+        place.faults.add(api="Fetch", topic="t", error="NOT_LEADER_OR_FOLLOWER", times="always")
+        partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1_000)
+        topics = [FetchRequest.Topic(topic=name, partitions=[partition]) for name in ("t", "u")]
+        await peer.ask(FetchRequest(max_wait_ms=0, max_bytes=1_000, topics=topics), 12)
+        learned = place.interception.broker.cluster.topics
+        assert learned["t"].partitions[0].log.end == UNKNOWN_END
+        assert learned["u"].partitions[0].log.end == 1
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

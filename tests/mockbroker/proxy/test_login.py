@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import logging
 from pathlib import Path
@@ -11,17 +12,20 @@ import pytest
 import trio
 from tools.served_broker import PATIENCE, Peer
 
-from kwire import ErrorCode, encode_response
+from kwire import ErrorCode, decode_request, encode_response
 from kwire.client_properties import Credentials
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.sasl_authenticate import SaslAuthenticateResponse
 from kwire.messages.sasl_handshake import SaslHandshakeResponse
 from mockbroker import open_cluster
+from mockbroker.broker.sasl.mechanism import Authenticated, Challenge
+from mockbroker.broker.sasl.scram import Scram256Or512
 from mockbroker.proxy.addresses import Address
 from mockbroker.proxy.login import LoginError, login
 from mockbroker.proxy.observer import Exchange, Observer
 from mockbroker.proxy.relay import Proxy
 from mockbroker.proxy.upstream import Upstream
+from mockbroker.security.users import ScramCredential, Users
 
 MECHANISMS = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER"
 PASSWORD = "p,=ä secret"
@@ -127,6 +131,25 @@ def outcome(mechanism: str, responses: list[bytes], folder: Path) -> str:
     with pytest.raises(LoginError) as problem:
         steps.send(responses[-1])
     return str(problem.value)
+
+
+@pytest.mark.parametrize("password", ["m²", "🙂"], ids=["square", "emoji"])
+def test_a_scram_password_is_hashed_as_by_kafka_clients(password: str, tmp_path: Path) -> None:
+    """SASLprep would replace the first one, and reject the other."""
+    salt, mechanism = b"0123456789abcdef", "SCRAM-SHA-256"
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 4096)
+    credential = ScramCredential.from_salted_password(mechanism, salted, salt, 4096)
+    broker = Scram256Or512(mechanism, Users(scram={("alice", mechanism): credential}), lambda: "broker")
+    steps = login(credentials(mechanism, tmp_path, password))
+    next(steps)
+    request = steps.send(handshake())
+    challenge = broker.evaluate(decode_request(request).body.auth_bytes, 0)
+    assert isinstance(challenge, Challenge)
+    request = steps.send(authenticated(challenge.token))
+    verdict = broker.evaluate(decode_request(request).body.auth_bytes, 0)
+    assert isinstance(verdict, Authenticated)
+    with pytest.raises(StopIteration):
+        steps.send(authenticated(verdict.token))
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,14 @@ def test_credential_of_a_salted_password():
     assert ScramCredential.from_salted_password(SHORT, salted, SALT, 4096) == USERS.scram["alice", SHORT]
 
 
+@pytest.mark.parametrize("password", ["m²", "µ\u00a0½", "🙂", "\t"], ids=["square", "micro", "emoji", "tab"])
+def test_a_password_is_hashed_as_by_kafka_clients(password):
+    """SASLprep would replace the first two, and reject the others."""
+    salted = hashlib.pbkdf2_hmac("sha256", password.encode(), SALT, 4096)
+    expected = ScramCredential.from_salted_password(SHORT, salted, SALT, 4096)
+    assert derive({"alice": password}, [SHORT], lambda: SALT) == {("alice", SHORT): expected}
+
+
 def test_credentials_of_the_scram_mechanisms():
     derived = derive({"alice": "alice-secret", "bob": "b"}, ["PLAIN", SHORT, "OAUTHBEARER"], lambda: SALT)
     assert derived.keys() == {("alice", SHORT), ("bob", SHORT)}
