@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from mockbroker.api.records import Record
+from mockbroker.api.records import Record, RejectedRecordError
 from mockbroker.api.records import partition as find_partition
 from mockbroker.base.errors import ConflictError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
@@ -110,7 +110,10 @@ async def append(control: Control, call: CheckedRequest) -> Answer:
     records = [_record(form, f"records[{at}]", problems) for at, form in enumerate(call.body["records"])]
     if problems:
         raise NotPossible(problems)
-    return Answer({"offsets": control.cluster.produce(call.path["topic"], records)})
+    try:
+        return Answer({"offsets": control.cluster.produce(call.path["topic"], records)})
+    except RejectedRecordError as error:
+        raise NotPossible([Problem(f"records[{error.number}]", error.text)]) from error
 
 
 async def delete_records(control: Control, call: CheckedRequest) -> Answer:

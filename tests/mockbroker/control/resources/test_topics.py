@@ -115,6 +115,38 @@ async def test_value_that_is_no_data_is_explained(value: object, detail: str) ->
         assert response.json()["errors"] == [{"path": "records[0].value", "detail": detail, "possible": []}]
 
 
+@pytest.mark.parametrize(
+    ("config", "record", "detail"),
+    [
+        pytest.param({"cleanup.policy": "compact"}, {"value": "v"}, "without key in topic partition c-0", id="no key"),
+        pytest.param(
+            {"max.message.bytes": 100},
+            {"key": "k", "value": "v" * 100},
+            "its batch has 171 bytes, but max.message.bytes of topic c is 100",
+            id="large",
+        ),
+        pytest.param(
+            {"message.timestamp.before.max.ms": 1_000},
+            {"key": "k", "timestamp_ms": 5},
+            "Timestamp 5 of message with offset 1 is out of range",
+            id="old",
+        ),
+    ],
+)
+async def test_a_record_that_the_topic_does_not_allow_appends_nothing(
+    config: object, record: object, detail: str
+) -> None:
+    async with control_api() as api:
+        await api.post("/v1/topics", {"name": "c", "partitions": 1, "config": config})
+        records = {"records": [{"key": "k"}, record]}
+        response = await api.ask("POST", "/v1/topics/c/records", records)
+        assert response.status_code == 422
+        [error] = response.json()["errors"]
+        assert error["path"] == "records[1]"
+        assert detail in error["detail"]
+        assert (await api.get("/v1/topics/c/records"))["items"] == []
+
+
 async def test_records_of_an_unknown_topic_are_not_found() -> None:
     async with control_api() as api:
         assert await api.status("GET", "/v1/topics/none/records") == 404
