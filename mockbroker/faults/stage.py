@@ -442,7 +442,7 @@ class FaultStage(Stage):
         if rest is None:
             return self._answer(entry, [Reply(ticket, injection.error_response())], now)
         entry.injection = injection
-        return replace(call, request=rest)
+        return replace(call, request=rest, refused=injection.refused)
 
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
         """Evict the member that sent a request. The request is processed afterwards.
