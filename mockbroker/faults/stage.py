@@ -526,7 +526,8 @@ class FaultStage(Stage):
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
         """Return one effect of a request. If the effect is the response, change it as the action requires.
 
-        If a request without a response (acks=0) gets an error, return the effect that closes the connection.
+        If a request without a response (acks=0) gets an error, or is disconnected in the middle of its response, return
+        the effect that closes the connection.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -534,6 +535,9 @@ class FaultStage(Stage):
             now: The broker's time in seconds.
         """
         if not isinstance(effect, Reply):
+            match entry.fault.rule.action.effect:
+                case Disconnect(disconnect="mid-response", reset=reset) if isinstance(effect, NoReply):
+                    return Close(entry.ticket, f"fault rule {entry.name}: disconnect after processing", reset)
             if entry.injection is None or not isinstance(effect, Answer):
                 return effect
             return Close(entry.ticket, _unanswerable(entry))

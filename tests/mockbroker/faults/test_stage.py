@@ -304,6 +304,17 @@ async def test_error_of_a_whole_produce_without_acks_closes_it() -> None:
         assert cluster.records("t") == []
 
 
+async def test_disconnect_mid_response_closes_produce_without_acks() -> None:
+    async with opened() as cluster:
+        cluster.faults.disconnect("Produce", "mid-response")
+        connection = cluster.connect()
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        topics = [ProduceRequest.Topic(name="t", partition_data=[partition])]
+        with pytest.raises(ConnectionClosedError):
+            await connection.ask(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics), 7, answered=False)
+        assert len(cluster.records("t")) == 1
+
+
 async def test_delay_follows_the_brokers_clock() -> None:
     async with opened() as cluster, trio.open_nursery() as nursery:
         cluster.faults.delay("OffsetCommit", 2_000)
