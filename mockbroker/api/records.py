@@ -258,6 +258,31 @@ def read(broker: Broker, topic: str, partition: int | None = None, *, committed:
     return [record for each in partitions for record in _read_partition(each, committed=committed)]
 
 
+def read_from(
+    broker: Broker, topic: str, partition: int | None, first: int, after: tuple[int, int], *, committed: bool
+) -> Iterator[Record]:
+    """Yield the records of a topic or of one partition from a record on, ordered by partition and offset.
+
+    Only the batches of the records that are used are decoded.
+
+    Args:
+        broker: The state of the cluster.
+        topic: The name of the topic.
+        partition: Index of the partition; None for all.
+        first: Smallest offset of the records.
+        after: Partition and offset of the record with which to begin.
+        committed: True to omit records after the last stable offset, and records of aborted transactions.
+
+    Raises: UnknownTopicError; kwire.WireError if a client wrote a batch that cannot be decoded.
+    """
+    source = _topic(broker, topic)
+    partitions = source.partitions if partition is None else [_partition(source, partition)]
+    for each in partitions[:]:
+        if each.index >= after[0]:
+            offset = max(first, after[1]) if each.index == after[0] else first
+            yield from _read_partition(each, committed=committed, first=offset)
+
+
 def as_records(values: Iterable[Value], template: Record) -> list[Record]:
     """Return a Record for each value.
 
@@ -430,7 +455,7 @@ def _batches(
         if len(batch.data) > limit:
             text = f"its batch has {len(batch.data)} bytes, but {setting} of topic {topic.name} is {limit}"
             raise RejectedRecordError(numbered[first][0], text)
-        if rejected := rejection(batch.records(), batch, rules, place, now_ms):
+        if rules.need_records(batch, now_ms) and (rejected := rejection(batch.records(), batch, rules, place, now_ms)):
             at, text = rejected.records[0]
             raise RejectedRecordError(numbered[first + at][0], text)
         first += batch.count
@@ -478,16 +503,16 @@ def _append(broker: Broker, topic: Topic, partition: Partition, batches: Sequenc
         yield from range(base, base + batch.count)
 
 
-def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record]:
+def _read_partition(partition: Partition, *, committed: bool, first: int = 0) -> Iterator[Record]:
     log = partition.log
-    for batch in log.batches():
+    for batch in log.batches(first):
         if batch.control:
             continue  # transaction markers
         if committed and not partition.is_committed(batch):
             continue
         for record in batch.records():
-            if record.offset < log.start:
-                continue  # deleted, in a batch with records that are kept
+            if record.offset < max(first, log.start):
+                continue  # before or deleted, in a batch with records that are wanted
             yield Record(
                 value=record.value,
                 key=record.key,
