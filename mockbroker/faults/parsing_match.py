@@ -82,6 +82,11 @@ def _apis(section: Section, served: Collection[int]) -> tuple[str, ...]:
     is_list = isinstance(value, list)
     if value == []:
         section.refuse("api", "the list is empty: leave api out for all APIs")
+    if is_list and len(value) > len(APIS):
+        section.refuse(
+            "api", f"the list has {len(value)} names, but there are only {len(APIS)} APIs: name each API once"
+        )
+        return ()
     names: list[str] = []
     known = {APIS[key].name: key for key in APIS}
     for index, name in enumerate(value if is_list else [value]):

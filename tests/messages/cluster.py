@@ -374,6 +374,7 @@ ROWS = [
     Row("eviction of an unknown member", in_trio(evict_unknown_member), "UnknownMemberError: group 'g' has no member 'b'; its members: 'a'"),
     Row("rebalance of an empty group", in_trio(rebalance_empty_group, topics=TOPICS), "EmptyGroupError: group 'g' has no members: there is nothing to rebalance"),
     Row("initial fault rule that is invalid", opened(faults=[{"api": "Heartbeat", "error": "REBALANCE"}]), "InvalidRule: faults[0].action.error: unknown value 'REBALANCE' (possible: REBALANCE_IN_PROGRESS)"),
+    Row("fault rule with too many names of APIs", opened(faults=[{"api": ["Fetch"] * 500, "hold": True}]), "InvalidRule: faults[0].match.api: the list has 500 names, but there are only 93 APIs: name each API once"),
     Row("initial fault rules with one name", opened(faults=[{"name": "a", "api": "Heartbeat", "hold": True}] * 2), "RuleExists: the rule a already exists: replace the rule, or use another name"),
     Row("initial fault rule that is no mapping", opened(faults=["hold"]), "InvalidRule: faults[0]: expected an object, got 'hold'\nfaults[0].action: a rule needs an action (possible: error, disconnect, hold, no_response, throttle_ms, respond, bytes_per_second, malform, evict, delay_ms)"),
     Row("fault rule that does not exist", on_shared(lambda cluster: cluster.faults.state("gate")), "UnknownFaultError: fault rule gate does not exist; existing rules: none"),
