@@ -34,6 +34,12 @@ REFUSED = [  # match, path below match, detail, alternatives
         f"the list has 500 names, but there are only {len(APIS)} APIs: name each API once",
         (),
     ),
+    (
+        {"api": "OffsetCommit", "where": "body.topics.name == 't'"},
+        "where",
+        "topics is an array: give the index of an element, such as topics[0].name",
+        (),
+    ),
     ({"api": "Fetch", "version": "4-99"}, "version", "Fetch has no versions 4-99", ("0-18",)),
     ({"api": "Fetch", "version": "19+"}, "version", "Fetch has no versions 19+", ("0-18",)),
     ({"version": "8-5"}, "version", "invalid version range '8-5'", ("5-8", "5", "5+")),
