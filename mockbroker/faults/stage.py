@@ -313,7 +313,7 @@ class FaultStage(Stage):
         if not _may_have_no_effect(fault.rule):  # else it is recorded when the effect is known
             self._record(fault, call, now)
         delay = fault.rule.action.delay
-        if delay is not None and delay.when == "before" and fault.delay_ms:
+        if delay is not None and (delay.when == "before" or _is_never_processed(fault.rule)) and fault.delay_ms:
             self._delay(entry, Phase.DELAYED_BEFORE, now, fault.delay_ms / 1000)
             outcome: Effects | Call[Any] = []
         else:
@@ -770,6 +770,12 @@ class FaultStage(Stage):
 def _without_response(call: Call[Any]) -> bool:
     """Return whether a request has no response, such as a Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
+
+
+def _is_never_processed(rule: Rule) -> bool:
+    """Return whether a rule closes the connection of a request before it is processed, so that nothing comes after."""
+    effect = rule.action.effect
+    return isinstance(effect, Disconnect) and effect.disconnect == "before"
 
 
 def _may_have_no_effect(rule: Rule) -> bool:

@@ -315,6 +315,20 @@ async def test_disconnect_mid_response_closes_produce_without_acks() -> None:
         assert len(cluster.records("t")) == 1
 
 
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_disconnect_before_processing_is_delayed(when: str) -> None:
+    """There is no response to delay, so both values of ``when`` delay the end of the connection."""
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.add(api="OffsetCommit", disconnect="before", delay_ms=500, when=when)  # type: ignore[typeddict-item]
+        asked = Asked(nursery, cluster.connect(), commit(("t", 0)), 8)
+        await cluster.clock.advance(0.499)
+        assert asked.error == ""
+        await cluster.clock.advance(0.001)
+        await trio.testing.wait_all_tasks_blocked()
+        assert "disconnect before processing" in asked.error
+        assert cluster.committed("g") == {}
+
+
 async def test_delay_follows_the_brokers_clock() -> None:
     async with opened() as cluster, trio.open_nursery() as nursery:
         cluster.faults.delay("OffsetCommit", 2_000)
