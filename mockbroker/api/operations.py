@@ -287,7 +287,9 @@ class ClusterOperations(Handle):
 
         Raises: UnknownTopicError if the topic or a partition does not exist; InternalTopicError; TypeError if
             ``records`` is one value instead of several, or a record has a field of a wrong type; kwire.EncodeError for
-            a value out of range, such as a timestamp of 2**63. After an error, no record is written.
+            a value out of range, such as a timestamp of 2**63; ValueError if the topic does not allow a record: it is
+            too large, its timestamp is out of range, or it has no key and the topic is compacted. After an error, no
+            record is written.
         """
         template = Record(key=key, headers=headers, timestamp=timestamp, partition=partition)
         return self._append(topic, topic_records.as_records(records, template))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from kwire.java import partition_of_key
 from kwire.lazy_dataclass import dataclass
-from kwire.records.batch import Batch, build_batch, read_batch
+from kwire.records.batch import Batch, build_batch, read_batch, restamp
 from kwire.records.batch import Record as WireRecord
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import ConflictError, NotFoundError
@@ -18,6 +18,7 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name, metric_name
+from mockbroker.topics.record_rules import RecordRules, rejection
 
 BYTES = (bytes, bytearray, memoryview, type(None))  # types of keys and values; None is no key, or a tombstone
 RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which should not exceed fetch.max.bytes
@@ -37,6 +38,20 @@ class InternalTopicError(ConflictError):
 
 class NotCompactedError(ConflictError):
     """The error for the compaction of a topic without ``cleanup.policy=compact``."""
+
+
+class RejectedRecordError(ValueError):
+    """The error for a record that the configurations of its topic do not allow.
+
+    Args:
+        number: index of the record in the list of records.
+        text: error message.
+    """
+
+    def __init__(self, number: int, text: str) -> None:
+        super().__init__(f"record {number} is not appended: {text}")
+        self.number = number
+        self.text = text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -208,15 +223,17 @@ def produce(broker: Broker, topic: str, records: Sequence[Record], now: float) -
         records: The records.
         now: The broker's time in seconds, the timestamp of records whose ``timestamp`` is None.
 
-    Raises: UnknownTopicError; InternalTopicError; EncodeError. They are raised before any record is appended.
+    Raises: UnknownTopicError; InternalTopicError; EncodeError; RejectedRecordError. They are raised before any record
+    is appended.
     """
     target = _not_internal(_topic(broker, topic), "written")
+    now_ms = broker.wall_ms(now)
     placed: dict[int, list[tuple[int, WireRecord]]] = {}
     for number, record in enumerate(records):
         index = _choose(target, number, record)
-        placed.setdefault(index, []).append((number, _wire(record, broker.wall_ms(now))))
+        placed.setdefault(index, []).append((number, _wire(record, now_ms)))
     partitions = {index: _partition(target, index) for index in placed}
-    batches = {index: _batches([record for _, record in numbered]) for index, numbered in placed.items()}
+    batches = {index: _batches(broker, target, partitions[index], placed[index], now_ms) for index in placed}
     offsets: dict[int, int] = {}
     for index, numbered in placed.items():
         appended = _append(broker, target, partitions[index], batches[index], now)
@@ -239,6 +256,31 @@ def read(broker: Broker, topic: str, partition: int | None = None, *, committed:
     source = _topic(broker, topic)
     partitions = source.partitions if partition is None else [_partition(source, partition)]
     return [record for each in partitions for record in _read_partition(each, committed=committed)]
+
+
+def read_from(
+    broker: Broker, topic: str, partition: int | None, first: int, after: tuple[int, int], *, committed: bool
+) -> Iterator[Record]:
+    """Yield the records of a topic or of one partition from a record on, ordered by partition and offset.
+
+    Only the batches of the records that are used are decoded.
+
+    Args:
+        broker: The state of the cluster.
+        topic: The name of the topic.
+        partition: Index of the partition; None for all.
+        first: Smallest offset of the records.
+        after: Partition and offset of the record with which to begin.
+        committed: True to omit records after the last stable offset, and records of aborted transactions.
+
+    Raises: UnknownTopicError; kwire.WireError if a client wrote a batch that cannot be decoded.
+    """
+    source = _topic(broker, topic)
+    partitions = source.partitions if partition is None else [_partition(source, partition)]
+    for each in partitions[:]:
+        if each.index >= after[0]:
+            offset = max(first, after[1]) if each.index == after[0] else first
+            yield from _read_partition(each, committed=committed, first=offset)
 
 
 def as_records(values: Iterable[Value], template: Record) -> list[Record]:
@@ -392,10 +434,55 @@ def _wire(record: Record, now_ms: int) -> WireRecord:
     return WireRecord(key=record.key, value=record.value, headers=record.headers, timestamp=timestamp)
 
 
-def _batches(records: Sequence[WireRecord]) -> list[Batch]:
-    """Return batches of at most RECORDS_OF_A_BATCH records. Raises: EncodeError."""
-    parts = range(0, len(records), RECORDS_OF_A_BATCH)
-    return [read_batch(build_batch(records[at : at + RECORDS_OF_A_BATCH])) for at in parts]
+def _batches(
+    broker: Broker, topic: Topic, partition: Partition, numbered: Sequence[tuple[int, WireRecord]], now_ms: int
+) -> list[Batch]:
+    """Return the batches of a partition as the broker stores them, each with at most RECORDS_OF_A_BATCH records.
+
+    Args:
+        broker: The state of the cluster.
+        topic: The topic.
+        partition: The partition.
+        numbered: The records of the partition, each with its index in the list of all records.
+        now_ms: The current time in milliseconds since 1970.
+
+    Raises: EncodeError; RejectedRecordError.
+    """
+    rules = RecordRules.of(topic.configs, broker.settings_of(partition.leader), broker.release)
+    limit, setting = min((rules.largest_batch, "max.message.bytes"), (rules.largest_segment, "segment.bytes"))
+    place, stored, first = f"{topic.name}-{partition.index}", list[Batch](), 0
+    for batch in _split([record for _, record in numbered], limit):
+        if len(batch.data) > limit:
+            text = f"its batch has {len(batch.data)} bytes, but {setting} of topic {topic.name} is {limit}"
+            raise RejectedRecordError(numbered[first][0], text)
+        if rules.need_records(batch, now_ms) and (rejected := rejection(batch.records(), batch, rules, place, now_ms)):
+            at, text = rejected.records[0]
+            raise RejectedRecordError(numbered[first + at][0], text)
+        first += batch.count
+        if rules.changes_codec(batch):
+            batch = rules.recompressed(batch)
+        stored.append(restamp(batch, now_ms, log_append_time=True) if rules.append_time else batch)
+    return stored
+
+
+def _split(records: Sequence[WireRecord], limit: int) -> Iterator[Batch]:
+    """Yield batches of at most RECORDS_OF_A_BATCH records. Only a batch of one record can exceed the limit.
+
+    Args:
+        records: The records.
+        limit: Maximum size of a batch in bytes.
+
+    Raises: EncodeError.
+    """
+    for at in range(0, len(records), RECORDS_OF_A_BATCH):
+        part = records[at : at + RECORDS_OF_A_BATCH]
+        batch = read_batch(build_batch(part))
+        if len(batch.data) <= limit or len(part) == 1:
+            yield batch
+        else:
+            middle = len(part) // 2
+            yield from _split(part[:middle], limit)
+            yield from _split(part[middle:], limit)
 
 
 def _append(broker: Broker, topic: Topic, partition: Partition, batches: Sequence[Batch], now: float) -> Iterator[int]:
@@ -416,16 +503,16 @@ def _append(broker: Broker, topic: Topic, partition: Partition, batches: Sequenc
         yield from range(base, base + batch.count)
 
 
-def _read_partition(partition: Partition, *, committed: bool) -> Iterator[Record]:
+def _read_partition(partition: Partition, *, committed: bool, first: int = 0) -> Iterator[Record]:
     log = partition.log
-    for batch in log.batches():
+    for batch in log.batches(first):
         if batch.control:
             continue  # transaction markers
         if committed and not partition.is_committed(batch):
             continue
         for record in batch.records():
-            if record.offset < log.start:
-                continue  # deleted, in a batch with records that are kept
+            if record.offset < max(first, log.start):
+                continue  # before or deleted, in a batch with records that are wanted
             yield Record(
                 value=record.value,
                 key=record.key,

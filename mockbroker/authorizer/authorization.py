@@ -20,7 +20,8 @@ from mockbroker.broker.broker import Broker
 from mockbroker.broker.slices import copy_with
 from mockbroker.faults.error_fields import ERROR_TEXT
 from mockbroker.faults.errors import ErrorInjection, finished
-from mockbroker.faults.identifiers import Identifier, Level, request_level
+from mockbroker.faults.identifiers import TOPIC, Identifier, Level, request_level
+from mockbroker.faults.lookups import share_session_partitions
 from mockbroker.faults.matching import WHOLE_REQUEST, Element, Lookups, Subject, elements_naming
 from mockbroker.security.acl import CLUSTER_NAME, Operation, ResourceType
 from mockbroker.security.standard_authorizer import Access
@@ -115,7 +116,26 @@ class Authorization:
 
     def names(self, check: Check) -> Iterator[str]:
         """Yield the names of the resources in the request that have the type of a check, such as the topic names."""
-        yield from self._names(request_level(self.key, self.version), self.request, TERMS[check.resource])
+        term = TERMS[check.resource]
+        if term == TOPIC and (partitions := self._session_partitions()) is not None:
+            yield from dict.fromkeys(name for name, _ in partitions)
+            return
+        yield from self._names(request_level(self.key, self.version), self.request, term)
+
+    def _session_partitions(self) -> list[tuple[str, int]] | None:
+        """Return topic and index of the partitions that a ShareFetch in a share session reads; None for other requests.
+
+        Kafka checks the permissions on all partitions of the session in each request.
+        """
+        return share_session_partitions(self.broker, self.call) if self.key == ApiKey.SHARE_FETCH else None
+
+    @property
+    def refused(self) -> dict[tuple[UUID, int], ErrorCode]:
+        """The errors of the partitions of a ShareFetch, by topic id and index, whose records may not be acquired."""
+        refused = dict(self.call.refused or {})
+        for injection in self.injections:
+            refused |= injection.refused or {}
+        return refused
 
     def deny_names(self, check: Check, denied: frozenset[str]) -> Steps:
         """Deny the elements of the request that name a denied resource. Yield between slices (parts of limited size) of
@@ -130,7 +150,8 @@ class Authorization:
             whose topics are all denied, because the state of its group must still be checked.
         """
         call = replace(self.call, request=self.request)
-        subject = Subject(call, Lookups(topic_name=self.topic_name))
+        lookups = Lookups(topic_name=self.topic_name, fetch_partitions=lambda _: self._session_partitions())
+        subject = Subject(call, lookups)
         return (yield from self.deny(elements_naming(subject, TERMS[check.resource], denied), check.error))
 
     def deny_all(self, error: ErrorCode, operation: Operation | None = None) -> Effects:

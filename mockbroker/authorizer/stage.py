@@ -111,7 +111,7 @@ class AuthorizerStage(Stage):
         if not auth.adjust and not auth.injections:
             return _authorized_call(auth) if key in WITH_TOPICS else None
         self._pending[auth.call.ticket] = auth
-        return replace(auth.call, request=auth.request)
+        return replace(auth.call, request=auth.request, refused=auth.refused)
 
 
 def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Generator[None, None, Effects | None]:
@@ -131,7 +131,15 @@ def _authorized_call(auth: Authorization) -> Outcome:
     read.
     """
     call = auth.call
-    return AuthorizedCall(call.ticket, call.client, call.request, call.frame, auth.describes, auth.creates, auth.reads)
+    return AuthorizedCall(
+        call.ticket,
+        call.client,
+        call.request,
+        call.frame,
+        may_describe=auth.describes,
+        may_create=auth.creates,
+        may_read=auth.reads,
+    )
 
 
 def _check(auth: Authorization, check: Check) -> Generator[None, None, Effects | None]:

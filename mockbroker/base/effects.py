@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import field
 from typing import Any, Generic, TypeAlias, TypeVar
+from uuid import UUID
 
-from kwire import APIS, decode
+from kwire import APIS, ErrorCode, decode
 from kwire.lazy_dataclass import dataclass
 from mockbroker.base.event_kinds import EventKind
 
@@ -82,12 +83,15 @@ class Call(Generic[R]):
         request: The decoded message.
         frame: The bytes from which the message was decoded, without the length prefix; empty if the message was not
             decoded from bytes.
+        refused: The errors of partitions of a ShareFetch, by topic id and index, whose records are not acquired; None
+            for no errors.
     """
 
     ticket: Ticket
     client: Client
     request: R
     frame: bytes = field(default=b"", compare=False, repr=False)
+    refused: Mapping[tuple[UUID, int], ErrorCode] | None = field(default=None, compare=False, repr=False)
 
     @property
     def version(self) -> int:

@@ -21,7 +21,7 @@ from mockbroker.api.open_listeners import PortInUseError
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.control.control import Control
 from mockbroker.control.problems import NotPossible, Refused
-from mockbroker.control.routes import HEADERS, JSON, Answer, CheckedRequest, Route
+from mockbroker.control.routes import EVENT_STREAM, HEADERS, JSON, Answer, CheckedRequest, Route
 from mockbroker.control.shapes import Object, closest, shown
 from mockbroker.control.slices import encode
 from mockbroker.control.streams import until_disconnected
@@ -96,7 +96,7 @@ class _Path:
         control.check_running()
         if not self._methods:
             raise Refused(404, "this path does not exist: GET /openapi.json lists all paths")
-        if route is None or (head and route.waits):
+        if route is None or (head and (route.waits or route.media == EVENT_STREAM)):
             allowed = ", ".join(self._methods)
             raise Refused(405, f"this path does not support {method}: use {allowed}", headers={"Allow": allowed})
         if route.capability and route.capability not in control.capabilities:

@@ -13,11 +13,13 @@ from copy import copy
 from dataclasses import field
 from itertools import count
 from typing import Any, TypeVar
+from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.fetch import FetchRequest
+from kwire.messages.share_fetch import ShareFetchRequest
 from kwire.schema import ZERO_UUID, schema_of
 from mockbroker.faults.error_fields import (
     TERM_OF_FIELD,
@@ -28,9 +30,10 @@ from mockbroker.faults.error_fields import (
     depth_of_error,
 )
 from mockbroker.faults.identifiers import PARTITION, TOPIC
-from mockbroker.faults.matching import Element, Lookups, Path, Value
+from mockbroker.faults.matching import WITH_SESSIONS, Element, Lookups, Path, Value
 
 SESSIONLESS = -1  # session_epoch of a Fetch without a session
+FINAL_SHARE_SESSION = -1  # share_session_epoch of a ShareFetch that ends its session
 FETCH_IDS_SINCE = 13
 NO_LOOKUPS = Lookups()
 NOTHING: Mapping[str, Any] = {}
@@ -83,9 +86,10 @@ class ErrorInjection:
     The error is set in the innermost error field of the element, such as the error field of a partition or group. If
     the response has only one error field for the whole request, the whole request gets the error.
 
-    For two kinds of request, no element is removed, and only the response is changed. One is a Fetch in a fetch
-    session, because all partitions belong to the session. The other is Metadata v0, in which an empty list of topics
-    means all topics.
+    For three kinds of request, no element is removed. One is a Fetch in a fetch session, and another a ShareFetch that
+    does not end its share session, because all partitions belong to the session. The third is Metadata v0, in which an
+    empty list of topics means all topics. Only the response is changed, and no records of the partitions ``refused``
+    may be acquired.
 
     Args:
         key: API key.
@@ -152,6 +156,8 @@ class ErrorInjection:
         self._is_whole_needed = (key == ApiKey.METADATA and version == 0) or (
             key == ApiKey.FETCH and request.session_epoch != SESSIONLESS
         )
+        if key == ApiKey.SHARE_FETCH:
+            self._is_whole_needed = request.share_session_epoch != FINAL_SHARE_SESSION
         self._named = request  # with the partitions of a fetch session that the request does not name
         self._marks = Marks()
         self._by_values: dict[tuple[str, ...], set[tuple[Value, ...]]] = {}  # elements that the request does not name
@@ -168,7 +174,7 @@ class ErrorInjection:
             if depth is None:
                 depth = depths[arrays] = depth_of_error(self._answer, [str(name) for name in arrays])
             self._marks.at(element.path[: 2 * depth]).marked = True
-        if key == ApiKey.FETCH:
+        if key in WITH_SESSIONS:
             self._name_partitions(absent)
         else:
             self._mark_by_values(absent)
@@ -213,6 +219,32 @@ class ErrorInjection:
                 rest.topics = []
         if rest is not None and self._key == ApiKey.FETCH:
             rest.max_wait_ms = 0  # a fetch with an error in it does not wait for records
+        if rest is not None and self.refused:
+            rest.topics = [self._without_acknowledgements(topic) for topic in rest.topics]
+        return rest
+
+    @property
+    def refused(self) -> Mapping[tuple[UUID, int], ErrorCode] | None:
+        """The errors of partitions of a ShareFetch, by topic id and index, whose records may not be acquired; None for
+        other requests.
+        """
+        if self._key != ApiKey.SHARE_FETCH or not self._is_whole_needed:
+            return None
+        return {
+            (topic.topic_id, topic.partitions[index].partition_index): self._code
+            for at, topic_marks in self._marks.inner.get("topics", {}).items()
+            for topic in [self._named.topics[at]]
+            for index in topic_marks.inner.get("partitions", {})
+        }
+
+    def _without_acknowledgements(self, topic: Any) -> Any:
+        """Return a copy of a topic of a ShareFetch without the acknowledgements of partitions that get the error."""
+        rest, refused = copy(topic), self.refused or {}
+        new = ShareFetchRequest.Topic.Partition
+        rest.partitions = [
+            new(partition_index=each.partition_index) if (topic.topic_id, each.partition_index) in refused else each
+            for each in topic.partitions
+        ]
         return rest
 
     def error_response(self) -> Any:
@@ -252,13 +284,30 @@ class ErrorInjection:
             indexes.setdefault(str(values[TOPIC]), []).append(int(values[PARTITION]))
         topics = list(self._request.topics)
         for name, partitions in indexes.items():
-            topic_id = self._lookups.topic_id(name) if self._version >= FETCH_IDS_SINCE else ZERO_UUID
+            has_ids = self._key == ApiKey.SHARE_FETCH or self._version >= FETCH_IDS_SINCE
+            topic_id = self._lookups.topic_id(name) if has_ids else ZERO_UUID
             if topic_id is not None:
                 self._marks.at(("topics", len(topics))).marked = True
-                named = [FetchRequest.Topic.Partition(partition=index) for index in partitions]
-                topics.append(FetchRequest.Topic(topic=name, topic_id=topic_id, partitions=named))
+                topics.append(self._session_topic(name, topic_id, partitions))
         self._named = copy(self._request)
         self._named.topics = topics
+
+    def _session_topic(self, name: str, topic_id: UUID, partitions: Iterable[int]) -> Any:
+        """Return partitions of a fetch session or share session as the request would name them.
+
+        Args:
+            name: Name of the topic.
+            topic_id: Id of the topic.
+            partitions: Indexes of the partitions.
+        """
+        if self._key == ApiKey.FETCH:
+            named = [FetchRequest.Topic.Partition(partition=index) for index in partitions]
+            return FetchRequest.Topic(topic=name, topic_id=topic_id, partitions=named)
+        topics = [topic for topic in self._request.topics if topic.topic_id == topic_id]
+        sent = {each.partition_index: each for topic in topics for each in topic.partitions}
+        new = ShareFetchRequest.Topic.Partition
+        shared = [sent.get(index) or new(partition_index=index) for index in partitions]
+        return ShareFetchRequest.Topic(topic_id=topic_id, partitions=shared)
 
     def _mark_by_values(self, absent: Iterable[Mapping[str, Value]]) -> None:
         for values in absent:
@@ -287,6 +336,8 @@ class ErrorInjection:
             for name, value in self._beside.items():
                 if name in answer.beside_error or any(name == copy for _, copy in answer.copied):
                     setattr(built, name, value)
+            if self._key == ApiKey.SHARE_FETCH and getattr(requested, "acknowledgement_batches", None):
+                built.acknowledge_error_code = self._code
         if marks.marked and answer.unrequested is not None:
             entry = self._built(answer.unrequested.item, None, marks)
             setattr(built, answer.unrequested.response, [entry])

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 from uuid import UUID
 
+from kwire.apikeys import ApiKey
 from mockbroker.base.effects import Call
 from mockbroker.broker.broker import Broker
 from mockbroker.faults.matching import Lookups
@@ -28,6 +29,8 @@ def broker_lookups(broker: Callable[[], Broker], principal: Callable[[int], str]
         return None if topic is None else topic.topic_id
 
     def fetch_partitions(call: Call[Any]) -> Iterable[tuple[str, int]] | None:
+        if call.ticket.api_key == ApiKey.SHARE_FETCH:
+            return share_session_partitions(broker(), call)
         keys = broker().fetch_sessions(call.client.node).partitions_of(call.request, call.ticket.version)
         if keys is None:
             return None
@@ -41,3 +44,18 @@ def broker_lookups(broker: Callable[[], Broker], principal: Callable[[int], str]
         principal=principal,
         fetch_partitions=fetch_partitions,
     )
+
+
+def share_session_partitions(broker: Broker, call: Call[Any]) -> list[tuple[str, int]] | None:
+    """Return topic and index of the partitions that a ShareFetch in a share session reads; None for a request that
+    creates or ends a session, only renews acquisition locks, or has no session.
+
+    Partitions of deleted topics are omitted.
+
+    Args:
+        broker: The state of the cluster.
+        call: The request.
+    """
+    keys = broker.share_sessions(call.client.node).partitions_of(call.request)
+    topics = broker.cluster.by_id
+    return None if keys is None else [(topics[topic_id].name, index) for topic_id, index in keys if topic_id in topics]

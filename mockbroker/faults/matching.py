@@ -19,6 +19,7 @@ from mockbroker.faults.identifiers import PARTITION, TERMS, TOPIC, Batch, Identi
 from mockbroker.faults.rule import Match
 from mockbroker.faults.where import compile_where
 
+WITH_SESSIONS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})  # whose requests name only partitions that changed
 ELEMENTS_SEARCHED = 1_000  # of a request, for the names in it
 Path: TypeAlias = tuple[str | int, ...]
 Value: TypeAlias = str | int
@@ -53,8 +54,9 @@ class Lookups:
         topic_id: Function that returns the id of a topic, by name; None if there is no such topic.
         topics: Function that returns the names of all topics, for a request about all topics.
         principal: Function that returns the principal of a connection, by its number.
-        fetch_partitions: Function that gets a Fetch request. If the request continues a fetch session, the function
-            returns topic and index of each partition that the request reads; otherwise None.
+        fetch_partitions: Function that gets a Fetch or ShareFetch request. If the request continues a fetch session or
+            share session, the function returns topic and index of each partition that the request reads; otherwise
+            None.
     """
 
     topic_name: Callable[[UUID], str | None] = lambda _: None
@@ -89,7 +91,7 @@ class Subject:
 
     @cached_property
     def fetch_partitions(self) -> Sequence[tuple[str, int]] | None:
-        if self.call.ticket.api_key != ApiKey.FETCH:
+        if self.call.ticket.api_key not in WITH_SESSIONS:
             return None
         partitions = self.lookups.fetch_partitions(self.call)
         return None if partitions is None else tuple(partitions)
@@ -160,7 +162,7 @@ class Matcher:
         if not subject.level.terms.issuperset(self._criteria):
             return []
         if subject.fetch_partitions is not None:
-            return list(_fetched(subject.fetch_partitions, self._criteria))
+            return list(_in_session(subject, subject.fetch_partitions, self._criteria))
         found = _in_struct(subject, subject.level, subject.call.request, self._criteria, (), {})
         if self.match.partition is None:
             return list(found)
@@ -189,7 +191,7 @@ def names_in(subject: Subject, term: str, most: int) -> list[str]:
         return []
     everything: Criteria = {term: lambda _: True}
     if subject.fetch_partitions is not None:
-        elements = _fetched(subject.fetch_partitions, everything) if term == TOPIC else iter(())
+        elements = _in_session(subject, subject.fetch_partitions, everything)
     else:
         elements = _in_struct(subject, subject.level, subject.call.request, everything, (), {})
     names = dict.fromkeys(str(each.values[term]) for each in islice(elements, ELEMENTS_SEARCHED))
@@ -206,7 +208,7 @@ def elements_naming(subject: Subject, term: str, names: Container[str]) -> list[
     """
     criteria: Criteria = {term: names.__contains__}
     if subject.fetch_partitions is not None:
-        return list(_fetched(subject.fetch_partitions, criteria))
+        return list(_in_session(subject, subject.fetch_partitions, criteria))
     return list(_in_struct(subject, subject.level, subject.call.request, criteria, (), {}))
 
 
@@ -218,11 +220,26 @@ def _criterion(value: Value) -> Callable[[Any], bool]:
     return compile_glob(value) if isinstance(value, str) else lambda other: other == value
 
 
-def _fetched(partitions: Iterable[tuple[str, int]], criteria: Criteria) -> Iterator[Element]:
+def _in_session(subject: Subject, partitions: Iterable[tuple[str, int]], criteria: Criteria) -> Iterator[Element]:
+    """Yield the matching partitions of a fetch session or share session; the whole request if no criterion is about
+    partitions.
+
+    Args:
+        subject: The request.
+        partitions: Topic and index of each partition that the request reads.
+        criteria: The conditions, by kind of name.
+    """
+    values = {each.term: getattr(subject.call.request, each.field) for each in subject.level.identifiers}
+    for term, value in values.items():
+        if term in criteria and (value is None or not criteria[term](value)):
+            return
+    if criteria.keys() <= values.keys():
+        yield Element((), values)
+        return
     topic, partition = criteria.get(TOPIC), criteria.get(PARTITION)
     for name, index in partitions:
         if (topic is None or topic(name)) and (partition is None or partition(index)):
-            yield Element(None, {TOPIC: name, PARTITION: index})
+            yield Element(None, {**values, TOPIC: name, PARTITION: index})
 
 
 def _in_struct(

@@ -15,7 +15,7 @@ from mockbroker.faults.identifiers import PARTITION, TERMS, terms_of
 from mockbroker.faults.matching import criteria
 from mockbroker.faults.rule import CONNECT, REQUEST, Match
 from mockbroker.faults.sections import Problem, Section, suggestions
-from mockbroker.faults.where import compile_where, unknown_fields
+from mockbroker.faults.where import arrays_without_index, compile_where, unknown_fields
 
 REQUEST_KEYS = ("api", "version", "client_id", "principal", *TERMS, "where")
 
@@ -82,6 +82,11 @@ def _apis(section: Section, served: Collection[int]) -> tuple[str, ...]:
     is_list = isinstance(value, list)
     if value == []:
         section.refuse("api", "the list is empty: leave api out for all APIs")
+    if is_list and len(value) > len(APIS):
+        section.refuse(
+            "api", f"the list has {len(value)} names, but there are only {len(APIS)} APIs: name each API once"
+        )
+        return ()
     names: list[str] = []
     known = {APIS[key].name: key for key in APIS}
     for index, name in enumerate(value if is_list else [value]):
@@ -165,3 +170,6 @@ def _check_where(section: Section, match: Match, served: Collection[int]) -> Non
             section.refuse("where", f"{requests} have no field {field}", suggestions(field, known))
         else:
             section.refuse("where", f"no request has a field {field}")
+    for array, field in arrays_without_index(match.where, keys or served).items():
+        name = array.rpartition(".")[2]
+        section.refuse("where", f"{array} is an array: give the index of an element, such as {name}[0].{field}")

@@ -313,7 +313,7 @@ class FaultStage(Stage):
         if not _may_have_no_effect(fault.rule):  # else it is recorded when the effect is known
             self._record(fault, call, now)
         delay = fault.rule.action.delay
-        if delay is not None and delay.when == "before" and fault.delay_ms:
+        if delay is not None and (delay.when == "before" or _is_never_processed(fault.rule)) and fault.delay_ms:
             self._delay(entry, Phase.DELAYED_BEFORE, now, fault.delay_ms / 1000)
             outcome: Effects | Call[Any] = []
         else:
@@ -442,7 +442,7 @@ class FaultStage(Stage):
         if rest is None:
             return self._answer(entry, [Reply(ticket, injection.error_response())], now)
         entry.injection = injection
-        return replace(call, request=rest)
+        return replace(call, request=rest, refused=injection.refused)
 
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
         """Evict the member that sent a request. The request is processed afterwards.
@@ -526,7 +526,8 @@ class FaultStage(Stage):
     def _changed(self, entry: Affected, effect: Any, now: float) -> Any:
         """Return one effect of a request. If the effect is the response, change it as the action requires.
 
-        If a request without a response (acks=0) gets an error, return the effect that closes the connection.
+        If a request without a response (acks=0) gets an error, or is disconnected in the middle of its response, return
+        the effect that closes the connection.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -534,6 +535,9 @@ class FaultStage(Stage):
             now: The broker's time in seconds.
         """
         if not isinstance(effect, Reply):
+            match entry.fault.rule.action.effect:
+                case Disconnect(disconnect="mid-response", reset=reset) if isinstance(effect, NoReply):
+                    return Close(entry.ticket, f"fault rule {entry.name}: disconnect after processing", reset)
             if entry.injection is None or not isinstance(effect, Answer):
                 return effect
             return Close(entry.ticket, _unanswerable(entry))
@@ -766,6 +770,12 @@ class FaultStage(Stage):
 def _without_response(call: Call[Any]) -> bool:
     """Return whether a request has no response, such as a Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
+
+
+def _is_never_processed(rule: Rule) -> bool:
+    """Return whether a rule closes the connection of a request before it is processed, so that nothing comes after."""
+    effect = rule.action.effect
+    return isinstance(effect, Disconnect) and effect.disconnect == "before"
 
 
 def _may_have_no_effect(rule: Rule) -> bool:

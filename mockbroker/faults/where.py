@@ -37,6 +37,28 @@ def unknown_fields(text: str, keys: Collection[int]) -> list[str]:
     return [path for path in dict.fromkeys(used) if path not in known and path.rpartition(".")[0] in known]
 
 
+def arrays_without_index(text: str, keys: Collection[int]) -> dict[str, str]:
+    """Return the arrays in a filter of which a field is used, but no element, such as ``topics`` in
+    ``body.topics.name``: the path of the array -> the field. The value of such a field is always null.
+
+    Args:
+        text: the filter, which must be valid.
+        keys: API keys.
+    """
+    kinds: dict[str, set[str]] = {}
+    for key in keys:
+        for path, field in fields_of(APIS[key].request):
+            kinds.setdefault(path, set()).add(field.kind)
+    tree = ast.parse(" ".join(text.splitlines()).strip(), mode="eval")
+    return {
+        path: node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Attribute)
+        and kinds.get(path := _path(node.value)) == {"array"}
+    }
+
+
 def _path(node: ast.expr) -> str:
     match node:
         case ast.Attribute(inside, name):

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.lazy_dataclass import dataclass
+from kwire.messages.share_fetch import ShareFetchRequest
 
 INITIAL_EPOCH = 0  # of a request that creates a session
 FINAL_EPOCH = -1  # of a request that ends a session
@@ -134,6 +135,21 @@ class ShareSessions:
         if epoch not in (FINAL_EPOCH, session.epoch):
             return ErrorCode.INVALID_SHARE_SESSION_EPOCH
         return session
+
+    def partitions_of(self, request: ShareFetchRequest) -> list[PartitionKey] | None:
+        """Return the partitions that a ShareFetch (``request``) in a session reads; None for a request that creates or
+        ends a session, only renews acquisition locks, or has no session.
+
+        The session is not changed.
+        """
+        if request.share_session_epoch in (INITIAL_EPOCH, FINAL_EPOCH) or request.is_renew_ack:
+            return None
+        session = self._sessions.get(SessionKey(request.group_id or "", request.member_id or ""))
+        if session is None:
+            return None
+        named = [(topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions]
+        forgotten = {(topic.topic_id, index) for topic in request.forgotten_topics_data for index in topic.partitions}
+        return [key for key in dict.fromkeys((*session.partitions, *named)) if key not in forgotten]
 
     def remove(self, key: SessionKey) -> ShareSession | None:
         """Remove the share session with a key, and return the session. Return None if there is no such session."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from operator import is_
 from typing import Protocol
 
@@ -144,9 +145,9 @@ class PartitionLog:
             if self.listener is not None:
                 self.listener.rolled(self.end)
 
-    def batches(self) -> Iterator[Batch]:
-        """Yield all batches in order."""
-        return (read_batch(stored.data) for stored in self._batches)
+    def batches(self, offset: int = 0) -> Iterator[Batch]:
+        """Yield the batches in order, beginning with the first batch that ends at or after ``offset``."""
+        return (read_batch(stored.data) for stored in islice(self._batches, self._index_of(offset), None))
 
     def restore(self, batches: Iterable[Batch], start: int, end: int, segments: Sequence[int] = ()) -> None:
         """Fill an empty log with batches read from disk, without calling the listener.

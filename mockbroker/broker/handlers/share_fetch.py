@@ -191,8 +191,12 @@ def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[Partition
         named: The partitions in the request.
         now: The broker's time in seconds.
     """
-    request = fetch.call.request
+    request, refused_partitions = fetch.call.request, fetch.call.refused
     for topic_id, index in named:
+        if refused_partitions is not None and (refusal := refused_partitions.get((topic_id, index))):
+            refused = PartitionResponse(partition_index=index, error_code=refusal, records=b"")
+            fetch.responses[topic_id, index] = refused
+            continue
         topic = broker.cluster.by_id.get(topic_id)
         partition = None if topic is None else topic.partition(index)
         error = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else broker.leader_error(partition, fetch.call.client.node)

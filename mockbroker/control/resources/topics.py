@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 from urllib.parse import quote
 
-from mockbroker.api.records import Record
+from kwire import WireError
+from mockbroker.api.records import Record, RejectedRecordError, read_from
 from mockbroker.api.records import partition as find_partition
 from mockbroker.base.errors import ConflictError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
 from mockbroker.control.control import Control
-from mockbroker.control.paging import page
-from mockbroker.control.problems import NotPossible
+from mockbroker.control.paging import page, page_of
+from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.routes import Answer, CheckedRequest, Parameter, paging
 from mockbroker.control.shapes import Either, Flag, Items, MapOf, Null, Number, Object, Text, Whole, listed
 from mockbroker.faults.sections import Problem
@@ -97,9 +100,25 @@ async def delete(control: Control, call: CheckedRequest) -> Answer:
 async def read_records(control: Control, call: CheckedRequest) -> Answer:
     """Answer GET /v1/topics/{topic}/records: return a page of the records."""
     query, first = call.query, call.query["offset"] or 0
-    records = control.cluster.records(call.path["topic"], query["partition"], committed=query["committed"])
-    found = {f"{each.partition}:{each.offset}": each for each in records if each.offset >= first}
-    return page(call, found, lambda cursor: _record_json(found[cursor]))
+    records = read_from(
+        control.broker,
+        call.path["topic"],
+        query["partition"],
+        first,
+        _cursor(query["after"]),
+        committed=query["committed"],
+    )
+    try:
+        wanted = list(islice(records, query["limit"] + (1 if query["after"] is None else 2)))  # one of the next page
+    except WireError as error:
+        raise Refused(409, f"a client has written a batch that cannot be decoded: {error}") from error
+    return page_of(call, {f"{each.partition}:{each.offset}": each for each in wanted}, _record_json)
+
+
+def _cursor(text: str | None) -> tuple[int, int]:
+    """Return partition and offset of the record that a cursor names; those of the first record for another text."""
+    match = re.fullmatch(r"([0-9]{1,10}):([0-9]{1,19})", text or "")
+    return (0, 0) if match is None else (int(match[1]), int(match[2]))
 
 
 async def append(control: Control, call: CheckedRequest) -> Answer:
@@ -110,7 +129,10 @@ async def append(control: Control, call: CheckedRequest) -> Answer:
     records = [_record(form, f"records[{at}]", problems) for at, form in enumerate(call.body["records"])]
     if problems:
         raise NotPossible(problems)
-    return Answer({"offsets": control.cluster.produce(call.path["topic"], records)})
+    try:
+        return Answer({"offsets": control.cluster.produce(call.path["topic"], records)})
+    except RejectedRecordError as error:
+        raise NotPossible([Problem(f"records[{error.number}]", error.text)]) from error
 
 
 async def delete_records(control: Control, call: CheckedRequest) -> Answer:

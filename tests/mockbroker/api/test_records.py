@@ -124,6 +124,24 @@ async def test_an_unencodable_record_leaves_all_partitions_unchanged() -> None:
         assert cluster.records("t") == []
 
 
+async def test_large_batches_are_split() -> None:
+    async with open_cluster() as cluster:
+        cluster.create_topic("t", 1, {"max.message.bytes": 200})
+        assert cluster.produce("t", [bytes(100)] * 5) == [0, 1, 2, 3, 4]
+        with pytest.raises(ValueError, match="record 1 is not appended: its batch has 270 bytes"):
+            cluster.produce("t", [bytes(100), bytes(200)])
+        assert len(cluster.records("t")) == 5
+
+
+async def test_log_append_time_replaces_timestamps() -> None:
+    async with open_cluster() as cluster:
+        cluster.create_topic("t", 1, {"message.timestamp.type": "LogAppendTime"})
+        cluster.produce("t", ["tea"], timestamp=5)
+        [record] = cluster.records("t")
+        assert record.timestamp is not None
+        assert record.timestamp > 5
+
+
 async def test_an_existing_topic_is_a_conflict_and_a_settings_error() -> None:
     async with open_cluster(topics={"t": 1}) as cluster:
         with pytest.raises(TopicExistsError) as raised:

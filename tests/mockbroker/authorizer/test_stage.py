@@ -25,7 +25,9 @@ from kwire.messages.list_offsets import ListOffsetsRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.produce import ProduceRequest
+from kwire.messages.share_fetch import ShareFetchRequest
 from kwire.records import Record, build_batch
+from kwire.records.batch import read_batch
 from mockbroker.authorizer.checks import CHECKS, UNCHECKED
 from mockbroker.authorizer.special import SLICE
 from mockbroker.authorizer.stage import AuthorizerStage
@@ -34,6 +36,7 @@ from mockbroker.groups.consumer.machine import REGEX_REFRESH_MIN_INTERVAL
 from mockbroker.groups.consumer.state import ConsumerGroup
 from mockbroker.security.acl import CLUSTER_NAME, Acl, Operation, PatternType, Permission, ResourceType
 from mockbroker.security.identity import ANONYMOUS
+from mockbroker.share.state import StateKey
 
 STANDARD = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 TOPIC, GROUP = ResourceType.TOPIC, ResourceType.GROUP
@@ -294,6 +297,30 @@ def regex_topics(harness: BrokerHarness) -> frozenset[str]:
     assert group is not None
     (resolved,) = group.resolved_regexes.values()
     return resolved.topics
+
+
+def test_share_sessions_contain_denied_partitions() -> None:
+    read_t, read_u = (allow(Operation.READ, TOPIC, name) for name in ("t", "u"))
+    harness = harness_of(allow(Operation.READ, GROUP, "g"), read_t)
+    ids = {name: harness.topic_id(name) for name in ("t", "u")}
+    for name, topic_id in ids.items():
+        harness.broker.share_states.initialize(StateKey("g", topic_id, 0), 1, 0, 0.0)
+        harness.broker.cluster.topics[name].partitions[0].append(read_batch(build_batch([Record(value=b"v")])))
+    partition = ShareFetchRequest.Topic.Partition(partition_index=0)
+    topics = [ShareFetchRequest.Topic(topic_id=topic_id, partitions=[partition]) for topic_id in ids.values()]
+
+    def fetched(epoch: int) -> dict[str, tuple[int, int]]:
+        request = ShareFetchRequest(group_id="g", member_id="m", share_session_epoch=epoch, max_records=10)
+        request.topics = [] if epoch else topics
+        names = {topic_id: name for name, topic_id in ids.items()}
+        responses = harness.ask(request, 1).responses
+        partitions = {names[topic.topic_id]: topic.partitions[0] for topic in responses}
+        return {name: (each.error_code, len(each.acquired_records)) for name, each in partitions.items()}
+
+    assert fetched(0) == {"t": (E.NONE, 1), "u": (E.TOPIC_AUTHORIZATION_FAILED, 0)}
+    assert fetched(1) == {"u": (E.TOPIC_AUTHORIZATION_FAILED, 0)}
+    harness.broker.cluster.acls.add([read_u])
+    assert fetched(2) == {"u": (E.NONE, 1)}
 
 
 def test_share_coordinator_needs_cluster_action() -> None:

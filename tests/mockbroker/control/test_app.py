@@ -112,6 +112,8 @@ async def test_another_method_is_not_allowed() -> None:
         assert (response.status_code, response.headers["allow"]) == (405, "GET, POST")
         assert (await api.client.head("/v1/clock")).status_code == 200
         assert (await api.client.head("/v1/groups/g/wait")).status_code == 405
+        with trio.fail_after(5):  # a stream would not end
+            assert (await api.client.head("/v1/events/stream")).status_code == 405
         assert await api.status("OPTIONS", "/v1/clock") == 405
 
 

@@ -34,6 +34,7 @@ from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 from kwire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
+from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from kwire.messages.txn_offset_commit import TxnOffsetCommitRequest, TxnOffsetCommitResponse
 from kwire.schema import ZERO_UUID, schema_of
 from mockbroker.base.effects import Call, Client, Ticket
@@ -442,6 +443,19 @@ def test_fetch_as_a_whole_fails_with_its_session():
     injected = Injected(FetchRequest(session_id=8, session_epoch=2), 12)
     assert injected.rest is None
     assert injected.response == FetchResponse(error_code=FAILED, session_id=8)
+
+
+def test_acknowledgements_of_a_share_session_fail():
+    """The partition stays in the request, because it stays in the share session."""
+    new = ShareFetchRequest.Topic.Partition
+    sent = [new(partition_index=i, acknowledgement_batches=[new.AcknowledgementBatch(last_offset=5)]) for i in (0, 1)]
+    topic = ShareFetchRequest.Topic(topic_id=ORDERS, partitions=sent)
+    request = ShareFetchRequest(group_id="g", member_id="m", share_session_epoch=3, topics=[topic])
+    injected = Injected(request, 1, [("orders", 0), ("orders", 1), ("audit", 0)], topic="orders", partition=1)
+    assert injected.rest.topics[0].partitions == [sent[0], new(partition_index=1)]
+    assert injected.injection.refused == {(ORDERS, 1): FAILED}
+    [failed] = injected.merged(ShareFetchResponse()).responses[0].partitions
+    assert (failed.partition_index, failed.error_code, failed.acknowledge_error_code) == (1, FAILED, FAILED)
 
 
 # Metadata and topics.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kwire.apikeys import ApiKey
+from kwire.messages import APIS
 from mockbroker.faults.parsing import parse_rule
 from mockbroker.faults.sections import InvalidRule
 
@@ -27,6 +28,18 @@ REFUSED = [  # match, path below match, detail, alternatives
     ({"api": None}, "api", "expected the name of an API, got None", ()),
     ({"api": ["Fetch", None]}, "api[1]", "expected the name of an API, got None", ()),
     ({"api": []}, "api", "the list is empty: leave api out for all APIs", ()),
+    (
+        {"api": ["X"] * 500},
+        "api",
+        f"the list has 500 names, but there are only {len(APIS)} APIs: name each API once",
+        (),
+    ),
+    (
+        {"api": "OffsetCommit", "where": "body.topics.name == 't'"},
+        "where",
+        "topics is an array: give the index of an element, such as topics[0].name",
+        (),
+    ),
     ({"api": "Fetch", "version": "4-99"}, "version", "Fetch has no versions 4-99", ("0-18",)),
     ({"api": "Fetch", "version": "19+"}, "version", "Fetch has no versions 19+", ("0-18",)),
     ({"version": "8-5"}, "version", "invalid version range '8-5'", ("5-8", "5", "5+")),

@@ -21,6 +21,8 @@ from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.messages.produce import ProduceRequest
+from kwire.messages.share_fetch import ShareFetchRequest
+from kwire.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from kwire.records import Record, build_batch
 from kwire.records.batch import batches
 from mockbroker import Cluster, ConnectionClosedError, InProcessConnection, open_cluster
@@ -106,6 +108,73 @@ async def test_error_for_a_partition_of_a_fetch_session() -> None:
         second = await connection.ask(rest, 13)
         errors = {p.partition_index: p.error_code for t in second.responses for p in t.partitions}
         assert errors[0] == E.OFFSET_OUT_OF_RANGE
+
+
+class ShareMember:
+    """A member of the share group ``s`` that reads the partitions of the topic ``t``."""
+
+    MEMBER_ID = "00000000-0000-0000-0000-000000000001"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._connection = cluster.connect()
+        self._topics: list[ShareFetchRequest.Topic] = []
+        self._epoch = 0
+
+    async def join(self) -> dict[int, tuple[int, list[int]]]:
+        """Join the group, and open a share session with both partitions. Return the result of ``fetch``."""
+        response = await self._connection.ask(MetadataRequest(topics=None))
+        topic_id = next(topic.topic_id for topic in response.topics if topic.name == "t")
+        request = ShareGroupHeartbeatRequest(group_id="s", member_id=self.MEMBER_ID, subscribed_topic_names=["t"])
+        await self._connection.ask(request, 1)
+        await trio.testing.wait_all_tasks_blocked()
+        self._topics = [
+            ShareFetchRequest.Topic(
+                topic_id=topic_id,
+                partitions=[ShareFetchRequest.Topic.Partition(partition_index=index) for index in (0, 1)],
+            )
+        ]
+        return await self.fetch()
+
+    async def fetch(self) -> dict[int, tuple[int, list[int]]]:
+        """Return the error of each partition in the next response, and the delivery counts of its acquired records."""
+        request = ShareFetchRequest(
+            group_id="s",
+            member_id=self.MEMBER_ID,
+            share_session_epoch=self._epoch,
+            max_records=10,
+            batch_size=10,
+            topics=self._topics if self._epoch == 0 else [],
+        )
+        self._epoch += 1
+        response = await self._connection.ask(request, 1)
+        return {
+            each.partition_index: (each.error_code, [acquired.delivery_count for acquired in each.acquired_records])
+            for topic in response.responses
+            for each in topic.partitions
+        }
+
+
+async def test_error_for_a_partition_of_a_share_session() -> None:
+    async with opened() as cluster:
+        member = ShareMember(cluster)
+        assert await member.join() == {0: (E.NONE, []), 1: (E.NONE, [])}
+        for index in (0, 1):
+            cluster.produce("t", ["a"], partition=index)
+        fault = cluster.faults.error("ShareFetch", "NOT_LEADER_OR_FOLLOWER", group="s", topic="t", partition=0)
+        other = cluster.faults.error("ShareFetch", "NOT_LEADER_OR_FOLLOWER", group="other", topic="t", optional=True)
+        assert await member.fetch() == {0: (E.NOT_LEADER_OR_FOLLOWER, []), 1: (E.NONE, [1])}
+        assert await member.fetch() == {0: (E.NONE, [1])}  # it is still in the session, and was not acquired
+        assert (fault.applied, other.matched) == (1, 0)
+
+
+async def test_error_in_the_first_request_of_a_share_session() -> None:
+    async with opened() as cluster:
+        await ShareMember(cluster).join()
+        member = ShareMember(cluster)
+        cluster.faults.error("ShareFetch", "NOT_LEADER_OR_FOLLOWER", topic="t", partition=0)
+        assert await member.join() == {0: (E.NOT_LEADER_OR_FOLLOWER, []), 1: (E.NONE, [])}
+        cluster.produce("t", ["a"], partition=0)
+        assert await member.fetch() == {0: (E.NONE, [1])}
 
 
 NOTHING_TO_INJECT = [
@@ -233,6 +302,31 @@ async def test_error_of_a_whole_produce_without_acks_closes_it() -> None:
         with pytest.raises(ConnectionClosedError):
             await connection.ask(produce, 7, answered=False)
         assert cluster.records("t") == []
+
+
+async def test_disconnect_mid_response_closes_produce_without_acks() -> None:
+    async with opened() as cluster:
+        cluster.faults.disconnect("Produce", "mid-response")
+        connection = cluster.connect()
+        partition = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=b"v")]))
+        topics = [ProduceRequest.Topic(name="t", partition_data=[partition])]
+        with pytest.raises(ConnectionClosedError):
+            await connection.ask(ProduceRequest(acks=0, timeout_ms=1000, topic_data=topics), 7, answered=False)
+        assert len(cluster.records("t")) == 1
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_disconnect_before_processing_is_delayed(when: str) -> None:
+    """There is no response to delay, so both values of ``when`` delay the end of the connection."""
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        cluster.faults.add(api="OffsetCommit", disconnect="before", delay_ms=500, when=when)  # type: ignore[typeddict-item]
+        asked = Asked(nursery, cluster.connect(), commit(("t", 0)), 8)
+        await cluster.clock.advance(0.499)
+        assert asked.error == ""
+        await cluster.clock.advance(0.001)
+        await trio.testing.wait_all_tasks_blocked()
+        assert "disconnect before processing" in asked.error
+        assert cluster.committed("g") == {}
 
 
 async def test_delay_follows_the_brokers_clock() -> None:

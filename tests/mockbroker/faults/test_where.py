@@ -6,7 +6,7 @@ import pytest
 
 from kwire.apikeys import ApiKey
 from kwire.filter import FilterError
-from mockbroker.faults.where import compile_where, unknown_fields
+from mockbroker.faults.where import arrays_without_index, compile_where, unknown_fields
 
 
 def test_a_filter_over_the_body():
@@ -38,3 +38,16 @@ def test_fields_that_no_request_has(text, unknown):
 
 def test_a_field_of_one_of_the_apis_is_known():
     assert unknown_fields("body.session_timeout_ms > 1", [ApiKey.OFFSET_COMMIT, ApiKey.JOIN_GROUP]) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "arrays"),
+    [
+        ("body.topics.name == 'a'", {"topics": "name"}),
+        ("body.topics[0].partitions.committed_offset > 1", {"topics.partitions": "committed_offset"}),
+        ("body.topics[0].partitions[1].committed_offset > 1 and body.topics == null", {}),
+    ],
+)
+def test_arrays_need_an_index(text, arrays):
+    """A field of an array itself is always null, so a rule with it would never match."""
+    assert arrays_without_index(text, [ApiKey.OFFSET_COMMIT]) == arrays

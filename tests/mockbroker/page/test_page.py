@@ -307,6 +307,17 @@ def test_members_are_evicted_and_topics_created(browser: Any, broker: Ctl) -> No
     assert get(broker, "/v1/topics/created/records")["items"][0]["value"] == "<b>tea</b>"
 
 
+def test_the_list_of_topics_is_filtered(browser: Any, tmp_path: Path) -> None:
+    topics = [word for number in range(220) for word in ("--topic", f"t{number}")]
+    with running(tmp_path, *topics) as broker, live_page(browser, broker, "#/topics") as page:
+        page.wait_text(re.compile("further topics match: filter for them"))
+        page.field("Filter topics").fill("t219")
+        page.click(re.compile("^t219"), "link")
+        page.wait_text("t219", ".heading")
+        assert page.tab.locator("nav.list li").count() == 1
+        assert page.address().endswith("#/topics/t219?filter=t219")
+
+
 # --- share groups, and the page of a proxy ---
 
 

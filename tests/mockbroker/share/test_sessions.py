@@ -5,6 +5,8 @@ from __future__ import annotations
 from uuid import UUID
 
 from kwire import ErrorCode
+from kwire.messages.share_fetch import ShareFetchRequest
+from mockbroker.broker.slices import copy_with
 from mockbroker.share.sessions import FINAL_EPOCH, LAST_EPOCH, SessionKey, ShareSession, ShareSessions
 
 A, B = SessionKey("g", "a"), SessionKey("g", "b")
@@ -62,3 +64,23 @@ def test_closed_connection_names_its_last_session():
     assert sessions.disconnect(7) is None
     assert sessions.has_group("g")
     assert not sessions.has_group("h")
+
+
+def test_partitions_of_a_request_are_those_of_its_session():
+    sessions = ShareSessions(1)
+    session = sessions.create(A, [ONE], 7)
+    topic_id, partition = ONE[0], ShareFetchRequest.Topic.Partition(partition_index=1)
+    request = ShareFetchRequest(group_id="g", member_id="a", share_session_epoch=1)
+    assert sessions.partitions_of(request) == [ONE]
+    request.topics = [ShareFetchRequest.Topic(topic_id=topic_id, partitions=[partition])]
+    assert sessions.partitions_of(request) == [ONE, TWO]
+    request.forgotten_topics_data = [ShareFetchRequest.ForgottenTopic(topic_id=topic_id, partitions=[0])]
+    assert sessions.partitions_of(request) == [TWO]
+    assert list(session.partitions) == [ONE]
+    for changed in (
+        {"share_session_epoch": 0},
+        {"share_session_epoch": -1},
+        {"is_renew_ack": True},
+        {"member_id": "b"},
+    ):
+        assert sessions.partitions_of(copy_with(request, **changed)) is None

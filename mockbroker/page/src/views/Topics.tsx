@@ -3,7 +3,7 @@
 import { ask } from "../data/api.ts";
 import { can, state } from "../data/live.ts";
 import { encoded } from "../data/names.ts";
-import { go, place } from "../data/place.ts";
+import { go, place, setOptions } from "../data/place.ts";
 import type { Partition, Topic } from "../data/types.ts";
 import { memo } from "../parts/memo.tsx";
 import { act } from "../parts/notices.tsx";
@@ -11,19 +11,24 @@ import { counted, number } from "../data/numbers.ts";
 import { Empty, Link, Name, Table } from "../parts/widgets.tsx";
 import { Records } from "./Records.tsx";
 
+const LISTED = 200;
+
 export function Topics() {
+  const { filter = "" } = place.value.options;
   const topics = Object.entries(state.value?.topics ?? {});
   const chosen = place.value.name || (topics.find(([, topic]) => !topic.internal)?.[0] ?? "");
   const topic = state.value?.topics[chosen];
+  const found = topics.filter(([name]) => name.includes(filter));
   return (
     <div class="split">
       <nav aria-label="Topics" class="list">
+        {topics.length > 8 && <input type="search" aria-label="Filter topics" placeholder="Filter topics" value={filter} onInput={(event) => setOptions({ filter: event.currentTarget.value })} />}
         <ul>
-          {topics.slice(0, 200).map(([name, each]) => (
-            <Item key={name} name={name} topic={each} current={name === chosen} />
+          {found.slice(0, LISTED).map(([name, each]) => (
+            <Item key={name} name={name} topic={each} current={name === chosen} filter={filter} />
           ))}
         </ul>
-        {topics.length > 200 && <p class="dim">{topics.length - 200} more</p>}
+        {found.length > LISTED && <p class="dim">{found.length - LISTED} further topics match: filter for them</p>}
         {can("topic_changes") && <NewTopic />}
       </nav>
       <div class="detail">{topic ? <TopicDetail key={chosen} name={chosen} topic={topic} /> : <Empty>{chosen ? "This topic does not exist (any more)." : "There is no topic yet."}</Empty>}</div>
@@ -31,9 +36,9 @@ export function Topics() {
   );
 }
 
-const Item = memo(({ name, topic, current }: { name: string; topic: Topic; current: boolean }) => (
+const Item = memo(({ name, topic, current, filter }: { name: string; topic: Topic; current: boolean; filter: string }) => (
   <li>
-    <Link to={{ view: "topics", name, options: {} }} current={current}>
+    <Link to={{ view: "topics", name, options: filter ? { filter } : {} }} current={current}>
       <Name of={name} />
       <span class="facts">
         {sizeOf(topic)}{topic.internal ? " · internal" : ""}
