@@ -15,6 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from keyword import iskeyword
+from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -140,6 +141,16 @@ class CapturePath(click.Path):
         from kwire.topic_address import is_topic  # on demand: most commands read no captures
 
         return value if isinstance(value, str) and is_topic(value) else super().convert(value, param, ctx)
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers that contains neither NaN, which click accepts in each range, nor infinity."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        number = super().convert(value, param, ctx)
+        if not isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number
 
 
 @contextmanager

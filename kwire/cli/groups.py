@@ -27,7 +27,7 @@ from kwire.cli.analysed import Part, analysed_parts
 from kwire.cli.interface import interface_option
 from kwire.cli.lines import writable
 from kwire.cli.ports import ports_option
-from kwire.command import one_line, report_problems
+from kwire.command import FiniteRange, one_line, report_problems
 
 MINUTE_US = 60_000_000
 MOST = 12  # maximum names of partitions or members per line
@@ -59,7 +59,7 @@ MOST = 12  # maximum names of partitions or members per line
 @ports_option
 @click.option(
     "--every",
-    type=click.FloatRange(min=0, min_open=True),
+    type=FiniteRange(min=0, min_open=True),
     metavar="MINUTES",
     help="Report on each so many minutes of a stream when they are over.",
 )

@@ -16,7 +16,7 @@ from kwire.analysis.what_if.replay import NAMES
 from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
-from kwire.command import one_line, read_errors, report_problems
+from kwire.command import FiniteRange, one_line, read_errors, report_problems
 from kwire.spark import source
 from kwire.spark.failures import interrupted_later, spark_errors
 from kwire.spark.job import Job, name_of
@@ -50,7 +50,7 @@ LOG = logging.getLogger(__name__)
 @click.option("--once", is_flag=True, help="With --stream: stop after all files that are complete now.")
 @click.option(
     "--settle",
-    type=click.FloatRange(min=0),
+    type=FiniteRange(min=0),
     default=60.0,
     show_default=True,
     help="With --stream: seconds without change after which the newest file counts as complete.",

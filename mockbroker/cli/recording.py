@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import click
 
+from kwire.command import FiniteRange
 from kwire.recording import WRITERS, writer_of
 from kwire.topic_address import SCHEME, TOPIC_ADDRESS
 from mockbroker.cli.client_properties import addresses, read_cluster
@@ -31,13 +32,13 @@ OPTIONS = (
     click.option(
         "--record-size",
         metavar="MIB",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Continue the recording in another file at this size, such as FILE-00001.jsonl.",
     ),
     click.option(
         "--record-time",
         metavar="SECONDS",
-        type=click.FloatRange(min=0, min_open=True),
+        type=FiniteRange(min=0, min_open=True),
         help="Continue the recording in another file after this time.",
     ),
     click.option(

@@ -10,7 +10,7 @@ from threading import Event
 
 import click
 
-from kwire.command import one_line
+from kwire.command import FiniteRange, one_line
 from kwire.completion import api_names, complete
 from kwire.extras import missing
 from mockbroker.cli.completion import case_names
@@ -66,11 +66,11 @@ from mockbroker.lab.torture.security import MECHANISMS, PROTOCOLS, Mechanism, Pr
     help="SASL mechanism of the client: MOCKBROKER_SASL_MECHANISM.",
 )
 @click.option(
-    "--bad", type=click.FloatRange(0.1), default=5.0, show_default=True, help="Seconds for which the broker misbehaves."
+    "--bad", type=FiniteRange(0.1), default=5.0, show_default=True, help="Seconds for which the broker misbehaves."
 )
 @click.option(
     "--recovery",
-    type=click.FloatRange(0.1),
+    type=FiniteRange(0.1),
     default=30.0,
     show_default=True,
     help="Seconds after which a client that does not work again is stuck.",
@@ -84,7 +84,7 @@ from mockbroker.lab.torture.security import MECHANISMS, PROTOCOLS, Mechanism, Pr
 )
 @click.option(
     "--start",
-    type=click.FloatRange(0.1),
+    type=FiniteRange(0.1),
     default=20.0,
     show_default=True,
     help="Seconds within which a client must work with a correct broker.",

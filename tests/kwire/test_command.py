@@ -9,7 +9,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from kwire.command import LazyGroup
+from kwire.command import FiniteRange, LazyGroup
 from kwire.process import INTERRUPTED, UNREAD
 
 FULL = OSError(errno.ENOSPC, "No space left on device")
@@ -55,3 +55,10 @@ def test_no_such_verb() -> None:
     done = CliRunner().invoke(group(), ["nope"])
     assert done.exit_code == 2
     assert "No such command 'nope'" in done.stderr
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf", "1e400"])
+def test_range_contains_only_finite_numbers(value: str) -> None:
+    with pytest.raises(click.BadParameter, match=r"finite number|not in the range"):
+        FiniteRange(min=0).convert(value, None, None)
+    assert FiniteRange(min=0).convert("0.5", None, None) == 0.5
