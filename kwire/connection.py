@@ -29,7 +29,7 @@ class ServerSide:
         self._frames = FrameBuffer(limit)
         self._waiting: bytes | None = None
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Append bytes that were received from the client to the buffer; ``next_frame`` returns the requests in it."""
         self._frames.feed(data)
 
@@ -121,7 +121,7 @@ class ClientSide:
             self._pending.append((correlation_id, key, version))
         return pack(frame)
 
-    def receive(self, data: bytes) -> None:
+    def receive(self, data: bytes | bytearray | memoryview) -> None:
         """Append bytes that were received from the broker to the buffer; ``next_response`` returns the responses in
         it.
         """

@@ -56,8 +56,13 @@ class FrameBuffer:
         self._missing = 0  # bytes of the incomplete large frame still to be received
         self._reserved: int  # bytes of it that the BytesIO receives without reallocation, or with a short one
 
-    def feed(self, data: bytes) -> bool:
-        """Append bytes received from the connection, and return the new value of ``complete``."""
+    def feed(self, data: bytes | bytearray | memoryview) -> bool:
+        """Append bytes received from the connection, and return the new value of ``complete``.
+
+        A bytearray or memoryview is copied, so the caller may use its memory for the next bytes.
+        """
+        if type(data) is not bytes:
+            data = _copy(data)
         if not self.held and len(data) >= 4:  # most often: a whole frame, after all earlier frames were returned
             self.held = held = len(data)
             self._data, self._at = data, 0
@@ -169,6 +174,12 @@ class FrameBuffer:
     def __len__(self) -> int:
         """Return the number of bytes in the buffer."""
         return self.held
+
+
+def _copy(data: bytes | bytearray | memoryview) -> bytes:
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise TypeError(f"data must be bytes, bytearray or memoryview, got {type(data).__name__}")
+    return bytes(data)
 
 
 def _length_error(size: int, limit: int, head: bytes) -> str:

@@ -173,6 +173,7 @@ BANS = [
     Ban("asyncio", "trio, in a shell", ["mockbroker/lab/demo/client", "mockbroker/api/thread_handle"]),
     Ban("print", "click.echo in a command", [*COMMANDS, "mockbroker/lab/demo/client"]),
     Ban("construct.Construct.compile", "the engines", []),
+    Ban("click.FloatRange", "kwire.command.FiniteRange: NaN is in each range of click", ["kwire/command"]),
 ]
 ANY_COMPILE = "construct.Construct.compile"  # every .compile() but that of re counts as this
 

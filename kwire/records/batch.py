@@ -19,7 +19,7 @@ from kwire.records import compression
 from kwire.records.checksum import crc32c
 from kwire.records.limits import SMALLEST_RECORD
 from kwire.records.native import batches_of, records_of, written_natively
-from kwire.records.record import MESSAGE, R, Record, read_records, write_records
+from kwire.records.record import MESSAGE, WRONG_TYPE, R, Record, check_types, read_records, write_records
 
 __all__ = ["Batch", "Record", "batches", "build_batch", "read_batch", "rebase"]
 
@@ -354,7 +354,8 @@ def build_batch(
             1970; None for no such time.
         max_timestamp: largest timestamp in the header, in milliseconds since 1970; None to compute it from the records.
 
-    Raises: EncodeError for a value that does not fit; ValueError if there are no records or the codec is unknown.
+    Raises: EncodeError for a value that does not fit or has the wrong type; ValueError if there are no records or the
+    codec is unknown.
     """
     if WRITER is not None:
         try:
@@ -380,14 +381,18 @@ def build_batch(
             return whole
     if not records and last_offset is None:
         raise ValueError("a batch needs at least one record")
-    if base_offset is None:
-        base_offset = records[0].offset if keep_offsets and records else 0
-    deltas = [record.offset - base_offset for record in records] if keep_offsets else None
-    if last_offset is None:
-        last_offset = records[-1].offset if keep_offsets else base_offset + len(records) - 1
-    timestamps = [record.timestamp for record in records] or [-1]
-    base_timestamp = timestamps[0] if delete_horizon is None else delete_horizon
-    most = max(timestamps) if log_append_time is None else log_append_time
+    try:
+        if base_offset is None:
+            base_offset = records[0].offset if keep_offsets and records else 0
+        deltas = [record.offset - base_offset for record in records] if keep_offsets else None
+        if last_offset is None:
+            last_offset = records[-1].offset if keep_offsets else base_offset + len(records) - 1
+        timestamps = [record.timestamp for record in records] or [-1]
+        base_timestamp = timestamps[0] if delete_horizon is None else delete_horizon
+        most = max(timestamps) if log_append_time is None else log_append_time
+    except WRONG_TYPE:
+        check_types(records)
+        raise
     most = most if max_timestamp is None else max_timestamp
     attributes = codec | LOG_APPEND_TIME * (log_append_time is not None) | TRANSACTIONAL * transactional
     attributes |= CONTROL * control | DELETE_HORIZON * (delete_horizon is not None)

@@ -129,7 +129,8 @@ def build_marker(
     Raises: EncodeError if a number does not fit into its field; ValueError if ``type`` is not ABORT or COMMIT.
     """
     if type not in (ControlType.ABORT, ControlType.COMMIT):
-        raise ValueError(f"{type.name} does not end a transaction: use ABORT or COMMIT")
+        name = type.name if isinstance(type, ControlType) else repr(type)
+        raise ValueError(f"{name} does not end a transaction: use ABORT or COMMIT")
     record = Record(
         timestamp=timestamp,
         key=encode_stored(ControlRecordKey(type=type), 0),

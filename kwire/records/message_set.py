@@ -19,7 +19,7 @@ from kwire.errors import CrcError, DecodeError, EncodeError, LimitError, Truncat
 from kwire.lazy_dataclass import dataclass
 from kwire.records import compression
 from kwire.records.limits import MAX_NESTING
-from kwire.records.record import Record, int64
+from kwire.records.record import WRONG_TYPE, Record, as_bytes, check_types, int64
 
 # The first versions of Produce and Fetch with record batches (KIP-98); older versions use message sets.
 PRODUCE_BATCHES_SINCE, FETCH_BATCHES_SINCE = 3, 4
@@ -289,8 +289,8 @@ def build_message_set(
         keep_offsets: True to use the records' own offsets, as after compaction.
         log_append_time: timestamp of all messages, in milliseconds since 1970; None to use the records' own timestamps.
 
-    Raises: EncodeError for record headers and for values that do not fit; ValueError if there are no records, if the
-    magic or codec is not allowed in message sets, or for ``log_append_time`` with magic 0.
+    Raises: EncodeError for record headers, and for values that do not fit or have the wrong type; ValueError if there
+    are no records, if the magic or codec is not allowed in message sets, or for ``log_append_time`` with magic 0.
     """
     if not records:
         raise ValueError("a message set needs at least one record")
@@ -307,10 +307,14 @@ def build_message_set(
     stamped = LOG_APPEND_TIME if log_append_time is not None else 0
     stamps = [record.timestamp if log_append_time is None else log_append_time for record in records]
     shift = 0 if codec == compression.NONE or magic == 0 else (start if base_offset is not None else offsets[0])
-    data = b"".join(
-        _message(offset - shift, magic, stamped, timestamp, record.key, record.value)
-        for record, offset, timestamp in zip(records, offsets, stamps, strict=True)
-    )
+    try:
+        data = b"".join(
+            _message(offset - shift, magic, stamped, timestamp, record.key, record.value)
+            for record, offset, timestamp in zip(records, offsets, stamps, strict=True)
+        )
+    except WRONG_TYPE:
+        check_types(records, MESSAGE)
+        raise
     if codec == compression.NONE:
         return data
     packed = compression.compress(codec, data, old_lz4=magic == 0)
@@ -318,6 +322,7 @@ def build_message_set(
 
 
 def _message(offset: int, magic: int, attributes: int, timestamp: int, key: bytes | None, value: bytes | None) -> bytes:
+    key, value = key if key is None else as_bytes(key), value if value is None else as_bytes(value)
     try:
         tail = b"".join(
             (

@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from kwire.engines.varints import SHORT, varint
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
@@ -82,6 +82,12 @@ class _Unusual(Exception):
     """The exception that the fast path raises for a record that only the careful path can decode."""
 
 
+CONTENTS = (bytes, bytearray, memoryview, type(None))  # types of a key or value, when it is written
+WRONG_TYPE = (
+    AttributeError,
+    TypeError,
+    ValueError,
+)  # what a value of the wrong type raises in the functions that write
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
 
 
@@ -399,11 +405,20 @@ def write_records(records: Sequence[Record], deltas: list[int] | None, base_time
         deltas: offset of each record relative to the batch's base offset; None for 0, 1, 2 ...
         base_timestamp: timestamp in the batch header, in milliseconds since 1970.
 
-    Raises: EncodeError if a value cannot be encoded.
+    Raises: EncodeError if a value cannot be encoded, or has the wrong type.
     """
     written = written_natively(Record, records, deltas, base_timestamp)
     if written is not None:
         return written
+    try:
+        return _write_some(records, deltas, base_timestamp)
+    except WRONG_TYPE:
+        check_types(records)
+        raise
+
+
+def _write_some(records: Sequence[Record], deltas: list[int] | None, base_timestamp: int) -> bytes:
+    """Return the encoded records, as ``write_records`` does. A value of the wrong type raises an error of Python."""
     parts: list[bytes] = []
     table, short, join = _VARINTS, _SHORT, b"".join
     names: dict[str, bytes] = {}
@@ -418,10 +433,14 @@ def write_records(records: Sequence[Record], deltas: list[int] | None, base_time
         if key is None:
             key_size, key = _NULL, b""
         else:
+            if key.__class__ is not bytes:
+                key = as_bytes(key)
             key_size = table[size] if (size := len(key)) < short else varint(size)
         if value is None:
             value_size, value = _NULL, b""
         else:
+            if value.__class__ is not bytes:
+                value = as_bytes(value)
             value_size = table[size] if (size := len(value)) < short else varint(size)
         if headers:
             count = table[size] if (size := len(headers)) < short else varint(size)
@@ -433,6 +452,8 @@ def write_records(records: Sequence[Record], deltas: list[int] | None, base_time
                 if content is None:
                     fields += raw, _NULL
                 else:
+                    if content.__class__ is not bytes:
+                        content = as_bytes(content)
                     fields += raw, table[size] if (size := len(content)) < short else varint(size), content
             body = join(fields)
         elif len(value) > _LARGE:
@@ -444,6 +465,49 @@ def write_records(records: Sequence[Record], deltas: list[int] | None, base_time
             body = join((b"\0", stamp, offset, key_size, key, value_size, value, b"\0"))
         parts += table[size] if (size := len(body)) < short else varint(size), body
     return join(parts)
+
+
+def as_bytes(value: bytes) -> bytes:
+    """Return bytes, or a bytearray or memoryview whose length is its number of bytes.
+
+    Raises: TypeError if the value is none of these.
+    """
+    if isinstance(value, memoryview):
+        return cast("bytes", value) if value.contiguous and value.nbytes == len(value) else value.tobytes()
+    if isinstance(value, (bytes, bytearray)):
+        return value
+    raise TypeError(type(value).__name__)
+
+
+def check_types(records: Sequence[Record], message: str = MESSAGE) -> None:
+    """Check the types of the fields of records. ``message``: name of the message in the error.
+
+    Raises: EncodeError for the first field of a wrong type, with its path.
+    """
+    for number, record in enumerate(records):
+        path = f"records[{number}]"
+        try:
+            _check_type(record, path, Record)
+            _check_type(record.offset, f"{path}.offset", int)
+            _check_type(record.timestamp, f"{path}.timestamp", int)
+            _check_type(record.key, f"{path}.key", *CONTENTS)
+            _check_type(record.value, f"{path}.value", *CONTENTS)
+            _check_type(record.headers or (), f"{path}.headers", tuple, Sequence)
+            for index, header in enumerate(record.headers or ()):
+                at = f"{path}.headers[{index}]"
+                _check_type(header, at, tuple, list)
+                if len(header) != 2:
+                    raise EncodeError(f"expected a key and a value, got {len(header)} elements", path=at)
+                _check_type(header[0], f"{at}.key", str)
+                _check_type(header[1], f"{at}.value", *CONTENTS)
+        except EncodeError as error:
+            error.message = message
+            raise
+
+
+def _check_type(value: object, path: str, *expected: type) -> None:
+    if not isinstance(value, expected):
+        raise EncodeError(f"expected {expected[0].__name__}, got {type(value).__name__}", path=path)
 
 
 def _delta(value: int) -> bytes:

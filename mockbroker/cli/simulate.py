@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+from click.core import ParameterSource
 
 from kwire.counted import counted
 from mockbroker.cli.quiet import quiet
@@ -97,6 +98,13 @@ def command(
     topics get partitions, and a ZooKeeper server lags. Without --seed, it is the scenario of docs/history.md.
     """
     if scheme not in SCHEME_NAMES:
+        source = click.get_current_context().get_parameter_source
+        for name in ("events", "show_coverage", "steer"):
+            if source(name) is not ParameterSource.DEFAULT:
+                raise click.UsageError(
+                    f"--{name.removeprefix('show_')} has no effect with the rebalance protocols: remove it, or use "
+                    f"--scheme with one of {', '.join(SCHEME_NAMES)}"
+                )
         from mockbroker.cli.history_lines import compare
 
         compare(scheme, seed, seeds, as_json=as_json, html=html)

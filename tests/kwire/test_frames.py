@@ -271,3 +271,22 @@ def test_least_sufficient_part_of_a_frame_is_reserved(
     assert sizes == [reserved]
     buffer.feed(data[end:])
     assert drain(buffer) == [data[4:]]
+
+
+@pytest.mark.parametrize("kind", [bytearray, memoryview])
+def test_memory_of_received_bytes_may_be_used_again(kind: type) -> None:
+    buffer, memory = FrameBuffer(), bytearray(6)
+    for chunk in (b"\0\0\0\4AB", b"CD\0\0\0\1", b"E"):
+        memory[: len(chunk)] = chunk
+        received = memory if kind is bytearray and len(chunk) == len(memory) else kind(memory)[: len(chunk)]
+        buffer.feed(received)
+        if kind is bytearray:
+            assert memory[: len(chunk)] == chunk
+    assert drain(buffer) == [b"ABCD", b"E"]
+
+
+def test_text_is_not_received() -> None:
+    buffer = FrameBuffer()
+    with pytest.raises(TypeError, match="data must be bytes, bytearray or memoryview, got str"):
+        buffer.feed("\0\0\0\1a")  # type: ignore[arg-type]
+    assert len(buffer) == 0

@@ -353,6 +353,7 @@ ROWS = [
     Row("folder without tables", run("kwire report empty --html page.html", files={"empty": None}), "Error: empty has no tables: write them with `kwire pipeline` or `kwire groups --tables`"),
     Row("file that is not a table", run("kwire report t --html page.html", files={"t": None, "t/rebalances": None, "t/rebalances/x.parquet": b"text"}), "Error: t/rebalances is not a valid table rebalances: $REASON"),
     Row("no capture", run("kwire groups"), "Error: nothing to read: expected FILE, DIR, - for stdin, or --interface NAME"),
+    Row("parts of infinite length", run("kwire groups --every inf -"), "Error: Invalid value for '--every': inf is not a finite number."),
     Row("parts of a file", run("kwire groups --every 5 x.pcap"), "Error: --every needs a stream: - for stdin, or --interface NAME"),
     Row("interface beside a file", run("kwire groups --interface lo x.pcap"), "Error: --interface lo cannot be combined with files or stdin"),
     Row("interface that does not exist", run("kwire top --interface none"), "Error: no network interface has the name none (interfaces: $NAMES)"),

@@ -477,6 +477,7 @@ ROWS = [
     Row("parameter of a preset without a value", ctl("presets", "run", "latency", "delay_ms", answer={"items": []}), "Error: delay_ms is not a valid parameter: expected NAME=VALUE"),
     Row("top without a package", top_without_rich, "Error: mockbroker top needs the package rich: pip install 'kwire[http]'"),
     Row("demo without a package", demo_without_rich, "Error: the demo requires packages that are not installed (rich): pip install 'kwire[demo]'"),
+    Row("events of a rebalance protocol", run("mockbroker simulate --scheme all --events 5"), "Error: --events has no effect with the rebalance protocols: remove it, or use --scheme with one of swarm, lite, calm, rules, migration, streams, shares, data, admin, mix, bytes, upkeep"),
     Row("page of faults", run("mockbroker simulate --html page.html"), "Error: --html needs a rebalance protocol: use --scheme with one of all, zookeeper, server, draft, classic, cooperative, consumer"),
     Row("page of several stories", run("mockbroker simulate --scheme classic --seeds 2 --html page.html"), "Error: --html shows only one scenario: remove --seeds"),
     Row("page that cannot be written", run("mockbroker simulate --scheme server --html none/page.html"), "Error: --html none/page.html: cannot write the file: No such file or directory"),

@@ -109,6 +109,8 @@ ROWS = [
     Row("producer id out of range", lambda: build_batch([Record()], producer_id=2**70), "EncodeError: RecordBatch: producer_id 1180591620717411303424 does not fit into 64 bits"),
     Row("offset below the first", lambda: build_batch([Record(offset=2**40)], base_offset=0, keep_offsets=True), "EncodeError: RecordBatch: an offset delta of +1099511627776 is out of range (-2147483647 to 2147483647)"),
     Row("header key with a lone surrogate", lambda: build_batch([Record(headers=[("\ud800", b"")])]), "EncodeError: RecordBatch: header key '\\ud800' cannot be encoded as UTF-8: surrogates not allowed"),
+    Row("value as text", lambda: build_batch([Record(value="v")]), "EncodeError: RecordBatch, records[0].value: expected bytes, got str"),  # type: ignore[arg-type]
+    Row("header of three elements", lambda: build_batch([Record(headers=[("h", b"", 1)])]), "EncodeError: RecordBatch, records[0].headers[0]: expected a key and a value, got 3 elements"),  # type: ignore[list-item]
     # records
     Row("record above the data", records(record(HEAD + NULLS + NO_HEADERS, 99)), "Truncated: RecordBatch at byte 61, records[0]: a record has 99 bytes, but only 6 remain"),
     Row("record that ends too early", records(record(HEAD + NULLS + NO_HEADERS + b"x")), "DecodeError: RecordBatch at byte 61, records[0]: the length of the record is 7, but its fields take 6 bytes"),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kwire.blobs import encode_stored
@@ -71,9 +73,12 @@ def test_marker_of_an_unknown_place() -> None:
     assert (record.timestamp, record.name, record.marker) == (5, "ABORT", EndTxnMarker(coordinator_epoch=0))
 
 
-def test_other_types_end_no_transaction() -> None:
-    with pytest.raises(ValueError, match="LEADER_CHANGE does not end a transaction"):
-        build_marker(ControlType.LEADER_CHANGE, producer_id=0, producer_epoch=0, timestamp=0)
+@pytest.mark.parametrize(
+    ("other", "name"), [(ControlType.LEADER_CHANGE, "LEADER_CHANGE"), (2, "2"), ("COMMIT", "'COMMIT'")]
+)
+def test_other_types_end_no_transaction(other: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=f"^{name} does not end a transaction: use ABORT or COMMIT$"):
+        build_marker(other, producer_id=0, producer_epoch=0, timestamp=0)
 
 
 def test_only_of_control_batches() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import tracemalloc
+from array import array
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain, product
@@ -14,6 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kwire.errors import DecodeError, EncodeError, LimitError, Truncated
+from kwire.records import build_batch, build_message_set
+from kwire.records import read as read_records_field
 from kwire.records import record as module
 from kwire.records.limits import MAX_HEADERS, RECORDS_AT_ONCE
 from kwire.records.record import Headers, Record, _read_carefully, read_records, write_records
@@ -484,3 +488,45 @@ def test_field_beyond_the_end_of_the_data_is_named(data: str, field: str) -> Non
     with pytest.raises(Truncated, match=r"expected 5 bytes, found [23]") as caught:
         read(bytes.fromhex(data), 1)
     assert caught.value.path == f"records[0].{field}"
+
+
+@pytest.mark.parametrize("field", ["key", "value", "header"])
+@pytest.mark.parametrize(
+    "view",
+    [memoryview(array("i", [1, 2])), memoryview(b"abcd")[::2], memoryview(b"abcd").cast("B", (2, 2))],
+    ids=["of integers", "with gaps", "of two dimensions"],
+)
+def test_memoryview_is_written_as_its_bytes(field: str, view: memoryview) -> None:
+    record = Record(headers=[("h", view)]) if field == "header" else Record(**{field: view})  # type: ignore
+    (written,) = read(write_records([record], None, 0), 1)
+    assert (written.headers[0][1] if field == "header" else getattr(written, field)) == view.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        ("v", "records[1]: expected Record, got str"),
+        (Record(key="k"), "records[1].key: expected bytes, got str"),  # type: ignore[arg-type]
+        (Record(value="v"), "records[1].value: expected bytes, got str"),  # type: ignore[arg-type]
+        (Record(value=array("i", [1])), "records[1].value: expected bytes, got array"),  # type: ignore[arg-type]
+        (Record(timestamp=1.5), "records[1].timestamp: expected int, got float"),  # type: ignore[arg-type]
+        (Record(timestamp=None), "records[1].timestamp: expected int, got NoneType"),  # type: ignore[arg-type]
+        (Record(headers={"h": b"1"}), "records[1].headers: expected tuple, got dict"),  # type: ignore[arg-type]
+        (Record(headers=[("h", b"1", 2)]), "records[1].headers[0]: expected a key and a value, got 3 elements"),  # type: ignore[list-item]
+        (Record(headers=[(b"h", b"1")]), "records[1].headers[0].key: expected str, got bytes"),  # type: ignore[list-item]
+        (Record(headers=[("h", "1")]), "records[1].headers[0].value: expected bytes, got str"),  # type: ignore[list-item]
+    ],
+)
+def test_value_of_the_wrong_type_is_named(record: Record, text: str) -> None:
+    with pytest.raises(EncodeError, match=rf"^RecordBatch, {re.escape(text)}$"):
+        build_batch([Record(), record])
+    with pytest.raises(EncodeError, match=rf"^RecordBatch, {re.escape(text)}$"):
+        build_batch([Record(), record], codec=1, keep_offsets=True)
+
+
+def test_value_of_the_wrong_type_in_a_message_set_is_named() -> None:
+    with pytest.raises(EncodeError, match=r"^Message, records\[1\].value: expected bytes, got str$"):
+        build_message_set([Record(), Record(value="v")])  # type: ignore[arg-type]
+    view = memoryview(array("i", [1, 2]))
+    (message,) = read_records_field(build_message_set([Record(key=view)]))  # type: ignore[arg-type]
+    assert [record.key for record in message.records()] == [view.tobytes()]

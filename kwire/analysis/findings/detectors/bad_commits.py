@@ -62,7 +62,7 @@ def detect_aborted(group: GroupView, limits: Limits) -> Iterator[Finding]:
     for name, rows in sorted(by_id.items()):
         aborted = [row for row in rows if row["outcome"] == "aborted"]
         transactions = {(row["producer_id"], row["producer_epoch"], row["outcome_ts"]) for row in aborted}
-        if len(transactions) < limits["count"]:
+        if not aborted or len(transactions) < limits["count"]:
             continue
         yield Finding(
             severity=NOTICE,

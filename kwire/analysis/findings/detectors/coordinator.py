@@ -34,7 +34,7 @@ def detect_moved(group: GroupView, limits: Limits) -> Iterator[Finding]:
     if not moves:
         refused = [event for event in refused if not _stays(group, event.ts)]
     shown = moves or refused
-    if len(moves) + len(refused) < limits["count"]:
+    if not shown or len(moves) + len(refused) < limits["count"]:
         return
     places = sorted({event.leader for event in moves if event.leader})
     to = f" to {', '.join(places)}" if places else ""

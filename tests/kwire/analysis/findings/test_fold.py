@@ -66,6 +66,16 @@ def test_thresholds_change_findings(tmp_path: Path) -> None:
         assert ("costly-rebalance" in {row["finding"] for row in rows}) == expected
 
 
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.detector)
+def test_finding_has_evidence_with_thresholds_of_zero(scenario: Scenario, tmp_path: Path) -> None:
+    items = list(read(scenario.innocent(0).capture(tmp_path)))
+    calls = [item for item in items if isinstance(item, Call)]
+    connections = [item for item in items if isinstance(item, Connection)]
+    settings = settings_of([f"{one.name}.{limit.name}=0" for one in DETECTORS for limit in one.thresholds])
+    rows = analyse(calls, connections, "story", settings=settings)["findings"]
+    assert [row["sentence"] for row in rows if not row["evidence"]] == []
+
+
 @pytest.mark.parametrize(
     ("planted", "number", "finding", "sentence"),
     [

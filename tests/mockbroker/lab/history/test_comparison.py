@@ -201,3 +201,10 @@ def test_a_broker_reads_a_topic_before_it_is_created(name: str) -> None:
     the leader has decided about its write.
     """
     assert measure(name, drawn(71_387)).messages
+
+
+@pytest.mark.parametrize("option", [["--events", "1000"], ["--coverage"], ["--steer"]], ids=lambda option: option[0])
+def test_option_of_the_fault_schemes_is_rejected(option: list[str]) -> None:
+    result = CliRunner().invoke(simulate, ["--scheme", "server", *option])
+    assert result.exit_code == 2
+    assert f"{option[0]} has no effect with the rebalance protocols" in result.stderr
