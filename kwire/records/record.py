@@ -83,11 +83,7 @@ class _Unusual(Exception):
 
 
 CONTENTS = (bytes, bytearray, memoryview, type(None))  # types of a key or value, when it is written
-WRONG_TYPE = (
-    AttributeError,
-    TypeError,
-    ValueError,
-)  # what a value of the wrong type raises in the functions that write
+WRONG_TYPE = (AttributeError, TypeError, ValueError)  # errors of a value of the wrong type when it is written
 _UNUSUAL = (_Unusual, IndexError, TypeError, struct.error, UnicodeDecodeError)
 
 
