@@ -125,7 +125,7 @@ log = logging.getLogger("mockbroker")
 )
 @click.option(
     "--data-dir",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=str),
     metavar="DIR",
     help="Keep topics, records, groups and transactions in this directory across restarts.",
 )
@@ -171,7 +171,7 @@ def command(
     users: tuple[str, ...],
     users_file: Path | None,
     as_version: str,
-    data_dir: Path | None,
+    data_dir: str | None,
     clock: ClockMode,
     journal: Path | None,
     http: str | None,
