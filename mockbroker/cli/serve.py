@@ -323,7 +323,7 @@ def _read_config(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             properties = read_properties(file)
         Settings.parse(properties)
     except (OSError, UnicodeDecodeError, SettingsError) as error:
@@ -376,7 +376,7 @@ def _read_users(path: Path | None) -> dict[str, str]:
     """
     passwords: dict[str, str] = {}
     try:
-        lines = path.read_text("utf-8").splitlines() if path else []
+        lines = path.read_text("utf-8-sig").splitlines() if path else []
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"--users-file {path}: {_file_problem(error)}") from error
     for number, line in enumerate(lines, 1):
