@@ -85,7 +85,7 @@ def read_file(path: str | Path) -> dict[str, str]:
     Raises: OSError if the file cannot be read; PropertyError if it is not valid.
     """
     try:
-        with Path(path).open(encoding="utf-8") as file:
+        with Path(path).open(encoding="utf-8-sig") as file:
             return read_lines(file)
     except UnicodeDecodeError as error:
         raise PropertyError(f"the file is not UTF-8: {error.reason} at byte {error.start}") from error

@@ -65,6 +65,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
     mark = metafunc.definition.get_closest_marker(TORTURE_MARK)
     patterns = ("*",) if mark is None or not mark.args else mark.args
+    if mark is not None and (invalid := mark.kwargs.keys() - {"seed"}):
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: {TORTURE_MARK}: invalid argument {', '.join(sorted(invalid))}; "
+            "expected names of cases, and seed"
+        )
     seed = 0 if mark is None else mark.kwargs.get("seed", 0)
     if (unknown := unmatched(patterns)) is not None:
         raise pytest.UsageError(

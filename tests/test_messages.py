@@ -41,6 +41,7 @@ _RESPONSE = "in a response or a log line: tests/mockbroker/net/test_dynamic_tls.
 _DEMO = "only if a client of the demo fails"
 NOT_CAUSED = {  # messages that no row can cause, with the reason
     "{}: kafka_torture: no case has the name {}: mockbroker torture --list prints all cases": "only in pytest: tests/mockbroker/test_pytest_plugin.py",
+    "{}: kafka_torture: invalid argument {}; expected names of cases, and seed": "only in pytest: tests/mockbroker/test_pytest_plugin.py",
     "a response without a pending request": "the broker responds only to requests",
     "Error: check failed: {}: {}": _DEMO,
     "length {} is above the limit of {}": "only for bytes of 2 GiB",

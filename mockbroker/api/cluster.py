@@ -19,7 +19,7 @@ from mockbroker.api.clock import Clock
 from mockbroker.api.home import ClusterClosedError, Home
 from mockbroker.api.open_listeners import PortInUseError, close_all, nodes_at, open_listeners
 from mockbroker.api.operations import ClusterOperations
-from mockbroker.api.plan import Plan
+from mockbroker.api.plan import Plan, check_integer
 from mockbroker.api.snapshots import GroupSnapshot
 from mockbroker.api.wait import Goal
 from mockbroker.base.errors import ConflictError
@@ -325,6 +325,9 @@ async def open_cluster(
             "open_cluster() needs a trio run: in asyncio and in code without an event loop, use run_cluster"
         )
     plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock, faults)
+    check_integer("port", port)
+    if data_dir == "":  # Path("") is the current directory
+        raise SettingsError("data_dir is empty: expected the path of a directory, such as '.' for the current one")
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):
         highest = LAST_PORT + 1 - brokers
         raise SettingsError(f"port {port} is out of range (0-{highest} for {counted(brokers, 'broker')})")

@@ -40,6 +40,12 @@ CLOCKS = ("real", MANUAL)
 MAX_NODE_ID = 2**31 - 1
 
 
+def check_integer(name: str, value: object) -> None:
+    """Check that the argument ``name`` of ``open_cluster`` is an integer. Raises: SettingsError."""
+    if not isinstance(value, int):
+        raise SettingsError(f"{name} is {value!r}: expected an integer")
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """The validated start configuration of a cluster.
@@ -87,6 +93,7 @@ class Plan:
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = jaas_users(settings) | users_of(settings.mockbroker_users) | dict(users or {})
         parsed_listeners = of_settings(settings, users=bool(passwords))
+        check_integer("brokers", brokers)
         if brokers < 1:
             raise SettingsError(f"brokers is {brokers}: a cluster needs at least 1")
         factor = settings.default_replication_factor

@@ -84,7 +84,7 @@ def read_token(path: Path | None, option: str) -> str | None:
     else:
         source = f"{option} {path}"
         try:
-            text = path.read_text("utf-8")
+            text = path.read_text("utf-8-sig")
         except UnicodeDecodeError as error:
             raise click.UsageError(f"{source}: the file is not UTF-8: {error.reason} at byte {error.start}") from error
         except OSError as error:

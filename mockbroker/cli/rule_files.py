@@ -34,7 +34,7 @@ def read_rules(path: Path) -> list[Any]:
     if suffix not in SUFFIXES:
         raise RuleFileError(f"the format is unknown: use a name that ends in {', '.join(SUFFIXES)}")
     try:
-        text = path.read_text("utf-8")
+        text = path.read_text("utf-8-sig")
     except UnicodeDecodeError as error:
         raise RuleFileError(f"the file is not UTF-8: {error.reason} at byte {error.start}") from error
     except OSError as error:

@@ -126,7 +126,7 @@ log = logging.getLogger("mockbroker")
 )
 @click.option(
     "--data-dir",
-    type=click.Path(path_type=Path),
+    type=click.Path(path_type=str),
     metavar="DIR",
     help="Keep topics, records, groups and transactions in this directory across restarts.",
 )
@@ -172,7 +172,7 @@ def command(
     users: tuple[str, ...],
     users_file: Path | None,
     as_version: str,
-    data_dir: Path | None,
+    data_dir: str | None,
     clock: ClockMode,
     journal: Path | None,
     http: str | None,
@@ -324,7 +324,7 @@ def _read_config(path: Path | None) -> dict[str, str]:
     if path is None:
         return {}
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             properties = read_properties(file)
         Settings.parse(properties)
     except (OSError, UnicodeDecodeError, SettingsError) as error:
@@ -377,7 +377,7 @@ def _read_users(path: Path | None) -> dict[str, str]:
     """
     passwords: dict[str, str] = {}
     try:
-        lines = path.read_text("utf-8").splitlines() if path else []
+        lines = path.read_text("utf-8-sig").splitlines() if path else []
     except (OSError, UnicodeDecodeError) as error:
         raise click.UsageError(f"--users-file {path}: {_file_problem(error)}") from error
     for number, line in enumerate(lines, 1):

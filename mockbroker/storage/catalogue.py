@@ -139,7 +139,7 @@ def decode_catalogue(data: bytes) -> Catalogue:
     try:
         content: dict[str, Any] = json.loads(data)
         version = content["format"]
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise CatalogueError(f"{CATALOGUE} is damaged: {_reason(error)}") from error
     if version != FORMAT:
         raise CatalogueError(f"{CATALOGUE} has format {version}, only format {FORMAT} is supported: upgrade mockbroker")

@@ -113,6 +113,12 @@ def test_passwords_are_not_shown() -> None:
     assert "secret" not in repr(ClientProperties.parse(ALL))
 
 
+def test_file_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = tmp_path / "client.properties"
+    path.write_text("security.protocol=SSL\n", encoding="utf-8-sig")
+    assert ClientProperties.read(path).protocol == "SSL"
+
+
 @pytest.mark.parametrize(
     ("content", "problem"),
     [

@@ -308,6 +308,8 @@ ROWS = [
     # open_cluster, run_cluster
     Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules matches 'CN=client,$REST': add a rule that matches it, or the rule DEFAULT"),
     Row("cluster without brokers", opened(brokers=0), "SettingsError: brokers is 0: a cluster needs at least 1"),
+    Row("type of the number of brokers", opened(brokers="3"), "SettingsError: brokers is '3': expected an integer"),
+    Row("type of the port", opened(port="9092"), "SettingsError: port is '9092': expected an integer"),
     Row("replication factor", opened(config={"default.replication.factor": 3}), "SettingsError: default.replication.factor is 3, but the cluster has only 1 broker: start with 3 brokers"),
     Row("segment size", opened(config={"log.segment.bytes": 65_536}), "SettingsError: log.segment.bytes (Kafka 4.2): 65536 is not between 1048576 and 2147483647"),
     Row("port", opened(port=70_000), "SettingsError: port 70000 is out of range (0-65535 for 1 broker)"),
@@ -335,6 +337,7 @@ ROWS = [
     Row("users in a setting", opened(config={"mockbroker.users": "alice"}), "SettingsError: mockbroker.users: expected NAME:PASSWORD"),
     Row("user twice in a setting", opened(config={"mockbroker.users": "alice:a,alice:b"}), "SettingsError: mockbroker.users: duplicate user alice"),
     # data_dir
+    Row("empty data_dir", opened(data_dir=""), "SettingsError: data_dir is empty: expected the path of a directory, such as '.' for the current one"),
     Row("brokers of a data directory", data_dir(brokers=2), "DataDirError: data directory data: the directory was created by a cluster of 1 broker (id 0), and cannot be opened with 2 brokers (ids 0, 1): start with the same brokers"),
     Row("partitions of a data directory", data_dir(topics={"orders": 5}), "SettingsError: topic orders: the number of partitions is 5, but 3 in the data directory: start with 3, and add partitions with CreatePartitions"),
     Row("data directory in use", used_twice, "DataDirError: data directory data: in use by another cluster; stop that cluster first"),

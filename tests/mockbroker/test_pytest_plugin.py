@@ -447,3 +447,15 @@ def test_a_torture_case_that_does_not_exist_is_an_error(pytester: pytest.Pyteste
     result = run(pytester)
     assert result.ret == pytest.ExitCode.USAGE_ERROR or result.parseoutcomes() == {"errors": 1}
     result.stdout.fnmatch_lines(["*kafka_torture: no case has the name 'Metadata-hlaf': mockbroker torture --list *"])
+
+
+def test_invalid_argument_of_the_torture_mark(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+        import pytest
+
+        @pytest.mark.kafka_torture("HTTP", sed=3)
+        def test_my_client(kafka_torture): ...
+    """)
+    result = run(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*kafka_torture: invalid argument sed; expected names of cases, and seed*"])

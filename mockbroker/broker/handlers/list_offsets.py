@@ -105,7 +105,9 @@ def _list_offset(
     result = ResponsePartition(partition_index=index, offset=offset, timestamp=timestamp)
     if call.version >= 4:  # older versions have no such field, and it is not ignorable
         at_end = requested.timestamp == LATEST
-        result.leader_epoch = partition.leader_epoch if at_end else partition.epochs.of(offset)
+        # A deleted record (timestamp -3) has the leader epoch of the later records of its batch.
+        kept = max(offset, partition.log.start)
+        result.leader_epoch = partition.leader_epoch if at_end else partition.epochs.of(kept)
     return result
 
 

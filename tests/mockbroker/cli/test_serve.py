@@ -310,6 +310,16 @@ def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
         assert handshake(address, "bob", "environment") == ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
+def test_files_with_a_byte_order_mark(tmp_path: Path) -> None:
+    """Editors of Windows write one."""
+    users, config, rules = tmp_path / "users", tmp_path / "server.properties", tmp_path / "faults.json"
+    users.write_text("alice:secret\n", encoding="utf-8-sig")
+    config.write_text("sasl.enabled.mechanisms=PLAIN\n", encoding="utf-8-sig")
+    rules.write_text("[]\n", encoding="utf-8-sig")
+    with served("--users-file", str(users), "--config", str(config), "--faults", str(rules)) as (_, (address,)):
+        assert handshake(address, "alice", "secret") == ErrorCode.NONE
+
+
 def test_user_that_is_given_twice() -> None:
     done = CliRunner().invoke(main, ["serve", "--port", "0", "--user", "alice:geheim", "--user", "alice:geheim"])
     assert done.exit_code == 2

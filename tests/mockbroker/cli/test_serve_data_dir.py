@@ -293,6 +293,14 @@ def test_below_a_file(tmp_path: Path) -> None:
     )
 
 
+def test_empty_path(tmp_path: Path) -> None:
+    command = [*COMMAND, "--port", "0", "--data-dir", ""]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=LIMIT)
+    assert done.returncode == 2
+    assert "Error: data_dir is empty: expected the path of a directory" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_newer_version(tmp_path: Path) -> None:
     (tmp_path / "mockbroker.json").write_text(json.dumps({"format": 99}))
     assert "has format 99, only format 1 is supported" in refused("--data-dir", str(tmp_path))

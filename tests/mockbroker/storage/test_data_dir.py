@@ -446,10 +446,11 @@ def test_recovered_batches_are_synced() -> None:
     assert content(opened(disk, 2_000).cluster.topics["a"].partitions[0]) == served
 
 
-def test_data_dir_that_cannot_be_opened_is_not_written() -> None:
+@pytest.mark.parametrize("damaged", [b"{", b"[" * 100_000], ids=["truncated", "nested too deeply"])
+def test_data_dir_that_cannot_be_opened_is_not_written(damaged: bytes) -> None:
     disk = SimulatedDisk()
     DiskChanges(opened(disk)).data_dir.close()
-    disk.write(CATALOGUE, b"{")
+    disk.write(CATALOGUE, damaged)
     before = disk.operations
     data_dir = DataDir(disk, "DIR")
     with pytest.raises(DataDirError, match="is damaged"):

@@ -95,6 +95,13 @@ def test_special_timestamps_of_later_versions(harness, version, timestamp, since
         assert partition_response == (E.NONE, offset, at, 0 if offset >= 0 else -1)
 
 
+def test_leader_epoch_of_a_deleted_record(harness):
+    partition = harness.broker.cluster.topics["t"].partitions[1]
+    partition.log.append(read_batch(build_batch([Record(timestamp=300), Record(timestamp=100)])), 0)
+    partition.delete_before(1)
+    assert ask(harness, 11, -3, index=1) == (E.NONE, 0, 300, 0)  # as Kafka 4.2.0 answers
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize(("name", "index"), [("t", 9), ("t", -1), ("no-such-topic", 0)])
 def test_unknown_partition(harness, version, name, index):
