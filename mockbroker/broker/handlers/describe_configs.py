@@ -35,7 +35,8 @@ WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # erro
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     """Respond with the configurations of each resource in the request.
 
-    As in Kafka, a duplicate resource is described twice.
+    As in Kafka, a duplicate resource is described twice, and a resource of an unknown type makes all resources
+    INVALID_REQUEST.
 
     Args:
         broker: the state of the cluster.
@@ -48,6 +49,8 @@ def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Ef
 
 
 def _describe_all(broker: Broker, call: Call[DescribeConfigsRequest]) -> Steps:
+    if not _types(broker) >= {resource.resource_type for resource in call.request.resources}:
+        return [Reply(call.ticket, DescribeConfigsResponse(results=[*map(_refused, call.request.resources)]))]
     requested = {_key(resource): resource for resource in call.request.resources}
     keys, room, results = [*map(_key, call.request.resources)], broker.response_room(), list[Result]()
     for at in range(0, len(keys), SLICE):
@@ -55,6 +58,26 @@ def _describe_all(broker: Broker, call: Call[DescribeConfigsRequest]) -> Steps:
             yield []
         results += room.describe_each(keys[at : at + SLICE], lambda key: _describe(broker, call, requested[key]), _size)
     return [Reply(call.ticket, DescribeConfigsResponse(results=results))]
+
+
+def _types(broker: Broker) -> set[int]:
+    """Return the numbers of the resource types that the emulated release describes."""
+    types = {2, 4, 8}
+    if broker.release.has_client_metrics:
+        types.add(16)
+    if not broker.release.quirks.configs_before_4_0:
+        types.add(32)
+    return types
+
+
+def _refused(requested: Resource) -> Result:
+    """Return the result of a resource in a request that names a resource of an unknown type."""
+    return Result(
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=SINCE.get(requested.resource_type, OF_ERRORS[ErrorCode.INVALID_REQUEST]),
+        resource_type=requested.resource_type,
+        resource_name=requested.resource_name,
+    )
 
 
 def _key(requested: Resource) -> tuple[int, str, tuple[str, ...]]:
@@ -77,12 +100,10 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
             configs, error = _broker(broker, requested.resource_name, call.client.node)
         case 8:
             configs, error = _loggers(broker, requested.resource_name, call.client.node)
-        case 16 if broker.release.has_client_metrics:
+        case 16:
             configs, error = _client_metrics(broker, requested.resource_name)
-        case 32 if not broker.release.quirks.configs_before_4_0:
-            configs, error = _group(broker, requested.resource_name)
         case _:
-            configs, error = {}, ErrorCode.INVALID_REQUEST
+            configs, error = _group(broker, requested.resource_name)
     result.error_code = error
     if error not in WITHOUT_MESSAGE:
         result.error_message = _error_message(call, requested)
@@ -118,8 +139,6 @@ def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> s
             return f"Unexpected broker id, expected {call.client.node} or empty string, but received {shortened(name)}"
         case 8 if int(name) != call.client.node:
             return f"Unexpected broker id, expected {call.client.node} but received {shortened(name)}"
-        case resource_type if resource_type in SINCE:
-            return SINCE[resource_type]
     return OF_ERRORS[ErrorCode.INVALID_REQUEST]
 
 

@@ -126,6 +126,17 @@ def test_error_message(harness, type_):
     assert type_ in (16, GROUP) or error_of(harness, type_, "7") != ""
 
 
+@pytest.mark.parametrize("unknown", [-1, 0, 99])
+def test_unknown_resource_type_makes_all_resources_invalid(harness, unknown):
+    resources = [DescribeConfigsRequest.Resource(resource_type=type_, resource_name="t") for type_ in (TOPIC, unknown)]
+    results = harness.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(one.resource_type, one.error_code, one.configs) for one in results] == [
+        (TOPIC, E.INVALID_REQUEST, []),
+        (unknown, E.INVALID_REQUEST, []),
+    ]
+    assert all(one.error_message for one in results)
+
+
 def test_configurations_of_a_group():
     harness = BrokerHarness()
     harness.broker.cluster.configure_group("g", {"share.auto.offset.reset": "earliest"})
