@@ -14,13 +14,20 @@ from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConf
 from mockbroker.base.config_sources import DEFAULT, ConfigSource
 from mockbroker.base.documentation import documentation
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
+from mockbroker.base.settings import Settings
 from mockbroker.base.texts import OF_ERRORS, shortened
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.broker_configs import BrokerConfig, broker_configs, cluster_wide_configs
 from mockbroker.topics import client_metrics_configs, group_configs
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.broker_alteration import INTEGER
-from mockbroker.topics.model import legal_topic_name, name_error
+from mockbroker.topics.model import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    legal_topic_name,
+    name_error,
+)
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
@@ -168,11 +175,12 @@ def _topic(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config], 
         return {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     configs = {}
     settings = broker.settings_of(node)
+    own = {**_of_internal_topic(name, settings), **topic.configs}
     for key, config in topic_configs.topic_configs(broker.release).items():
-        sources = topic_configs.sources(topic.configs, key, settings, broker.release)
-        if key in topic.configs:
+        sources = topic_configs.sources(own, key, settings, broker.release)
+        if key in own:
             sources[0] = replace(sources[0], value=topic_configs.reported(key, config, sources[0].value))
-        effective = topic_configs.effective_source(topic.configs, key, settings, broker.release)
+        effective = topic_configs.effective_source(own, key, settings, broker.release)
         configs[key] = Config(
             name=key,
             value=topic_configs.reported(key, config, effective.value),
@@ -182,6 +190,39 @@ def _topic(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config], 
             documentation=documentation(config.synonym),
         )
     return configs, ErrorCode.NONE
+
+
+def _of_internal_topic(name: str, settings: Settings) -> dict[str, str]:
+    """Return the configurations with which Kafka creates an internal topic; none for any other topic.
+
+    Here they have no effect. Source: the methods that return configurations of topics in GroupCoordinatorService,
+    TransactionStateManager and ShareCoordinatorService.
+
+    Args:
+        name: topic name.
+        settings: settings of the broker, of which some are values of these configurations.
+    """
+    segment_bytes, min_in_sync = "104857600", "2"  # Kafka's defaults of the settings
+    if name == OFFSETS_TOPIC:
+        segment_bytes = settings.text("offsets.topic.segment.bytes") or segment_bytes
+        return {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": segment_bytes}
+    if name == TRANSACTIONS_TOPIC:
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": settings.text("transaction.state.log.min.isr") or min_in_sync,
+            "segment.bytes": settings.text("transaction.state.log.segment.bytes") or segment_bytes,
+            "unclean.leader.election.enable": "false",
+        }
+    if name == SHARE_STATE_TOPIC:
+        return {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": settings.text("share.coordinator.state.topic.min.isr") or min_in_sync,
+            "retention.ms": "-1",
+            "segment.bytes": settings.text("share.coordinator.state.topic.segment.bytes") or segment_bytes,
+        }
+    return {}
 
 
 def _synonyms(sources: Iterable[ConfigSource], *, is_sensitive: bool = False) -> list[Config.Synonym]:

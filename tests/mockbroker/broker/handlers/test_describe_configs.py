@@ -60,6 +60,34 @@ def test_dynamic_topic_configs(harness):
     ]
 
 
+def test_configs_of_internal_topics():
+    """Values of Kafka 4.2.0."""
+    harness = BrokerHarness(config={"transaction.state.log.min.isr": "1", "offsets.topic.segment.bytes": "1048576"})
+    harness.broker.transaction_coordinator("id")
+    harness.broker.share_state_topic()
+    own = {
+        name: {key: each.value for key, each in describe(harness, TOPIC, name)[1].items() if each.config_source == 1}
+        for name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+    }
+    assert own == {
+        "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "1048576"},
+        "__transaction_state": {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "1",
+            "segment.bytes": "104857600",
+            "unclean.leader.election.enable": "false",
+        },
+        "__share_group_state": {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": "2",
+            "retention.ms": "-1",
+            "segment.bytes": "104857600",
+        },
+    }
+
+
 def test_broker_config_is_the_default_of_topics():
     harness = BrokerHarness(config={"message.max.bytes": 5_000})
     _, configs = describe(harness, TOPIC, "t", keys=["max.message.bytes"], include_synonyms=True)
