@@ -60,6 +60,13 @@ def test_dynamic_topic_configs(harness):
     ]
 
 
+def test_duplicate_items_of_a_cleanup_policy_are_not_reported(harness):
+    harness.broker.cluster.create_topic("c", [[0]], {"cleanup.policy": "delete, compact,delete"})
+    _, configs = describe(harness, TOPIC, "c", keys=["cleanup.policy"], include_synonyms=True)
+    (described,) = configs.values()
+    assert (described.value, described.synonyms[0].value) == ("delete,compact", "delete,compact")
+
+
 def test_configs_of_internal_topics():
     """Values of Kafka 4.2.0."""
     harness = BrokerHarness(config={"transaction.state.log.min.isr": "1", "offsets.topic.segment.bytes": "1048576"})
