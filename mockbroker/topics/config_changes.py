@@ -125,7 +125,9 @@ def _value(
         return not_a_list(change, config)
     own = configs.get(change.name)
     current = [item for item in (config.default if own is None else own).split(",") if item]
-    items = operand.split(",")
-    if change.operation == APPEND:
-        return ",".join([*current, *(item for item in items if item not in current)])
-    return ",".join(item for item in current if item not in items)
+    for item in operand.split(","):  # as in Kafka, one item removes one item that is equal
+        if change.operation == APPEND and item not in current:
+            current.append(item)
+        elif change.operation == SUBTRACT and item in current:
+            current.remove(item)
+    return ",".join(current)

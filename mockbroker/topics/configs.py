@@ -122,12 +122,14 @@ class TopicConfig:
         check: function that gets the name and the parsed value, and raises ConfigError for an invalid value; None if
             every value of the type is valid.
         synonym: broker setting whose value, if it is set, replaces the default; None without such a setting.
+        without_duplicates: whether only the first of several equal items of a list counts.
     """
 
     default: str
     type: int
     check: Check | None = None
     synonym: str | None = None
+    without_duplicates: bool = False
 
 
 _AT_LEAST_0, _AT_LEAST_1 = value_range(0), value_range(1)
@@ -135,7 +137,7 @@ _CODECS = "uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"
 _LEAST_SEGMENT, _LEAST_SEGMENT_BEFORE_4_0 = 1 << 20, 14  # bytes
 
 SINCE_4_0: Mapping[str, TopicConfig] = {
-    "cleanup.policy": TopicConfig("delete", LIST, _policies, "log.cleanup.policy"),
+    "cleanup.policy": TopicConfig("delete", LIST, _policies, "log.cleanup.policy", without_duplicates=True),
     "compression.gzip.level": TopicConfig("-1", INT, gzip_level, "compression.gzip.level"),
     "compression.lz4.level": TopicConfig("9", INT, value_range(1, 17), "compression.lz4.level"),
     "compression.type": TopicConfig("producer", STRING, one_of(*_CODECS), "compression.type"),
@@ -319,6 +321,8 @@ def parse_value(name: str, config: TopicConfig, text: str) -> Value:
     Raises: ValueError with the reason if the value is not valid.
     """
     value = _typed(name, config.type, text)
+    if config.without_duplicates and isinstance(value, list):
+        value = list(dict.fromkeys(value))
     if config.check is not None:
         config.check(name, value)
     return value

@@ -21,7 +21,7 @@ MECHANISMS = {number: mechanism for mechanism, number in SCRAM_NUMBERS.items()}
 MIN_ITERATIONS, MAX_ITERATIONS = 4_096, 16_384  # Source: Kafka's ScramMechanism and ScramControlManager
 DUPLICATE = ErrorCode.DUPLICATE_RESOURCE, "A user credential cannot be altered twice in the same request"
 Alteration = Deletion | Upsertion
-CredentialError = tuple[ErrorCode, str]
+CredentialError = tuple[ErrorCode, str | None]
 
 
 def handle(broker: Broker, call: Call[AlterUserScramCredentialsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -66,6 +66,9 @@ def _checked(
             errors[name] = error
         else:
             valid[name] = alteration
+    for name in [name for name, each in valid.items() if isinstance(each, Upsertion) and not each.salted_password]:
+        del valid[name]
+        errors[name] = ErrorCode.UNKNOWN_SERVER_ERROR, None  # as in Kafka, whose HMAC rejects an empty key
     return errors, valid
 
 

@@ -21,6 +21,8 @@ UNKNOWN = -1
 def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effects:  # noqa: ARG001
     """Delete the records before the requested offsets. If a request lists a partition twice, the last entry is used.
 
+    As in Kafka, a topic without partitions is not in the response.
+
     Args:
         broker: The state of the cluster.
         call: The request, its client, and its ticket (the object that identifies the request).
@@ -32,10 +34,11 @@ def handle(broker: Broker, call: Call[DeleteRecordsRequest], now: float) -> Effe
 
 
 def _delete_in_slices(broker: Broker, call: Call[DeleteRecordsRequest]) -> Steps:
-    topics: dict[str, ResponseTopic] = {}
+    topics = {
+        each.name: ResponseTopic(name=each.name, partitions=[]) for each in call.request.topics if each.partitions
+    }
     requested: dict[tuple[str, int], int] = {}
     for topic in call.request.topics:
-        topics[topic.name] = ResponseTopic(name=topic.name, partitions=[])
         requested |= {(topic.name, each.partition_index): each.offset for each in topic.partitions}
     effects: Effects = []
     for number, part in enumerate(chunks(list(requested.items()), broker.slice_size)):

@@ -14,13 +14,20 @@ from kwire.messages.describe_configs import DescribeConfigsRequest, DescribeConf
 from mockbroker.base.config_sources import DEFAULT, ConfigSource
 from mockbroker.base.documentation import documentation
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
+from mockbroker.base.settings import Settings
 from mockbroker.base.texts import OF_ERRORS, shortened
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.broker_configs import BrokerConfig, broker_configs, cluster_wide_configs
 from mockbroker.topics import client_metrics_configs, group_configs
 from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.broker_alteration import INTEGER
-from mockbroker.topics.model import legal_topic_name, name_error
+from mockbroker.topics.model import (
+    OFFSETS_TOPIC,
+    SHARE_STATE_TOPIC,
+    TRANSACTIONS_TOPIC,
+    legal_topic_name,
+    name_error,
+)
 
 Resource = DescribeConfigsRequest.Resource
 Result = DescribeConfigsResponse.Result
@@ -35,7 +42,8 @@ WITHOUT_MESSAGE = {ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}  # erro
 def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Effects:  # noqa: ARG001
     """Respond with the configurations of each resource in the request.
 
-    As in Kafka, a duplicate resource is described twice.
+    As in Kafka, a duplicate resource is described twice, and a resource of an unknown type makes all resources
+    INVALID_REQUEST.
 
     Args:
         broker: the state of the cluster.
@@ -48,6 +56,8 @@ def handle(broker: Broker, call: Call[DescribeConfigsRequest], now: float) -> Ef
 
 
 def _describe_all(broker: Broker, call: Call[DescribeConfigsRequest]) -> Steps:
+    if not _types(broker) >= {resource.resource_type for resource in call.request.resources}:
+        return [Reply(call.ticket, DescribeConfigsResponse(results=[*map(_refused, call.request.resources)]))]
     requested = {_key(resource): resource for resource in call.request.resources}
     keys, room, results = [*map(_key, call.request.resources)], broker.response_room(), list[Result]()
     for at in range(0, len(keys), SLICE):
@@ -55,6 +65,26 @@ def _describe_all(broker: Broker, call: Call[DescribeConfigsRequest]) -> Steps:
             yield []
         results += room.describe_each(keys[at : at + SLICE], lambda key: _describe(broker, call, requested[key]), _size)
     return [Reply(call.ticket, DescribeConfigsResponse(results=results))]
+
+
+def _types(broker: Broker) -> set[int]:
+    """Return the numbers of the resource types that the emulated release describes."""
+    types = {2, 4, 8}
+    if broker.release.has_client_metrics:
+        types.add(16)
+    if not broker.release.quirks.configs_before_4_0:
+        types.add(32)
+    return types
+
+
+def _refused(requested: Resource) -> Result:
+    """Return the result of a resource in a request that names a resource of an unknown type."""
+    return Result(
+        error_code=ErrorCode.INVALID_REQUEST,
+        error_message=SINCE.get(requested.resource_type, OF_ERRORS[ErrorCode.INVALID_REQUEST]),
+        resource_type=requested.resource_type,
+        resource_name=requested.resource_name,
+    )
 
 
 def _key(requested: Resource) -> tuple[int, str, tuple[str, ...]]:
@@ -77,12 +107,10 @@ def _describe(broker: Broker, call: Call[DescribeConfigsRequest], requested: Res
             configs, error = _broker(broker, requested.resource_name, call.client.node)
         case 8:
             configs, error = _loggers(broker, requested.resource_name, call.client.node)
-        case 16 if broker.release.has_client_metrics:
+        case 16:
             configs, error = _client_metrics(broker, requested.resource_name)
-        case 32 if not broker.release.quirks.configs_before_4_0:
-            configs, error = _group(broker, requested.resource_name)
         case _:
-            configs, error = {}, ErrorCode.INVALID_REQUEST
+            configs, error = _group(broker, requested.resource_name)
     result.error_code = error
     if error not in WITHOUT_MESSAGE:
         result.error_message = _error_message(call, requested)
@@ -118,8 +146,6 @@ def _error_message(call: Call[DescribeConfigsRequest], requested: Resource) -> s
             return f"Unexpected broker id, expected {call.client.node} or empty string, but received {shortened(name)}"
         case 8 if int(name) != call.client.node:
             return f"Unexpected broker id, expected {call.client.node} but received {shortened(name)}"
-        case resource_type if resource_type in SINCE:
-            return SINCE[resource_type]
     return OF_ERRORS[ErrorCode.INVALID_REQUEST]
 
 
@@ -149,11 +175,12 @@ def _topic(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config], 
         return {}, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     configs = {}
     settings = broker.settings_of(node)
+    own = {**_of_internal_topic(name, settings), **topic.configs}
     for key, config in topic_configs.topic_configs(broker.release).items():
-        sources = topic_configs.sources(topic.configs, key, settings, broker.release)
-        if key in topic.configs:
+        sources = topic_configs.sources(own, key, settings, broker.release)
+        if key in own:
             sources[0] = replace(sources[0], value=topic_configs.reported(key, config, sources[0].value))
-        effective = topic_configs.effective_source(topic.configs, key, settings, broker.release)
+        effective = topic_configs.effective_source(own, key, settings, broker.release)
         configs[key] = Config(
             name=key,
             value=topic_configs.reported(key, config, effective.value),
@@ -163,6 +190,39 @@ def _topic(broker: Broker, name: str, node: int) -> tuple[Mapping[str, Config], 
             documentation=documentation(config.synonym),
         )
     return configs, ErrorCode.NONE
+
+
+def _of_internal_topic(name: str, settings: Settings) -> dict[str, str]:
+    """Return the configurations with which Kafka creates an internal topic; none for any other topic.
+
+    Here they have no effect. Source: the methods that return configurations of topics in GroupCoordinatorService,
+    TransactionStateManager and ShareCoordinatorService.
+
+    Args:
+        name: topic name.
+        settings: settings of the broker, of which some are values of these configurations.
+    """
+    segment_bytes, min_in_sync = "104857600", "2"  # Kafka's defaults of the settings
+    if name == OFFSETS_TOPIC:
+        segment_bytes = settings.text("offsets.topic.segment.bytes") or segment_bytes
+        return {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": segment_bytes}
+    if name == TRANSACTIONS_TOPIC:
+        return {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": settings.text("transaction.state.log.min.isr") or min_in_sync,
+            "segment.bytes": settings.text("transaction.state.log.segment.bytes") or segment_bytes,
+            "unclean.leader.election.enable": "false",
+        }
+    if name == SHARE_STATE_TOPIC:
+        return {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": settings.text("share.coordinator.state.topic.min.isr") or min_in_sync,
+            "retention.ms": "-1",
+            "segment.bytes": settings.text("share.coordinator.state.topic.segment.bytes") or segment_bytes,
+        }
+    return {}
 
 
 def _synonyms(sources: Iterable[ConfigSource], *, is_sensitive: bool = False) -> list[Config.Synonym]:

@@ -29,7 +29,9 @@ Topic = ElectLeadersResponse.Topic
 def _handle(broker: Broker, call: Call[ElectLeadersRequest], now: float) -> Effects:
     request = call.request
     effects: Effects = []
-    if is_expired(request.timeout_ms) and request.topic_partitions != []:
+    if request.topic_partitions == []:  # as in Kafka, whatever the timeout and the election type are
+        return [Reply(call.ticket, ElectLeadersResponse())]
+    if is_expired(request.timeout_ms):
         return [Reply(call.ticket, _error_response(request, call.version, TIMED_OUT, None))]
     if request.election_type not in (PREFERRED, UNCLEAN):
         text = f"Unknown election type {request.election_type}"

@@ -47,6 +47,8 @@ def _fail(broker: Broker, call: Call[ListOffsetsRequest], error: ErrorCode) -> S
 def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) -> Steps:
     """List the offset of each partition. A partition that occurs twice gets one result, an error.
 
+    As in Kafka, a topic without partitions is not in the response.
+
     The generator handles the request in slices (parts of limited size); the router handles other requests between two
     slices. The generator yields the effects of each slice, such as journal events. It returns the effects of the last
     slice, which include the response.
@@ -74,7 +76,7 @@ def _list_offsets(broker: Broker, call: Call[ListOffsetsRequest], now: float) ->
             else:
                 results[index] = _list_offset(broker, call, topic.name, partition, now)
     struct = ListOffsetsResponse.Topic
-    listed = [struct(name=name, partitions=list(results.values())) for name, results in topics.items()]
+    listed = [struct(name=name, partitions=list(results.values())) for name, results in topics.items() if results]
     return [Reply(call.ticket, ListOffsetsResponse(topics=listed))]
 
 

@@ -15,6 +15,7 @@ from mockbroker.topics.configs import topic_configs
 from mockbroker.topics.dynamic_broker_configs import MAX_SIZE
 
 POLICY, RETENTION = "cleanup.policy", "retention.ms"
+THROTTLED = "leader.replication.throttled.replicas"
 LARGEST = "message.max.bytes"
 
 
@@ -49,6 +50,9 @@ def alter(
             Change("follower.replication.throttled.replicas", APPEND, "0:1"),
             {"follower.replication.throttled.replicas": "0:1"},
         ),
+        ({THROTTLED: "0:1"}, Change(THROTTLED, APPEND, "1:1,0:1,1:1"), {THROTTLED: "0:1,1:1"}),
+        ({THROTTLED: "0:1,1:1,0:1"}, Change(THROTTLED, SUBTRACT, "0:1"), {THROTTLED: "1:1,0:1"}),
+        ({THROTTLED: "0:1,1:1,0:1"}, Change(THROTTLED, SUBTRACT, "0:1,0:1"), {THROTTLED: "1:1"}),
         ({}, Change("preallocate", SET, "true"), {"preallocate": "true"}),
         ({}, Change("min.cleanable.dirty.ratio", SET, "0.1"), {"min.cleanable.dirty.ratio": "0.1"}),
     ],

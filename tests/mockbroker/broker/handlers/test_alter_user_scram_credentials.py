@@ -117,3 +117,11 @@ def test_altered_credential_authenticates(harness):
     assert authenticates(harness, "secret", "SCRAM-SHA-512")
     alter(harness, deletion("alice"))
     assert not authenticates(harness, "other")
+
+
+def test_empty_salted_password_is_rejected(harness):
+    empty = Request.Upsertion(name="empty", mechanism=1, iterations=4096, salt=SALT, salted_password=b"")
+    twice = Request.Upsertion(name="twice", mechanism=1, iterations=4096, salt=SALT, salted_password=b"")
+    results = alter(harness, empty, twice, twice)
+    assert sorted(results) == [("empty", E.UNKNOWN_SERVER_ERROR, None), ("twice", *TWICE)]
+    assert all(name != "empty" for name, _ in harness.broker.users.scram)

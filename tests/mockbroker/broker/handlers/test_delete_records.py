@@ -69,3 +69,10 @@ def test_deletion_completes_a_delayed_fetch(harness):
     assert sent.parked
     delete(harness, 6)
     assert [each.error_code for topic in sent.answer.responses for each in topic.partitions] == [E.OFFSET_OUT_OF_RANGE]
+
+
+def test_topic_without_partitions_is_not_in_the_response(harness):
+    partition = Topic.Partition(partition_index=0, offset=1)
+    topics = [Topic(name="unknown"), Topic(name="t", partitions=[partition]), Topic(name="t")]
+    response = harness.ask(DeleteRecordsRequest(topics=topics), 2, node=harness.leader("t", 0))
+    assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("t", 1)]

@@ -60,6 +60,41 @@ def test_dynamic_topic_configs(harness):
     ]
 
 
+def test_duplicate_items_of_a_cleanup_policy_are_not_reported(harness):
+    harness.broker.cluster.create_topic("c", [[0]], {"cleanup.policy": "delete, compact,delete"})
+    _, configs = describe(harness, TOPIC, "c", keys=["cleanup.policy"], include_synonyms=True)
+    (described,) = configs.values()
+    assert (described.value, described.synonyms[0].value) == ("delete,compact", "delete,compact")
+
+
+def test_configs_of_internal_topics():
+    """Values of Kafka 4.2.0."""
+    harness = BrokerHarness(config={"transaction.state.log.min.isr": "1", "offsets.topic.segment.bytes": "1048576"})
+    harness.broker.transaction_coordinator("id")
+    harness.broker.share_state_topic()
+    own = {
+        name: {key: each.value for key, each in describe(harness, TOPIC, name)[1].items() if each.config_source == 1}
+        for name in ("__consumer_offsets", "__transaction_state", "__share_group_state")
+    }
+    assert own == {
+        "__consumer_offsets": {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": "1048576"},
+        "__transaction_state": {
+            "cleanup.policy": "compact",
+            "compression.type": "uncompressed",
+            "min.insync.replicas": "1",
+            "segment.bytes": "104857600",
+            "unclean.leader.election.enable": "false",
+        },
+        "__share_group_state": {
+            "cleanup.policy": "delete",
+            "compression.type": "producer",
+            "min.insync.replicas": "2",
+            "retention.ms": "-1",
+            "segment.bytes": "104857600",
+        },
+    }
+
+
 def test_broker_config_is_the_default_of_topics():
     harness = BrokerHarness(config={"message.max.bytes": 5_000})
     _, configs = describe(harness, TOPIC, "t", keys=["max.message.bytes"], include_synonyms=True)
@@ -124,6 +159,17 @@ def test_error_message(harness, type_):
     """Messages of Kafka: the conversations configs_described and resources_described."""
     assert type_ == BROKER or error_of(harness, type_, "") != ""
     assert type_ in (16, GROUP) or error_of(harness, type_, "7") != ""
+
+
+@pytest.mark.parametrize("unknown", [-1, 0, 99])
+def test_unknown_resource_type_makes_all_resources_invalid(harness, unknown):
+    resources = [DescribeConfigsRequest.Resource(resource_type=type_, resource_name="t") for type_ in (TOPIC, unknown)]
+    results = harness.ask(DescribeConfigsRequest(resources=resources), 4).results
+    assert [(one.resource_type, one.error_code, one.configs) for one in results] == [
+        (TOPIC, E.INVALID_REQUEST, []),
+        (unknown, E.INVALID_REQUEST, []),
+    ]
+    assert all(one.error_message for one in results)
 
 
 def test_configurations_of_a_group():

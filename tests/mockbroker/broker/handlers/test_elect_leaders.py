@@ -47,3 +47,10 @@ def test_expired_request(version, timeout_ms):
     of_all = harness.ask(ElectLeadersRequest(topic_partitions=None, timeout_ms=timeout_ms), 2)
     assert (of_all.error_code, of_all.replica_election_results) == (E.REQUEST_TIMED_OUT, [])
     assert harness.ask(ElectLeadersRequest(topic_partitions=[], timeout_ms=timeout_ms), 2).error_code == E.NONE
+
+
+@pytest.mark.parametrize(("election_type", "timeout_ms"), [(0, 0), (-1, 1000), (2, 0)])
+def test_no_partitions_are_no_error(election_type, timeout_ms):
+    request = ElectLeadersRequest(election_type=election_type, topic_partitions=[], timeout_ms=timeout_ms)
+    response = BrokerHarness().ask(request, 2)
+    assert (response.error_code, response.replica_election_results) == (E.NONE, [])

@@ -154,3 +154,11 @@ def test_unknown_isolation_level_is_a_server_error(harness, version, isolation_l
     (topic,) = harness.ask(request, version).topics
     expected = [(index, E.UNKNOWN_SERVER_ERROR, -1) for index in (0, 9, 9)]
     assert [(each.partition_index, each.error_code, each.offset) for each in topic.partitions] == expected
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_topic_without_partitions_is_not_in_the_response(harness, version):
+    partition = Topic.Partition(partition_index=0, timestamp=-1)
+    topics = [Topic(name="unknown"), Topic(name="t", partitions=[partition]), Topic(name="t")]
+    response = harness.ask(ListOffsetsRequest(replica_id=-1, topics=topics), version)
+    assert [(topic.name, len(topic.partitions)) for topic in response.topics] == [("t", 1)]
