@@ -8,7 +8,7 @@ remains, it builds the whole response.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Container, Generator, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import field
 from itertools import count
@@ -36,7 +36,7 @@ SESSIONLESS = -1  # session_epoch of a Fetch without a session
 FINAL_SHARE_SESSION = -1  # share_session_epoch of a ShareFetch that ends its session
 FETCH_IDS_SINCE = 13
 NO_LOOKUPS = Lookups()
-NOTHING: Mapping[str, Any] = {}
+NOTHING: Mapping[Any, Any] = {}
 SLICE = 1_000  # elements after which other requests are handled
 R = TypeVar("R")
 
@@ -219,8 +219,8 @@ class ErrorInjection:
                 rest.topics = []
         if rest is not None and self._key == ApiKey.FETCH:
             rest.max_wait_ms = 0  # a fetch with an error in it does not wait for records
-        if rest is not None and self.refused:
-            rest.topics = [self._without_acknowledgements(topic) for topic in rest.topics]
+        if rest is not None and (refused := self.refused):
+            rest.topics = [_without_acknowledgements(topic, refused) for topic in rest.topics]
         return rest
 
     @property
@@ -236,16 +236,6 @@ class ErrorInjection:
             for topic in [self._named.topics[at]]
             for index in topic_marks.inner.get("partitions", {})
         }
-
-    def _without_acknowledgements(self, topic: Any) -> Any:
-        """Return a copy of a topic of a ShareFetch without the acknowledgements of partitions that get the error."""
-        rest, refused = copy(topic), self.refused or {}
-        new = ShareFetchRequest.Topic.Partition
-        rest.partitions = [
-            new(partition_index=each.partition_index) if (topic.topic_id, each.partition_index) in refused else each
-            for each in topic.partitions
-        ]
-        return rest
 
     def error_response(self) -> Any:
         """Return a response in which every element has the error, for a request of which no element remains to be
@@ -283,28 +273,31 @@ class ErrorInjection:
         for values in absent:
             indexes.setdefault(str(values[TOPIC]), []).append(int(values[PARTITION]))
         topics = list(self._request.topics)
+        sent: dict[UUID, dict[int, Any]] = {}  # partitions that the request names, by topic id and index
+        if self._key == ApiKey.SHARE_FETCH:
+            for topic in topics:
+                sent.setdefault(topic.topic_id, {}).update({each.partition_index: each for each in topic.partitions})
         for name, partitions in indexes.items():
             has_ids = self._key == ApiKey.SHARE_FETCH or self._version >= FETCH_IDS_SINCE
             topic_id = self._lookups.topic_id(name) if has_ids else ZERO_UUID
             if topic_id is not None:
                 self._marks.at(("topics", len(topics))).marked = True
-                topics.append(self._session_topic(name, topic_id, partitions))
+                topics.append(self._session_topic(name, topic_id, partitions, sent.get(topic_id, NOTHING)))
         self._named = copy(self._request)
         self._named.topics = topics
 
-    def _session_topic(self, name: str, topic_id: UUID, partitions: Iterable[int]) -> Any:
+    def _session_topic(self, name: str, topic_id: UUID, partitions: Iterable[int], sent: Mapping[int, Any]) -> Any:
         """Return partitions of a fetch session or share session as the request would name them.
 
         Args:
             name: Name of the topic.
             topic_id: Id of the topic.
             partitions: Indexes of the partitions.
+            sent: Partitions of the topic that a ShareFetch names, by index.
         """
         if self._key == ApiKey.FETCH:
             named = [FetchRequest.Topic.Partition(partition=index) for index in partitions]
             return FetchRequest.Topic(topic=name, topic_id=topic_id, partitions=named)
-        topics = [topic for topic in self._request.topics if topic.topic_id == topic_id]
-        sent = {each.partition_index: each for topic in topics for each in topic.partitions}
         new = ShareFetchRequest.Topic.Partition
         shared = [sent.get(index) or new(partition_index=index) for index in partitions]
         return ShareFetchRequest.Topic(topic_id=topic_id, partitions=shared)
@@ -465,6 +458,22 @@ class ErrorInjection:
             if term is not None and value is not None:
                 values.setdefault(term, value)
         return values
+
+
+def _without_acknowledgements(topic: Any, refused: Container[tuple[UUID, int]]) -> Any:
+    """Return a copy of a topic of a ShareFetch without the acknowledgements of some partitions.
+
+    Args:
+        topic: The topic.
+        refused: Topic ids and indexes of these partitions.
+    """
+    rest = copy(topic)
+    new = ShareFetchRequest.Topic.Partition
+    rest.partitions = [
+        new(partition_index=each.partition_index) if (topic.topic_id, each.partition_index) in refused else each
+        for each in topic.partitions
+    ]
+    return rest
 
 
 def _size(marks: Marks) -> int:
