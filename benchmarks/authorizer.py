@@ -1,4 +1,4 @@
-"""What 1,000 ACLs and 1,000 client quotas cost a Heartbeat, a Produce and a Fetch. `make bench-authorizer`.
+"""The cost of 1,000 ACLs and 1,000 client quotas for a Heartbeat, a Produce and a Fetch. `make bench-authorizer`.
 
     python benchmarks/authorizer.py [--pairs 20] [--requests 2000] [--instructions]
 

@@ -1,4 +1,4 @@
-"""What fault rules cost a heartbeat: CPU time of clusters with rules, as a ratio to a cluster without rules.
+"""The cost of fault rules for a heartbeat: CPU time of clusters with rules, as a ratio to a cluster without rules.
 
     python benchmarks/fault_rules.py [--pairs 20] [--heartbeats 2000]
 

@@ -1,4 +1,4 @@
-"""One consumer reads a topic, in a process of its own: ``reading.py CLIENT HOW ADDRESS TOPIC RECORDS``.
+"""One consumer reads a topic, in a separate process: ``reading.py CLIENT HOW ADDRESS TOPIC RECORDS``.
 
 HOW: ``assigned`` (partitions 0 to 5, no group) or ``group`` (a new one). Prints one JSON object: seconds from the
 creation of the consumer to its first and to its last record, CPU seconds of the process, and bytes of the values.

@@ -9,7 +9,7 @@ def inputs(section: str) -> list[str]:
     """Return the names of the inputs in a section of the table.
 
     Args:
-        section: its heading, ``Framing and transport``.
+        section: Heading of the section, such as ``Framing and transport``.
     """
     text = (ROOT / "fixtures" / "bad_inputs.md").read_text("utf-8")
     _, _, rest = text.partition(f"\n## {section}\n")

@@ -1,4 +1,4 @@
-"""Captures to test with: those of fixtures/captures, or all of fixtures/more where that is."""
+"""Captures for tests: those of fixtures/captures, or all of fixtures/more if it exists."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ Found = tuple[list[Call], list[Connection], list[Problem]]
 
 
 def all_of(*paths: str | Path, **options: object) -> Found:
-    """What is in a capture, by kind."""
+    """Return the calls, connections and problems of a capture."""
     items = list(read(paths, **options))  # type: ignore[arg-type]
     calls = [item for item in items if isinstance(item, Call)]
     return calls, [c for c in items if isinstance(c, Connection)], [p for p in items if isinstance(p, Problem)]
 
 
 def heartbeats(talk: Talk, count: int, *, first: int = 1, client_id: str = "billing-7") -> list[Segment]:
-    """So many heartbeats and their answers; the generation is the correlation id."""
+    """Return this number of Heartbeat requests and their responses; the generation is the correlation id."""
     made = []
     for number in range(first, first + count):
         request = HeartbeatRequest(group_id="orders", generation_id=number, member_id="m-1")
@@ -39,14 +39,14 @@ def heartbeats(talk: Talk, count: int, *, first: int = 1, client_id: str = "bill
 
 
 def greeting(talk: Talk) -> list[Segment]:
-    """ApiVersions, as every client begins."""
+    """Return an ApiVersions exchange, with which every client begins."""
     request = ApiVersionsRequest(client_software_name="tester", client_software_version="1")
     made = talk.say(True, prefixed(kwire.encode_request(request, 3, correlation_id=0, client_id="billing-7")))
     return made + talk.say(False, prefixed(kwire.encode_response(ApiVersionsResponse(), 3, correlation_id=0)))
 
 
 def tls_hello(name: bytes) -> bytes:
-    """The first record of a TLS client that asks for a host of this name."""
+    """Return the first record of a TLS client that names this host."""
     sizes = [(len(name) + more).to_bytes(2, "big") for more in (5, 3, 0)]
     extension = b"\0\0" + sizes[0] + sizes[1] + b"\0" + sizes[2] + name
     hello = b"\3\3" + bytes(32) + b"\0\0\2\x13\1\1\0" + len(extension).to_bytes(2, "big") + extension
@@ -55,25 +55,25 @@ def tls_hello(name: bytes) -> bytes:
 
 
 def generations(calls: Iterable[Call]) -> list[tuple[int | None, int | None]]:
-    """What heartbeats asked and what they were answered."""
+    """Return the generation of each Heartbeat request, and the throttle time of its response."""
     beats = [call for call in calls if call.api_key == 12]
     return [(c.request and c.request.generation_id, c.response and c.response.throttle_time_ms) for c in beats]
 
 
 def unpacked(path: str | Path) -> bytes:
-    """What is in a file, without gzip."""
+    """Return the content of a file, decompressed if it is gzip."""
     data = Path(path).read_bytes()
     return gzip.decompress(data) if Path(path).suffix == ".gz" else data
 
 
 def snapped(path: str | Path, snaplen: int) -> bytes:
-    """A capture as it is with a snap length: a pcap whose packets have so many bytes at most."""
+    """Return a capture with a snap length: a pcap whose packets have at most this number of bytes."""
     (link,) = struct.unpack_from("<I", unpacked(path), 20)
     return pcap([(time_us, data[:snaplen], size) for time_us, data, size in records(path)], link, snaplen=snaplen)
 
 
 def records(path: str | Path) -> list[tuple[int, bytes, int]]:
-    """The packets of a little-endian pcap of microseconds, perhaps gzip'd, read without kwire."""
+    """Return the packets of a little-endian pcap in microseconds, possibly gzip, read without kwire."""
     data, at, packets = unpacked(path), 24, []
     while at < len(data):
         seconds, us, captured, original = struct.unpack_from("<IIII", data, at)

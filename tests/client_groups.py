@@ -1,4 +1,4 @@
-"""Groups that Kafka's client-side assignors were given, and what they gave: fixtures/assignors."""
+"""Groups and the assignments that Kafka's client-side assignors returned for them: fixtures/assignors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Shares = Mapping[str, list[TopicPartition]]
 
 @dataclass(frozen=True)
 class Group:
-    """One line: what the assignor was given and gave, and what each member says next in its user data."""
+    """One line: the input and output of the assignor, and the user data that each member sends next."""
 
     line: Mapping[str, Any]
     assignor: str
@@ -35,11 +35,11 @@ class Group:
     expected: Shares
 
     def assigned(self) -> Shares:
-        """What ours gives."""
+        """Return the assignment of our assignor."""
         return shares(assignor(self.assignor).assign(self.topics, self.members))
 
     def problems(self) -> list[str]:
-        """What differs, in lists or in the user data after them."""
+        """Return the differences in the lists of partitions and in the user data that follows from them."""
         problems = [self.line["id"]] if self.assigned() != self.expected else []
         for member_id, user_data_hex in self.line.get("next_user_data", {}).items():
             member = assignor(self.assignor)
@@ -52,13 +52,13 @@ class Group:
 
 
 def groups(name: str, release: str) -> list[Group]:
-    """All lines about an assignor of a release, those with names of their own too."""
+    """Return all lines about an assignor of a release, including those with unique names."""
     lines = [*read(FOLDER / f"{name}-{release}.jsonl.gz"), *read(FOLDER / f"named-{release}.jsonl.gz")]
     return [_group(line) for line in lines if line["assignor"] == name]
 
 
 def named(name: str, assignor_name: str) -> Group:
-    """The group with its unique name."""
+    """Return the group with this unique name."""
     (found,) = (group for group in groups(assignor_name, "4.2.0") if group.line.get("name") == name)
     return found
 
@@ -68,7 +68,7 @@ def shares(assignments: Mapping[str, Assignment]) -> Shares:
 
 
 def as_read(partitions: Iterable[TopicPartition]) -> Assignment:
-    """An assignment as its member gets it, through the bytes."""
+    """Return an assignment as its member reads it, encoded and decoded again."""
     return read_assignment(write_assignment(Assignment(list(partitions))))
 
 

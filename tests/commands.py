@@ -1,4 +1,4 @@
-"""Running ``kwire`` and ``mockbroker`` in a test: inside this process, or as a separate command."""
+"""Functions that run ``kwire`` and ``mockbroker`` in a test: in this process, or in a separate one."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from kwire.cli import main
 
 
 def kwire(*arguments: str, given: str | bytes = "") -> Result:
-    """The command in this process; what it raises is raised here."""
+    """Run the command in this process. An exception of the command is raised here."""
     return CliRunner().invoke(main, arguments, input=given, catch_exceptions=False, prog_name="kwire")
 
 
 def command(*arguments: str, module: str = "kwire", **options: Any) -> subprocess.Popen[bytes]:
-    """The command as a process with pipes; ``module``: kwire or mockbroker."""
+    """Start the command as a process with pipes; ``module``: kwire or mockbroker."""
     environment: Mapping[str, str] = options.pop("env", os.environ)
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen([sys.executable, "-m", module, *arguments], env=environment, **pipes | options)
 
 
 def printed(result: Result) -> list[Any]:
-    """The JSON lines on stdout."""
+    """Return the JSON lines on stdout."""
     return [json.loads(line) for line in result.stdout.splitlines()]

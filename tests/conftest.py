@@ -10,7 +10,7 @@ import effort
 import pytest
 from hypothesis import HealthCheck, settings
 
-TOGETHER = ("tests/spark/",)  # one JVM for all of them
+TOGETHER = ("tests/spark/",)  # all of them share one JVM
 WAITING = (  # files and folders whose tests mostly wait for clients and processes
     "tests/interop/",
     "tests/mockbroker/cli/",
@@ -71,13 +71,13 @@ def pytest_report_header() -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before test modules are imported, which take their amounts from effort.LONG."""
+    """Set effort.LONG before test modules are imported, because they take their amounts from it."""
     effort.LONG = config.getoption("--long")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Keep the tests and modules out of all garbage collections: they are most objects of a process, and stay."""
+    """Exclude tests and modules from garbage collections: they are most objects of a process, and are never freed."""
     gc.disable()
     result = yield
     gc.freeze()
@@ -119,8 +119,8 @@ def _rank(file: str) -> int:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, None, None]:
-    """Fail a test whose timers outlive it: what they do later fails another. After the last test of a file, what is still
-    in memory is kept out of later garbage collections, as are modules.
+    """Fail a test whose timers outlive it: they would disturb a later test. After the last test of a file, the objects
+    that are still in memory are excluded from later garbage collections, as modules are.
     """
     yield
     if nextitem is None or _file(item) != _file(nextitem):
@@ -136,7 +136,7 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> object:
-    """Side by side (``-n 2``), tests of one file stay in one process, as what they share does, and those of some folders."""
+    """Run the tests of one file, and those of some folders, in one process (with ``-n 2``): they share fixtures."""
     from xdist.scheduler import LoadScopeScheduling
 
     class ByFile(LoadScopeScheduling):

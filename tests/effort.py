@@ -1,4 +1,4 @@
-"""How much a test tries: what each claim needs in ``make test``, everything in ``make test-long`` (pytest's ``--long``).
+"""Amounts that a test tries: as many as needed in ``make test``, all in ``make test-long`` (pytest's ``--long``).
 
 A test that only ``make test-long`` runs is marked ``pytest.mark.long``, a parameter likewise.
 """
@@ -32,11 +32,11 @@ def seed_of_the_day() -> int:
 
 
 def usual_and_long(usual: Iterable[Any], in_long: Iterable[Any]) -> list[Any]:
-    """Return parameters of a test, those that only ``make test-long`` tries marked so.
+    """Return parameters of a test, with a mark on those that only ``make test-long`` tries.
 
     Args:
-        usual: Tried always; a tuple is several arguments.
-        in_long: All the others.
+        usual: Parameters that are always tried; a tuple is several arguments.
+        in_long: Parameters that only ``make test-long`` tries.
     """
     return [*usual, *(pytest.param(*_arguments(each), marks=pytest.mark.long) for each in in_long)]
 
@@ -46,5 +46,5 @@ def _arguments(each: Any) -> tuple[Any, ...]:
 
 
 def every(step: int, items: Sequence[T]) -> Sequence[T]:
-    """Return all items in ``make test-long``; in ``make test`` the last, and from there every ``step``-th."""
+    """Return all items in ``make test-long``; in ``make test``, every ``step``-th item, counted from the last."""
     return items if LONG else items[::-1][::step][::-1]

@@ -14,14 +14,14 @@ REGION = "us-east-1"
 
 @dataclass(frozen=True)
 class Bucket:
-    """One bucket of it."""
+    """A bucket of the object store."""
 
     name: str
     endpoint: str
     files: fs.FileSystem
 
     def address(self, key: str) -> str:
-        """The address of an object, with all that is to be known of the store."""
+        """Return the address of an object, with all settings of the store."""
         return f"s3://key:secret@{self.name}/{key}?endpoint_override={self.endpoint}&scheme=http&region={REGION}"
 
     def put(self, key: str, data: bytes) -> None:
@@ -40,7 +40,7 @@ class Bucket:
 
 @contextmanager
 def bucket() -> Iterator[Bucket]:
-    """A store with an empty bucket, for as long as it is needed."""
+    """Yield an empty bucket of a store that runs until the end of the test."""
     from moto.server import ThreadedMotoServer
 
     os.environ.setdefault("AWS_EC2_METADATA_DISABLED", "true")
@@ -57,7 +57,7 @@ def bucket() -> Iterator[Bucket]:
             region=REGION,
             allow_bucket_creation=True,
         )
-        name = f"captures-{port}"  # what moto keeps outlives its server
+        name = f"captures-{port}"  # moto keeps its buckets after its server has stopped
         files.create_dir(name)
         yield Bucket(name, endpoint, files)
     finally:

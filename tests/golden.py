@@ -27,7 +27,7 @@ if (MORE / "frames").exists():
     FOLDERS["more"] = [MORE / "frames" / "generated", MORE / "frames" / "captured"]
     BLOB_FOLDERS["more"] = MORE / "frames" / "blobs"
 
-COUNTS: Counter[str] = Counter()  # lines held to their values, by what they are; shown at the end of the run
+COUNTS: Counter[str] = Counter()  # number of compared lines by kind; shown at the end of the run
 
 Line = Mapping[str, Any]
 
@@ -38,14 +38,14 @@ def read(path: Path) -> Iterator[Line]:
 
 
 def frames(origin: str, stem: str, direction: str) -> Iterator[Line]:
-    """The lines of one API and direction: ``origin`` is one of FOLDERS. Not every API was captured."""
+    """Yield the lines of one API and direction. ``origin`` is one of FOLDERS. Not every API was captured."""
     files = [folder / f"{stem}.jsonl.gz" for folder in FOLDERS[origin]]
     for path in filter(Path.exists, files):
         yield from (line for line in read(path) if line["direction"] == direction)
 
 
 def blobs(origin: str, name: str) -> list[Line]:
-    """The lines about one blob: ``origin`` is one of BLOB_FOLDERS. Those that we had made are fixtures."""
+    """Return the lines about one blob. ``origin`` is one of BLOB_FOLDERS."""
     path = BLOB_FOLDERS[origin] / f"{name}.jsonl.gz"
     made = [line for line in read(MADE) if line["type"] == name] if origin == "fixtures" else []
     return [*(read(path) if path.exists() else []), *made]
@@ -67,7 +67,7 @@ def encode(message: Request | Response, engine: Engine = "compiled") -> bytes:
 
 
 def problems(line: Line) -> list[str]:
-    """What is wrong with our reading of one frame; empty if nothing is."""
+    """Return the errors in our decoding of one frame; an empty list if it is right."""
     message = decode(line)
     body, version = message.body, message.version
     layout = resolve(type(body), version)
@@ -88,7 +88,7 @@ def problems(line: Line) -> list[str]:
 
 
 def value_problems(value: object, version: int, fields: Line) -> list[str]:
-    """How a decoded value differs from Kafka's ``fields``, or its JSON form does not give it back."""
+    """Return the differences of a decoded value from Kafka's ``fields``, and from the value of its JSON form."""
     form = to_json(value, version)
     differing = differences("", form, fields, resolve(type(value), version))
     if from_json(type(value), json.loads(json.dumps(form)), version) != value:
@@ -129,7 +129,7 @@ def record_differences(path: str, ours: Line, theirs: Line, record: Record) -> l
 
 
 def default_of(slot: Slot, kafkas: Any) -> Any:
-    """The default of a tagged field, as Kafka shows it."""
+    """Return the default of a tagged field, as Kafka shows it."""
     initial = slot.field.initial()
     if isinstance(slot.node, Record):
         inner = {inside.name: inside.field.initial() for inside in slot.node.slots}
@@ -146,19 +146,19 @@ def header_values(message: Request | Response) -> list[Any]:
 
 def header_of(line: Line) -> list[Any]:
     if line["direction"] == "request":
-        client_id = line["client_id"] if line["header_version"] > 0 else None  # v0 has none
+        client_id = line["client_id"] if line["header_version"] > 0 else None  # header v0 has no client id
         return [line["api_key"], line["api_version"], line["correlation_id"], client_id]
     return [line["correlation_id"]]
 
 
 def tags_of(value: Any, node: Node, path: str = "") -> Iterator[tuple[str, int, str]]:
-    """Unknown tagged fields of a value: path of the struct, tag, hex."""
+    """Yield the unknown tagged fields of a value: path of the struct, tag, hex."""
     for here, record_value, _ in structs_of(value, node, path):
         yield from ((here, tag, data.hex()) for tag, data in unknown_tags(record_value).items())
 
 
 def records_of(value: Any, node: Node) -> Iterator[tuple[str, str]]:
-    """Path and hex of every records field that is neither null nor empty."""
+    """Yield path and hex of every records field that is neither null nor empty."""
     for here, record_value, record in structs_of(value, node, ""):
         for slot in record.slots:
             if isinstance(slot.node, Blob) and slot.node.records and getattr(record_value, slot.name):
@@ -166,7 +166,7 @@ def records_of(value: Any, node: Node) -> Iterator[tuple[str, str]]:
 
 
 def structs_of(value: Any, node: Node, path: str) -> Iterator[tuple[str, Any, Record]]:
-    """Every struct of a value with its path and layout, itself first."""
+    """Yield every struct of a value with its path and layout, first the value itself."""
     match node:
         case _ if value is None:
             return

@@ -1,4 +1,4 @@
-"""Histories of one group id for property tests: captured ones, and invented ones."""
+"""Histories of one group id for property tests, captured or generated."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Kafka's own message definitions, and what they say of one version of a message.
+"""Kafka's own message definitions, and the shape of one version of a message by them.
 
-They are JSON with comments, inside kafka-clients.jar (``common/message``) and inside the kafka-python wheel. What comes
-out of ``shape`` is plain tuples, made without any code of kwire, to be compared with the same tuples of a Layout.
+They are JSON with comments, inside kafka-clients.jar (``common/message``) and inside the kafka-python wheel. The result
+of ``shape`` is plain tuples, made without any code of kwire, to be compared with the same tuples of a Layout.
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Shape:
 
 
 def snake(name: str) -> str:
-    """Kafka's name in snake_case: ``isKRaftController`` -> ``is_k_raft_controller``."""
+    """Return Kafka's name in snake_case: ``isKRaftController`` -> ``is_k_raft_controller``."""
     return BOUNDARY.sub("_", name).lower()
 
 
 def in_range(version: int, text: str) -> bool:
-    """``version`` is in ``0-9``, ``6+``, ``5`` or ``none``."""
+    """Return whether ``version`` is in a range such as ``0-9``, ``6+``, ``5`` or ``none``."""
     if text == "none":
         return False
     if text.endswith("+"):
@@ -67,8 +67,8 @@ def in_range(version: int, text: str) -> bool:
 
 @cache
 def of_jar(release: str) -> Mapping[str, Definition]:
-    """Definitions of a Kafka release, by message name; Maven fetches the jars once."""
-    of_streams = fetched(f"org.apache.kafka:kafka-streams:{release}")  # which a broker does not need
+    """Return the definitions of a Kafka release by message name; Maven fetches the jars once."""
+    of_streams = fetched(f"org.apache.kafka:kafka-streams:{release}")  # a jar that a broker does not need
     texts = []
     for jar in [*(broker_jar(release, f"kafka-{artifact}") for artifact in ARTIFACTS[release]), of_streams]:
         with zipfile.ZipFile(jar) as archive:
@@ -90,13 +90,13 @@ def broker_jars(release: str) -> Path:
 
 
 def broker_jar(release: str, name: str) -> Path:
-    """Return one of the jars, named without its version: ``kafka-clients``."""
+    """Return one of the jars. Its name has no version, such as ``kafka-clients``."""
     jars = broker_jars(release)
     return next(jar for jar in jars.glob(f"{name}-*.jar") if re.fullmatch(r"[\d.]+", jar.stem[len(name) + 1 :]))
 
 
 def fetched(artifact: str) -> Path:
-    """The jar of ``group:name:version``; Maven puts it into .cache/jars once."""
+    """Return the jar of ``group:name:version``; Maven copies it to .cache/jars once."""
     _, name, version = artifact.split(":")
     jar = JARS / f"{name}-{version}.jar"
     if jar.exists():
@@ -111,7 +111,7 @@ def fetched(artifact: str) -> Path:
 
 @cache
 def of_kafka_python() -> Mapping[str, Definition]:
-    """Definitions inside the kafka-python wheel, which is not imported."""
+    """Return the definitions inside the kafka-python wheel, which is not imported."""
     package = find_spec("kafka")
     if package is None or package.origin is None:
         lacking("kafka-python is not installed: its definitions are compared with ours")
@@ -125,7 +125,7 @@ def by_name(texts: list[str]) -> Mapping[str, Definition]:
 
 
 def versions_of(definition: Definition) -> range:
-    """The versions that the definition holds; empty if it is retired."""
+    """Return the versions that the definition contains; none if the message was removed."""
     text = definition["validVersions"]
     if text == "none":
         return range(0)
@@ -134,7 +134,7 @@ def versions_of(definition: Definition) -> range:
 
 
 def shape(definition: Definition, version: int) -> Shape:
-    """The message in one version, as one struct."""
+    """Return the message in one version, as one struct."""
     reader = Reader(definition, version)
     inside, absent, known = reader.struct(definition["fields"])
     flexible = reader.flexible
@@ -142,7 +142,7 @@ def shape(definition: Definition, version: int) -> Shape:
 
 
 class Reader:
-    """Reads the fields of a definition for one version."""
+    """A reader of the fields of a definition for one version."""
 
     def __init__(self, definition: Definition, version: int) -> None:
         self.version = version
@@ -150,7 +150,7 @@ class Reader:
         self.structs = {struct["name"]: struct["fields"] for struct in definition.get("commonStructs", [])}
 
     def struct(self, fields: list[Definition]) -> tuple[tuple[Shape, ...], frozenset[str], frozenset[str]]:
-        """What Shape calls ``inside`` (in wire order, tagged ones last by tag), ``absent`` and ``known``."""
+        """Return ``inside`` of Shape (in wire order, tagged fields last, by tag), ``absent`` and ``known``."""
         here = [spec for spec in fields if in_range(self.version, present(spec))]
         absent = {snake(s["name"]) for s in fields if s not in here and not ignorable(s)}
         shapes = sorted(map(self.field, here), key=lambda shape: -1 if shape.tag is None else shape.tag)
@@ -183,20 +183,20 @@ class Reader:
 
 
 def present(spec: Definition) -> str:
-    """Where the field is; a tagged one may leave it at saying where it is tagged."""
+    """Return the versions of the field; for a tagged field without them, the versions in which it is tagged."""
     versions: str = spec.get("versions") or spec["taggedVersions"]
     return versions
 
 
 def ignorable(spec: Definition) -> bool:
-    """Some definitions say it with a string."""
+    """Return whether the field is ignorable, which some definitions write as a string."""
     return spec.get("ignorable", False) in (True, "true")
 
 
 def default_of(spec: Definition, array: bool, base: str) -> object:
-    """The default as JSON would show it; that of a struct is None or the word struct.
+    """Return the default in its JSON form; that of a struct is None or the word struct.
 
-    That of records is null, which Kafka's classes have even where they refuse to write it; there ours is empty.
+    The default of records is null in Kafka's classes, even where they refuse to write it; there ours is empty.
     """
     text = str(spec.get("default", ""))
     if text == "null" or (base == "records" and spec.get("nullableVersions") == present(spec)):

@@ -1,4 +1,4 @@
-"""Clients for tests on blocking sockets, with nothing in the background: frames alone, and a member of a classic group."""
+"""Clients on blocking sockets, without background threads: a raw connection, and a member of a classic group."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ AT_ONCE = 10.0  # seconds for the end of a process that waits for nothing, on a 
 
 
 class RawConnection:
-    """A connection to the first of some ``host:port``, in frames. ``context``: for TLS."""
+    """A connection to the first of several ``host:port``, in frames. ``context``: for TLS."""
 
     def __init__(self, servers: str, context: ssl.SSLContext | None = None, client_id: str | None = None) -> None:
         host, _, port = servers.split(",")[0].rpartition(":")
@@ -47,7 +47,7 @@ class RawConnection:
         self.send_bytes(pack(frame))
 
     def read_frame(self) -> bytes | None:
-        """Return the next frame; None at the end of the connection, if that is between two frames."""
+        """Return the next frame; None if the connection ends between two frames."""
         while (frame := self._frames.next_frame()) is None:
             try:
                 data = self.sock.recv(65_536)
@@ -60,7 +60,7 @@ class RawConnection:
         return frame
 
     def answer(self) -> Any:
-        """Return the next response. Raises: ConnectionError if the broker hangs up."""
+        """Return the next response. Raises: ConnectionError if the broker closes the connection."""
         frame = self.read_frame()
         if frame is None:
             raise ConnectionError("the broker hung up")
@@ -72,7 +72,7 @@ class RawConnection:
 
 
 class PlainClient(RawConnection):
-    """A classic member. ``member_id`` and ``generation``: of the group that it joined last."""
+    """A classic member. ``member_id`` and ``generation`` are those of the latest JoinGroup."""
 
     def __init__(self, bootstrap_servers: str, client_id: str = "plain") -> None:
         super().__init__(bootstrap_servers, client_id=client_id)
@@ -99,7 +99,7 @@ class PlainClient(RawConnection):
         return answer
 
     def lead(self, group: str, topic: str, partitions: list[int]) -> None:
-        """Hand in an assignment that gives everything to oneself; the group is Stable then."""
+        """Sync with an assignment of all partitions to this member; then the group is Stable."""
         share = ConsumerProtocolAssignment(assigned_partitions=[Assigned(topic=topic, partitions=partitions)])
         self.ask(
             SyncGroupRequest(

@@ -1,6 +1,6 @@
-"""Random classic groups over several generations, as their leaders meet them: with old, wrong and missing claims.
+"""Random classic groups over several generations, whose members have old, wrong and missing claims.
 
-A topic that was deleted never comes back smaller: Java then throws, or gives a partition twice, and ours does not.
+A topic is never recreated with fewer partitions: then Java throws or assigns a partition twice; ours does not.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ MOST_ROUNDS = 5
 
 @dataclass
 class Member:
-    """``owned`` and ``generation``: what it got last, and when; a member that missed a rebalance has older ones."""
+    """``owned`` and ``generation``: its latest assignment; a member that missed a rebalance has an older one."""
 
     assignor: Assignor
     topics: list[str]
@@ -43,7 +43,7 @@ class Member:
     generation: int = -1
 
     def subscription(self) -> bytes:
-        """As it is in JoinGroup."""
+        """Return the subscription as in JoinGroup."""
         user_data = self.assignor.user_data(self.topics)
         subscription = Subscription(self.topics, user_data, self.owned, self.generation, self.rack_id)
         return encode_stored(write_subscription(subscription), self.version)
@@ -55,14 +55,14 @@ class Member:
 
 
 class RandomGroup:
-    """One group. The same seed gives the same, as long as the assignments are the same."""
+    """One group. The same seed gives the same group if the assignments are the same."""
 
     def __init__(self, name: str, seed: int) -> None:
         self.name = name
         self._random = random = Random(f"{name} {seed}")
         self._mixed = random.random() < 0.6
         self._with_racks = random.random() < 0.4
-        self._wild = random.random() < 0.3  # members claim what is not theirs
+        self._wild = random.random() < 0.3  # members claim partitions of others
         self._versions = [3] if random.random() < 0.5 else [0, 1, 2, 3]
         self._racks: dict[str, list[list[str | None]]] = {}  # of the replicas of each partition of a topic
         self._deleted: dict[str, list[list[str | None]]] = {}
@@ -84,7 +84,7 @@ class RandomGroup:
         return self._racks
 
     def rounds(self) -> Iterator[dict[str, tuple[bytes, str | None]]]:
-        """Subscription and instance id by member id. Each round starts from the arguments of ``finish``."""
+        """Yield subscription and instance id by member id. Each round starts from the arguments of ``finish``."""
         for number in range(self._random.randint(1, MOST_ROUNDS)):
             if number:
                 self._change()
@@ -94,7 +94,7 @@ class RandomGroup:
             yield {member_id: (member.subscription(), member.instance_id) for member_id, member in joined}
 
     def finish(self, shares: Shares) -> dict[str, bytes | None]:
-        """Members get their shares, though some miss it. What each would say next in its user data."""
+        """Give members their shares, which some miss. Return the user data that each member would send next."""
         user_data: dict[str, bytes | None] = {}
         for member_id, member in self._members.items():
             fresh = assignor(self.name)
@@ -155,7 +155,7 @@ class RandomGroup:
 
 
 def decoded(joined: dict[str, tuple[bytes, str | None]]) -> dict[str, Subscription]:
-    """The members as the leader reads them."""
+    """Return the members as the leader reads them."""
     return {
         member_id: read_subscription(decode_stored(ConsumerProtocolSubscription, data)[0], instance_id)
         for member_id, (data, instance_id) in joined.items()

@@ -1,4 +1,4 @@
-"""Random share groups over several rounds: members come, leave and change, topics come, grow and go."""
+"""Random share groups over several rounds: members join, leave and change; topics are created, grow and are deleted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_ROUNDS = 6
 
 @dataclass
 class RandomShareGroup:
-    """One group. The same seed gives the same, as long as the assignments are the same.
+    """One group. The same seed gives the same group if the assignments are the same.
 
     Attributes:
         seed: The seed.
@@ -53,7 +53,7 @@ class RandomShareGroup:
 
     @property
     def homogeneous(self) -> bool:
-        """Whether all members subscribe to the same existing topics."""
+        """Return whether all members subscribe to the same existing topics."""
         return is_homogeneous(
             [
                 MemberSubscription([each for each in topics if each in self.partitions])

@@ -17,7 +17,7 @@ PARTITIONS = 3  # of the topic ``frames``
 
 
 def lines(log: Path) -> list[Mapping[str, Any]]:
-    """The lines of a frame log."""
+    """Return the lines of a frame log."""
     return [json.loads(line) for line in log.read_text("utf-8").splitlines()]
 
 

@@ -1,7 +1,7 @@
-"""The fifteen scenarios of a coordinator that dies under a group: what dies when, and what must hold afterwards.
+"""The fifteen scenarios of a coordinator that dies: at which moment it dies, and what must hold afterwards.
 
-Five steps of a member's life, and three moments of the request that makes the step. The group has members already when
-it happens; the actor makes the step: a new member for the first three, then a current member.
+There are five steps of a member's life, and three moments of the request for the step. The group already has members
+then. A new member performs the first three steps, a current member the other two.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ MOMENTS = {
 
 @dataclass(frozen=True)
 class Step:
-    """An operation of a member. SyncGroup means that of the leader, which has the assignments.
+    """An operation of a member. SyncGroup is that of the leader, which contains the assignments.
 
     Attributes:
         name: Name of the operation.

@@ -1,4 +1,4 @@
-"""Groups that Kafka's own server-side assignors were given, and what they gave: fixtures/assignors."""
+"""Groups and the assignments that Kafka's own server-side assignors returned for them: fixtures/assignors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FOLDER = ROOT / "fixtures" / "assignors"
 
 @dataclass(frozen=True)
 class Group:
-    """One line: what the assignor was given and what it gave."""
+    """One line: the input and output of the assignor."""
 
     id: str
     name: str
@@ -27,12 +27,12 @@ class Group:
     expected: GroupAssignment
 
     def assigned(self) -> GroupAssignment:
-        """What ours gives."""
+        """Return the assignment of our assignor."""
         return assign(self.name, self.members, self.partitions, homogeneous=self.homogeneous)
 
 
 def groups(name: str, release: str) -> list[Group]:
-    """All lines about an assignor of a release, those with names of their own too."""
+    """Return all lines about an assignor of a release, including those with unique names."""
     lines = [*read(FOLDER / f"{name}-server-{release}.jsonl.gz"), *read(FOLDER / f"named-{release}.jsonl.gz")]
     return [_group(line, name) for line in lines if line["assignor"] == f"{name}(server)"]
 
@@ -94,5 +94,5 @@ def loads(target: GroupAssignment) -> list[int]:
 
 
 def kept(group: Group, target: GroupAssignment) -> int:
-    """How many partitions stay where they were."""
+    """Return how many partitions stay with their owners."""
     return sum(len({*flat(group.members[m].assigned)} & {*flat(given)}) for m, given in target.items())

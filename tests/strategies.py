@@ -1,4 +1,4 @@
-"""The strategies of kwire.fuzz, for values that are compared with each other: without NaN, which is never equal."""
+"""The strategies of kwire.fuzz for values that are compared: without NaN, which is not equal to itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ values = partial(messages, nan=False)
 
 
 def cells(message: type) -> list[int]:
-    """The versions of a message."""
+    """Return the versions of a message."""
     versions = schema_of(message).versions
     assert versions is not None
     return list(versions_of(versions))
@@ -29,6 +29,6 @@ def cells(message: type) -> list[int]:
 
 @cache
 def layouts(message: type) -> list[int]:
-    """The versions of a message; in ``make test`` one of each layout, as equal layouts are read and written alike."""
+    """Return the versions of a message; in ``make test`` one per layout, as equal layouts are coded in the same way."""
     first = {resolve(message, version): version for version in reversed(cells(message))}
     return cells(message) if effort.LONG else sorted(first.values())

@@ -25,7 +25,7 @@ def test_every_table_has_its_marks(part: str) -> None:
 
 
 def test_a_new_scheme_of_the_simulator_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The rates of the engines are measured later, and remain when the seeds run again."""
+    """The rates of the engines are measured later, and are kept when the seeds run again."""
     monkeypatch.setattr(assurance_page, "RESULTS", tmp_path)
     (tmp_path / "simulator.json").write_text("{}")
     reached = dict.fromkeys(("seeds", "count", "states", "pairs", "cells"), 1)

@@ -1,4 +1,4 @@
-"""What the examples with a consumer print, record by record, on the mock and on a real Kafka: ``--bootstrap HOST:PORT``."""
+"""The output of the consumer examples, record by record, on the mock and on a real Kafka: ``--bootstrap HOST:PORT``."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each request is
 
 
 def test_work_is_linear_and_planted_slow_code_is_found():
-    """One run for both, as most of it is to rewrite the code and to fill the brokers."""
+    """One run checks both, because most of its time is spent on rewriting the code and filling the brokers."""
     pieces = planted.PLANTED[: amount(1, len(planted.PLANTED))]
     step = amount(5, 1)
     command = [sys.executable, str(FUZZING / "cost.py"), "--step", str(step), "--planted", str(len(pieces))]

@@ -1,4 +1,4 @@
-"""What is published: the files of the sdist and the wheel, and the wheel alone in a fresh environment, without any extra."""
+"""The files of the sdist and the wheel, and the wheel alone in a fresh environment, without any extra."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ USES = {
         assert holds({"latency_ms": 11}) and used == {"latency_ms"}
     """,
 }
-MISSING = {  # what needs an extra, and which
+MISSING = {  # statements that need an extra, and the extra
     "import kwire.capture": "capture",
     "import kwire.spark": "spark",
     "from kwire.fuzz import frames": "fuzz",
 }
-REFUSED = {  # commands that need an extra for what they are asked, and which
+REFUSED = {  # commands whose arguments need an extra, and the extra
     ("kwire", "anonymize", "trace.pcap", "-o", "out.jsonl"): "capture",
     ("kwire", "capture", "trace.pcap"): "capture",
     ("kwire", "groups", "trace.pcap"): "capture",
@@ -89,7 +89,7 @@ REFUSED = {  # commands that need an extra for what they are asked, and which
     ("mockbroker", "top"): "http",
     ("mockbroker", "torture", "--", "app"): "torture",
 }
-NEEDING = (  # modules that import what an extra has
+NEEDING = (  # modules that import a package of an extra
     "kwire.analysis",
     "kwire.anonymize",
     "kwire.capture",
@@ -107,7 +107,7 @@ NEEDING = (  # modules that import what an extra has
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sdist and the wheel."""
+    """Return a folder with the sdist and the wheel."""
     if find_spec("hatchling") is None:
         lacking("hatchling is not installed: it builds the package (extra dev)")
     folder = tmp_path_factory.mktemp("dist")
@@ -117,7 +117,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def tracked(*trees: str) -> set[str]:
-    """What is in these folders of the checkout, without what Python leaves there."""
+    """Return the files in these folders of the checkout, without the caches of Python."""
     files = [path for tree in trees for path in (ROOT / tree).rglob("*") if path.is_file()]
     return {str(path.relative_to(ROOT)) for path in files if "__pycache__" not in path.parts}
 
@@ -130,7 +130,7 @@ def test_the_sdist_has_the_packages_and_the_documents(built: Path) -> None:
 
 
 def test_the_wheel_has_the_packages_alone(built: Path) -> None:
-    """Without the sources of the live page, which is built."""
+    """The wheel has the built live page, without its sources."""
     (file,) = built.glob("*.whl")
     names = {name for name in zipfile.ZipFile(file).namelist() if ".dist-info/" not in name}
     sources = tracked("mockbroker/page") - tracked("mockbroker/page/built")
@@ -139,7 +139,7 @@ def test_the_wheel_has_the_packages_alone(built: Path) -> None:
 
 @pytest.fixture(scope="module")
 def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The commands of an environment with the wheel and what it requires, and nothing else."""
+    """Return the commands of an environment that contains only the wheel and its requirements."""
     home = tmp_path_factory.mktemp("fresh")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True, timeout=60)
     (packages,) = (home / "lib").glob("python3.*/site-packages")
@@ -152,7 +152,7 @@ def fresh(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def required(package: Distribution, seen: set[str]) -> Iterator[Distribution]:
-    """What a distribution requires without an extra, and what that requires."""
+    """Return the requirements of a distribution without extras, and their requirements in turn."""
     for line in package.requires or []:
         name = re.split(r"[ ;<>=!~\[(]", line)[0]
         if "extra ==" in line or name in seen:
@@ -160,7 +160,7 @@ def required(package: Distribution, seen: set[str]) -> Iterator[Distribution]:
         seen.add(name)
         try:
             needed = distribution(name)
-        except ModuleNotFoundError:  # of another Python or system
+        except ModuleNotFoundError:  # a requirement for another Python or system
             continue
         yield needed
         yield from required(needed, seen)
@@ -207,7 +207,7 @@ def test_a_command_names_the_extra_that_it_needs(fresh: Path, command: list[str]
 
 
 def one_line(done: subprocess.CompletedProcess[str], extra: str) -> bool:
-    """The last of stderr; wrong usage has the usage before it."""
+    """Return the last line of stderr; after wrong usage, the usage precedes it."""
     return bool(re.fullmatch(rf"Error: .+: pip install 'kwire\[{extra}\]'", done.stderr.splitlines()[-1]))
 
 
@@ -218,7 +218,7 @@ def test_a_module_names_the_extra_that_it_needs(fresh: Path, code: str, extra: s
 
 
 def test_every_other_module_can_be_imported(fresh: Path) -> None:
-    """Also those that no command and no public name reaches."""
+    """This includes modules that no command and no public name imports."""
     code = "import sys, importlib\nfor name in sys.stdin.read().split():\n    importlib.import_module(name)"
     files = [Path(name) for name in tracked("kwire", "mockbroker") if name.endswith(".py")]
     names = [".".join(file.with_suffix("").parts).removesuffix(".__init__") for file in files]

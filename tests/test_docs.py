@@ -1,4 +1,4 @@
-"""What documents name is in the repository."""
+"""Files that documents name are in the repository."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def sources() -> Iterator[Path]:
 
 
 DOCUMENTS = sorted(path.relative_to(ROOT).as_posix() for path in sources() if path.suffix == ".md")
-DOCUMENTS.remove("CHANGELOG.md")  # names files as they were called
+DOCUMENTS.remove("CHANGELOG.md")  # it has earlier names of files
 PATH = r"(?:benchmarks|docs|examples|fixtures|fuzzing|kwire|mockbroker|tests|tools)/[\w./-]*\w(?![\w.*{<-])"  # of a file or folder
 NOT_KEPT = ["fixtures/more", "fixtures/corpus"]  # made on demand, .gitignore or by a tool
 

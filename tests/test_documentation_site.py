@@ -47,7 +47,7 @@ def test_links_lead_to_pages_of_the_site(tmp_path: Path) -> None:
 
 
 def test_every_page_is_in_the_navigation() -> None:
-    """But for pages of the navigation that are made, and pages that others lead to."""
+    """Exceptions are generated pages of the navigation, and pages to which other pages link."""
     patterns = [pattern for text in NAVIGATION.values() for pattern in text.split()]
     listed = {path for pattern in patterns for path in (ROOT / "docs").glob(f"{pattern}.md")}
     missing = set((ROOT / "docs").rglob("*.md")) - listed

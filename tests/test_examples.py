@@ -1,4 +1,4 @@
-"""Every file in examples/ does what it says: users copy them."""
+"""Every file in examples/ works as its text says, because users copy the files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLIENTS = {
     "connect_kafkajs.js": "kafkajs",
 }
 RECORDED = ["recorded_topic.py"]
-REPORTS = {"duckdb_report.py": "revocation"}  # what each says of a capture
+REPORTS = {"duckdb_report.py": "revocation"}  # a word that each prints about a capture
 PROJECTS = ["go", "java", "node"]  # folders: tests that start a broker and use its control API
 TORTURE = "torture"  # folder of clients for mockbroker torture
 PROJECT_LIMIT = 60.0  # seconds; below 15 on a quiet machine
@@ -66,7 +66,7 @@ def test_nothing_is_left_out() -> None:
 
 @pytest.mark.parametrize("example", CLIENTS)
 def test_client(example: str) -> None:
-    """The client joins group ``demo``, reads all, and the broker knows it by its group."""
+    """The client joins group ``demo``, reads all records, and the broker lists it in its group."""
     need_client(CLIENTS[example])
     with run_cluster(topics={"orders": 2}, config={"group.initial.rebalance.delay.ms": 0}) as cluster:
         ADAPTERS["confluent-kafka"](cluster.bootstrap_servers).produce("orders", {0: ["soup"], 1: ["salad", "cake"]})
@@ -135,7 +135,7 @@ exec {python} -m mockbroker "$@"
 
 @pytest.mark.parametrize("language", PROJECTS)
 def test_project(language: str, tmp_path: Path) -> None:
-    """The test passes with a broker of its own, which has ended afterwards."""
+    """The test passes with its own broker, which has ended afterwards."""
     project = example_projects.project(language)
     pids, wrapper = tmp_path / "pids", tmp_path / "mockbroker"
     wrapper.write_text(WRAPPER.format(pids=pids, python=sys.executable), "utf-8")

@@ -1,4 +1,4 @@
-"""What is in fixtures/ is documented, small, and made again from fixtures/more where that is."""
+"""The files in fixtures/ are documented and small, and are reproduced from fixtures/more if it exists."""
 
 from __future__ import annotations
 

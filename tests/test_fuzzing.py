@@ -1,4 +1,4 @@
-"""The targets of ``make fuzz`` without their fuzzer: everything it begins with, and everything it ever broke at."""
+"""The targets of ``make fuzz`` without the fuzzer: its seeds, and all inputs that ever failed."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_the_targets_notice(monkeypatch: pytest.MonkeyPatch, name: str, wrong: A
 
 
 def both(right: Any) -> Any:
-    """The reference engine in the place of either."""
+    """Return the function with the reference engine in place of either engine."""
 
     def either(*given: Any, **more: Any) -> Any:
         return right(*given, **{**more, "engine": "reference"})

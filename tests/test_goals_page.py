@@ -1,4 +1,4 @@
-"""docs/performance.md and its charts are those of the stored figures of ``make bench-all``."""
+"""docs/performance.md and its charts are generated from the stored figures of ``make bench-all``."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_chart_has_a_bar_with_its_goal_for_each_ratio() -> None:
 
 
 def test_chart_can_be_read_without_colors() -> None:
-    """A missed goal has a hatched bar and the word; a screen reader gets a sentence for each bar."""
+    """A missed goal has a hatched bar and a word; a screen reader gets a sentence for each bar."""
     drawn = ElementTree.fromstring(chart("records", TABLE))
     texts = [text.text for text in drawn.iter(f"{SVG}text")]
     assert {"1.50 missed", "0.50", "1.20 missed", "0.90 missed"} <= set(texts)

@@ -25,7 +25,7 @@ USUAL = [(page.stem, list(MODULES)[number % len(MODULES)]) for number, page in e
 
 
 def blocks_of(page: Path) -> dict[str, str]:
-    """Return the test of each client."""
+    """Return the test of each client on a page."""
     return {block["client"]: block["text"] for block in BLOCK.finditer(page.read_text("utf-8"))}
 
 

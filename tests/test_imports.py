@@ -1,4 +1,4 @@
-"""What imports load, of other distributions and of our own packages: no more than is listed here."""
+"""Modules that imports load, from other distributions and our own packages: only those that are listed here."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def loaded_by(code: str) -> list[str]:
 
 
 def tops(modules: Collection[str], package: str) -> set[str]:
-    """The package itself, and names at its top that were loaded."""
+    """Return the package itself, and the loaded names at its top."""
     inside = {name.split(".")[1] for name in modules if name.startswith(f"{package}.")}
     return inside | ({package} & set(modules))
 
@@ -101,7 +101,7 @@ def test_the_plugin_loads_nothing_of_the_broker() -> None:
 def test_a_cluster_in_memory_loads_no_data_directory() -> None:
     modules = loaded_by("import mockbroker\nwith mockbroker.run_cluster(): pass")
     stored = [name for name in modules if name.startswith("mockbroker.storage")]
-    assert stored == ["mockbroker.storage", "mockbroker.storage.disk"]  # where the public DataDirError is
+    assert stored == ["mockbroker.storage", "mockbroker.storage.disk"]  # the modules of the public DataDirError
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_serve_loads_listed_modules_until_it_answers_metadata() -> None:
 
 
 def test_capture_loads_listed_modules_and_numpy() -> None:
-    """Of the messages only those of the capture are loaded, and of other packages none but these two."""
+    """Only the messages of the capture are loaded, and of other packages only these two."""
     modules = loaded_by(CAPTURE)
     engines = {name for name in modules if name.startswith(ENGINES)}
     foreign = {name.partition(".")[0] for name in modules} - {*OWN, *sys.stdlib_module_names, "kwire_native"}
@@ -159,7 +159,7 @@ def test_capture_loads_listed_modules_and_numpy() -> None:
 
 
 def loaded_by_serve() -> list[str]:
-    """The modules of ``mockbroker serve`` after the response to a Metadata request."""
+    """Return the modules that ``mockbroker serve`` has loaded after the response to a Metadata request."""
     with subprocess.Popen([sys.executable, "-c", SERVE], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:

@@ -1,4 +1,4 @@
-"""Mutants: which changes there are, how they are drawn and counted, and how code is replaced in a running process."""
+"""Mutants: the kinds of changes, their selection and counts, and the replacement of code in a running process."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def test_counts_and_share_of_killed_mutants() -> None:
 
 
 def kept_run(seed: str, part: str, commit: str, *survivors: str) -> dict[str, object]:
-    """What summary returns for a run of one part."""
+    """Return the summary of a run of one part."""
     of_parts = {part: {"commit": commit, "seconds": 1.5, "controls": 2}}
     counts = {"survived": len(survivors)}
     listed = [f"{part}.py:1 {each}" for each in survivors]

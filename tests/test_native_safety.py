@@ -27,7 +27,7 @@ def test_unsafe_code_is_in_one_module() -> None:
 
 
 def test_the_compiler_refuses_unsafe_code_elsewhere() -> None:
-    """The crate does not build with unsafe code in a module that does not allow it, which is only ALLOWED (above)."""
+    """The crate does not build with unsafe code in a module that does not allow it, and only ALLOWED (above) does."""
     lints = tomllib.loads((NATIVE / "Cargo.toml").read_text("utf-8"))["lints"]["rust"]
     assert lints["unsafe_code"] == "deny"
     assert not (NATIVE / "build.rs").exists()

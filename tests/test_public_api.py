@@ -1,4 +1,4 @@
-"""Public names and signatures are those of the last release, but for changes that CHANGELOG.md names."""
+"""Public names and signatures are those of the last release, except for changes that CHANGELOG.md names."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ RECORDED = dict(line.split(": ", 1) for line in (ROOT / "tests" / "public_api.tx
 
 
 def unreleased(changelog: str) -> str:
-    """The section of what comes after the last release."""
+    """Return the section of changes since the last release."""
     return changelog.partition("## Unreleased\n")[2].partition("\n## ")[0]
 
 
 def unannounced(recorded: dict[str, str], current: dict[str, str], changelog: str) -> list[str]:
-    """Names that were added, changed or removed, and that the section Unreleased does not mention."""
+    """Return names that were added, changed or removed, and that the section Unreleased does not mention."""
     names = sorted(set(recorded) | set(current))
     words = set(re.findall(r"\w+", unreleased(changelog)))
     changed = [name for name in names if recorded.get(name) != current.get(name)]

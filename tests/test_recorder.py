@@ -1,4 +1,4 @@
-"""The recorder of conversations, with our own broker in the place of a real one."""
+"""The recorder of conversations, with our own broker in place of a real one."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mockbroker import run_cluster
 
 CONVERSATIONS = ROOT / "fixtures" / "conversations"
 SCRIPT = "acls_without_authorizer"
-# A process of its own: tests/oracle/kafka.py has the name of a client's package.
+# A separate process, because tests/oracle/kafka.py has the name of a client's package.
 RECORD = """
 import sys
 from contextlib import contextmanager
@@ -54,14 +54,14 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def steps(conversation: dict[str, Any]) -> list[tuple[object, ...]]:
-    """What happened, without times and ids."""
+    """Return the steps of a conversation, without times and ids."""
     fields = ("conn", "event", "api", "api_version")
     return [tuple(step.get(field) for field in fields) for step in conversation["steps"]]
 
 
 @pytest.fixture(scope="module")
 def settings() -> dict[str, str]:
-    """Settings of the brokers that conversations are recorded from."""
+    """Return the settings of the brokers from which conversations are recorded."""
     given: dict[str, str] = json.loads(python(SETTINGS).stdout)
     return given
 
@@ -77,7 +77,7 @@ def test_recording_is_kept_and_played(settings: dict[str, str], tmp_path: Path) 
 
 
 def test_recording_of_a_broker_with_other_settings_fails(settings: dict[str, str], tmp_path: Path) -> None:
-    """What was recorded is played at once, and waits for a broker that has the settings of the conversation."""
+    """The script is played immediately after it was recorded, and waits for a broker with its settings."""
     with run_cluster(config=settings | {"offset.metadata.max.bytes": "10"}) as cluster:
         done = python(RECORD, tmp_path, cluster.bootstrap_servers, SCRIPT)
     assert done.stdout.startswith(f"waiting  {SCRIPT} for a broker with offset.metadata.max.bytes=4096")

@@ -1,4 +1,4 @@
-"""docs/reference is what the declarations say."""
+"""docs/reference is generated from the declarations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGES = pages()
 def test_there_is_a_page_for_everything() -> None:
     assert {path.name for path in FOLDER.glob("*.md")} == set(PAGES), "make docs"
     assert {f"{stem}.md" for stem in MODULES.values()} < set(PAGES)
-    assert len(PAGES) == 1 + len(MODULES) + len(data_modules())  # no two of one name
+    assert len(PAGES) == 1 + len(MODULES) + len(data_modules())  # no two pages have the same name
 
 
 @pytest.mark.parametrize("name", PAGES)

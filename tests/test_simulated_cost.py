@@ -12,7 +12,7 @@ SCRIPT = Path(__file__).parent.parent / "fuzzing" / "simulated_cost.py"
 
 
 def test_requests_are_bounded_and_slow_code_is_found():
-    """One run for both, as most of it is to rewrite the code."""
+    """One run checks both, because most of its time is spent on rewriting the code."""
     command = [sys.executable, str(SCRIPT), "--planted", "--events", "300", "--seeds", str(amount(1, 10))]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = done.stdout.splitlines()

@@ -16,7 +16,7 @@ def site_of(folder: Path, text: str) -> Path:
 
 
 def test_latest_is_the_newest_release(tmp_path: Path) -> None:
-    """By number, so that 0.10.0 is newer than 0.9.0, and also if an older release is published afterwards."""
+    """Versions compare by number: 0.10.0 is newer than 0.9.0, even if an older release is published afterwards."""
     published = tmp_path / "published"
     for version in ("0.9.0", "0.10.0", "0.9.1"):
         versions = add_version(site_of(tmp_path / version, version), published, version)

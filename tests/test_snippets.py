@@ -169,14 +169,14 @@ def check_extras(words: list[str]) -> None:
 
 
 def check_command(name: str, words: list[str], folder: Path, sample_files: Path) -> None:
-    """Run it in a folder with sample input. ``serve`` is stopped when it is ready."""
+    """Run a command in a folder with sample input. ``serve`` is stopped when it is ready."""
     if words[0] not in MAIN_OPTIONS:
         parse(name, words)
     if (name, words[0]) in ELSEWHERE:
         assert (ROOT / ELSEWHERE[name, words[0]]).exists()
         return
     if words[0] == "serve":
-        command = [sys.executable, "-m", name, *words, "--port", "0"]  # the last port counts
+        command = [sys.executable, "-m", name, *words, "--port", "0"]  # the last --port applies
         with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None
@@ -197,7 +197,7 @@ def invoke(name: str, words: list[str], given: str = "") -> str:
 
 
 def parse(name: str, words: list[str]) -> None:
-    """Raise where a verb, an option or a value is unknown; files that are named need not exist."""
+    """Raise an error for an unknown verb, option or value; files in the arguments need not exist."""
     group = MAIN[name]
     context = click.Context(group, info_name=name, **group.context_settings)
     verb = group.get_command(context, words[0]) if not words[0].startswith("-") else group
@@ -228,7 +228,7 @@ SCRIPTS = [(document, text) for document in DOCUMENTS for _, text in blocks(docu
 
 @pytest.mark.parametrize(("document", "script"), SCRIPTS, ids=[document for document, _ in SCRIPTS])
 def test_script_of_a_document_runs(document: str, script: str, tmp_path: Path) -> None:
-    """A ``bash`` block is one script; what it leaves running is ended."""
+    """A ``bash`` block is one script; processes that it leaves running are ended."""
     bare = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     with subprocess.Popen(
         ["bash", "-euo", "pipefail", "-c", script.replace("serve ", "serve --port 0 ", 1)],

@@ -1,4 +1,4 @@
-"""What a soak concludes: which records are lost or not exactly once, and how fast a value grows."""
+"""The conclusions of a soak test: which records are lost or not exactly once, and how fast a value grows."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ def test_full_disk_has_no_space_left(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of other processes are Linux's")
 def test_limited_process_gets_an_error_when_it_writes(tmp_path: Path) -> None:
-    """The full disk of a soak where no file system can be mounted: a limit of the length of files, set from outside."""
+    """The full disk of a soak where no file system can be mounted: the limit on the length of files."""
     command = [sys.executable, "-c", WRITE, str(tmp_path / "file")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (4_096, resource.RLIM_INFINITY))

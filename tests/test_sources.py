@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from golden import ROOT
 
-SECTIONS = {  # and how many facts each has
+SECTIONS = {  # section, number of its facts
     "Partitions, groups and coordinators": 9,
     "Coordination by ZooKeeper": 13,
     "The draft of 0.9": 52,
@@ -47,7 +47,7 @@ def functions(path: Path) -> frozenset[str]:
 
 
 def exists(name: str) -> bool:
-    """Report whether there is a test ``tests/test_one.py::test_it``, or a file of examples/."""
+    """Return whether there is a test ``tests/test_one.py::test_it``, or a file of examples/."""
     path, _, test = name.partition("::")
     file = ROOT / path
     if not file.is_file() or not test:

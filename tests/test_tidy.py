@@ -1,4 +1,4 @@
-"""Rules of the house that a machine can check. The rules are the data at the top; what follows applies them."""
+"""Rules of the code base that a machine can check. The data at the top are the rules; the tests apply them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PACKAGES = ["kwire", "mockbroker"]
 
 # Modules and folders at the top of a package, one line per rank, the lowest first: a name imports only names of lower
 # ranks. Inside the folders, at every depth, only cycles are forbidden: of modules, and of two folders that import each
-# other. mockbroker may import all of kwire, kwire nothing of mockbroker.
+# other. mockbroker may import all of kwire; kwire must not import mockbroker.
 RANKS: Mapping[str, list[str]] = {
     "kwire": [
         "apikeys buffers counted errorcodes errors extras filter java lazy lazy_dataclass limits process redact topic_address",
@@ -65,7 +65,7 @@ RANKS: Mapping[str, list[str]] = {
 # changes its type is it asked for.
 GROUP_CLASSES = {"ClassicGroup", "ConsumerGroup", "ShareGroup", "CoordinatedGroup"}
 ASKS_FOR_GROUP_TYPE = "groups/migration/*"
-# Modules of the coordinator that know no group type: they import nothing of the folders of the types.
+# Modules of the coordinator that do not depend on a group type: they import nothing from the folders of the types.
 GROUP_TYPE_FOLDERS = ("groups/classic/", "groups/consumer/", "groups/share/", "groups/migration/")
 NAMES_GROUP_TYPES = {"groups/group_types"}
 
@@ -135,7 +135,7 @@ INJECTED = [
     "kwire/fuzz/session",
     "mockbroker/lab/torture/case",
     "mockbroker/lab/torture/cases/handshakes",
-]  # name random.Random as the type of what they are given
+]  # name random.Random as the type of an argument
 SEEDED = [
     "mockbroker/faults/malforming",
     "mockbroker/faults/occurrence",
@@ -177,7 +177,7 @@ BANS = [
 ]
 ANY_COMPILE = "construct.Construct.compile"  # every .compile() but that of re counts as this
 
-# Modules without a test file of their own name, and test files without a module: where the proof is instead.
+# Modules without a test file of the same name, and test files without a module: the files that have the tests instead.
 TESTED_ELSEWHERE = {
     "kwire/messages/[!_]*": "tests/kwire/messages/test_definitions.py and test_golden.py, all of them alike",
     "kwire/schema/checks": "tests/kwire/schema/test_declare.py: declarations that are refused",
@@ -371,7 +371,7 @@ TESTED_ELSEWHERE = {
     "*/__init__": "test_init.py, or the tests beside it",
 }
 NO_HANDLERS = {"broker/handlers/handler"}  # files in handlers/ that all of them share
-TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no module has for itself
+TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that concern several modules
     "kwire": [
         "test_bad_inputs",
         "test_golden",
@@ -415,7 +415,7 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
         "client/test_slow_handlers",
         "client/test_commit_before_revocation",
         "client/test_commit_after_leaving",
-        "faults/test_holds",  # what happens while a request is held
+        "faults/test_holds",  # events while a request is held
         "groups/test_documents",
         "groups/*/test_stateful",  # the machine of a type under any requests
         "groups/classic/test_size",
@@ -438,18 +438,18 @@ TESTS_OF_MANY: Mapping[str, list[str]] = {  # scenarios and properties that no m
 
 @cache
 def modules(package: str) -> dict[str, Path]:
-    """Every file of a package by its name, ``cli/decode``."""
+    """Return every file of a package by its name, such as ``cli/decode``."""
     root = ROOT / package
     return {path.relative_to(root).with_suffix("").as_posix(): path for path in sorted(root.rglob("*.py"))}
 
 
 def fits(name: str, pattern: str) -> bool:
-    """Like fnmatch, but ``*`` stays inside one folder."""
+    """Return whether a path matches a pattern, as in fnmatch, except that ``*`` does not match a slash."""
     return name.count("/") == pattern.count("/") and fnmatch(name, pattern)
 
 
 def module_of(dotted: str) -> tuple[str, str] | None:
-    """``kwire.cli.lines.report`` -> (kwire, cli/lines); None if it is not ours."""
+    """Return the module of a dotted name: ``kwire.cli.lines.report`` -> (kwire, cli/lines); None for other packages."""
     package, _, rest = dotted.partition(".")
     if package not in PACKAGES:
         return None
@@ -463,7 +463,7 @@ def module_of(dotted: str) -> tuple[str, str] | None:
 
 
 def imports(tree: ast.AST, package: str, name: str) -> Iterator[str]:
-    """Dotted names that a file imports, wherever in it."""
+    """Yield the dotted names that a file imports, at any place in the file."""
     folder = [package, *name.split("/")[:-1]]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -475,7 +475,7 @@ def imports(tree: ast.AST, package: str, name: str) -> Iterator[str]:
 
 
 def imported_modules(package: str, name: str, tree: ast.AST) -> Iterator[tuple[str, str]]:
-    """Package and name of every module of ours that a file imports."""
+    """Yield package and name of each of our modules that a file imports."""
     modules = {module for dotted in imports(tree, package, name) if (module := module_of(dotted)) is not None}
     yield from sorted(modules - {(package, name)})
 
@@ -508,7 +508,7 @@ def rank_problems(package: str, name: str, tree: ast.AST) -> list[str]:
 
 @cache
 def graph(package: str) -> Mapping[str, set[str]]:
-    """The modules of a package that each of them imports."""
+    """Return the modules that each module of a package imports from the same package."""
     return {
         name: {target for other, target in imported_modules(package, name, parsed(package, name)) if other == package}
         for name in modules(package)
@@ -524,7 +524,7 @@ def module_cycles(imported: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def folder_cycles(imported: Mapping[str, Iterable[str]]) -> list[str]:
-    """Two folders of one folder that import each other, at every depth."""
+    """Return pairs of folders in the same folder that import each other, at every depth."""
     examples: dict[tuple[Path, Path], str] = {}
     for name, targets in imported.items():
         for target in targets:
@@ -539,7 +539,7 @@ def folder_cycles(imported: Mapping[str, Iterable[str]]) -> list[str]:
 
 
 def folders_apart(name: str, target: str) -> tuple[Path, Path] | None:
-    """The folders of two modules just below the folder that they share; None if a module is in that folder itself."""
+    """Return the folders of two modules directly below their common folder; None if a module is in that folder."""
     ours, theirs = Path(name).parts[:-1], Path(target).parts[:-1]
     for depth, (here, there) in enumerate(zip(ours, theirs, strict=False), 1):
         if here != there:
@@ -548,7 +548,7 @@ def folders_apart(name: str, target: str) -> tuple[Path, Path] | None:
 
 
 def used_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
-    """Line and dotted name of whatever is imported or used, aliases resolved."""
+    """Yield line and dotted name of each imported or used name, with aliases resolved."""
     known: dict[str, str] = {}
     for node in nodes:
         match node:
@@ -569,7 +569,7 @@ def used_names(nodes: Iterable[ast.AST]) -> Iterator[tuple[int, str]]:
 
 
 def dotted_name(node: ast.expr) -> str:
-    """Return the names of an expression with dots between; of a call or the like "" in its place."""
+    """Return the names of an expression, separated by dots, with "" in place of a call or another expression."""
     match node:
         case ast.Name(id=name):
             return name
@@ -696,7 +696,7 @@ def test_tests_of_the_type_of_a_group_are_noticed(text: str) -> None:
 
 
 def test_the_coordinator_knows_no_group_type() -> None:
-    """The registry, the record writer and what else is beside the folders of the types import none of them."""
+    """The registry, the record writer and other modules outside of the types' folders import none of them."""
     imports_ = [
         f"{name} imports {target}"
         for name, targets in graph("mockbroker").items()
@@ -761,7 +761,7 @@ def test_the_lists_of_tests_name_files_that_exist() -> None:
             assert list((ROOT / "tests" / package).glob(f"{pattern}.py")), pattern
 
 
-BAD_FILES = [  # text, what is said of it
+BAD_FILES = [  # text, problems
     ("import time\ntime.time()", "line 2: time.time; use the `now` that the caller gives"),
     ("from time import time", "line 1: time.time; use the `now` that the caller gives"),
     ("import datetime as d\nd.datetime.now()", "line 2: datetime.datetime.now; use the `now` that the caller gives"),
@@ -784,7 +784,7 @@ def test_the_bans_leave_alone(text: str) -> None:
     assert ban_problems("kwire/codec", ast.parse(text)) == []
 
 
-BAD_IMPORTS = [  # module, its text, what is said of it
+BAD_IMPORTS = [  # module, its text, problems
     ("layout", "from kwire import codec", "kwire/layout imports kwire/codec: layout has rank"),
     ("layout", "from kwire.codec import decode", "kwire/layout imports kwire/codec: layout has rank"),
     ("layout", "import kwire.codec", "kwire/layout imports kwire/codec: layout has rank"),
@@ -806,7 +806,7 @@ def test_the_ranks_notice(name: str, text: str, problem: str) -> None:
     assert problem in found
 
 
-CYCLES = [  # imports of modules, what is said of them
+CYCLES = [  # imports of modules, problems
     ({"a": ["b"], "b": ["a"]}, "a imports b imports a: modules must not"),
     ({"x/a": ["y/b"], "y/c": ["x/d"]}, "x/a imports y/b, y/c imports x/d: the folders x and y must not"),
     ({"f/x/a": ["f/y/g/b"], "f/y/c": ["f/x/h/d"]}, "the folders f/x and f/y must not"),
@@ -831,14 +831,14 @@ def test_imports_that_are_not_a_cycle(imported: dict[str, list[str]]) -> None:
     assert module_cycles(imported) + folder_cycles(imported) == []
 
 
-# Names of tests state a rule; numbers of a section, row or rule of some document say nothing to a reader.
+# The name of a test states a rule. A reader cannot look up the number of a section, row or rule of a document.
 NUMBERED_TEST = r"test_(\d|(rule|row|case|section|step)_\d).*"
 AMOUNT = r"\d[\d_,.^]* (bytes?|kB|KB|KiB|MB|MiB|GB|GiB|ms|seconds?|of|topics|elements|tags|messages|members|digits)\b.*"
 
 
 @cache
 def parsed_tests() -> Mapping[str, ast.Module]:
-    """Every file in tests/ by its path there."""
+    """Return the syntax tree of every file in tests/, by its path there."""
     paths = sorted((ROOT / "tests").rglob("*.py"))
     return {path.relative_to(ROOT / "tests").as_posix(): ast.parse(path.read_text("utf-8")) for path in paths}
 
@@ -877,7 +877,7 @@ def test_numbers_in_names_are_noticed(text: str, found: list[str]) -> None:
     assert numbered(ast.parse(text)) == found
 
 
-LONGEST_TEST_NAME = 60  # a longer name states two rules, and no search for its words finds it
+LONGEST_TEST_NAME = 60  # a longer name states two rules, and is hard to find by its words
 
 
 def too_long(tree: ast.Module) -> list[str]:
@@ -904,7 +904,7 @@ def test_long_names_are_noticed(length: int, found: int) -> None:
 
 
 def bare(tree: ast.Module) -> list[str]:
-    """Return the functions that are not tests and lack the type of an argument or of what they return."""
+    """Return the functions that are not tests and lack the type of an argument or of their result."""
     functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     helpers = [node for node in functions if not node.name.startswith("test_")]
     return [node.name for node in helpers if node.returns is None or not all(map(is_typed, arguments(node.args)))]
@@ -942,7 +942,7 @@ OF_TEXT = ("*.md", "*.py", "*.js", "*.ts", "*.tsx", "*.rs", "*.toml", "*.txt", "
 
 
 def test_no_file_has_markers_of_a_merge() -> None:
-    """In a docstring or page, no other check notices them."""
+    """No other check notices them in a docstring or page."""
     files = {
         path
         for folder in ("kwire", "mockbroker", "tests", "docs", "tools", "benchmarks", "fuzzing", "native/src")

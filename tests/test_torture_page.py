@@ -1,4 +1,4 @@
-"""docs/torture.md has the tables that tools/torture_page.py makes of the results."""
+"""docs/torture.md has the tables that tools/torture_page.py generates from the results."""
 
 from __future__ import annotations
 

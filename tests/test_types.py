@@ -1,4 +1,4 @@
-"""The public types: a program of a user is checked by mypy --strict and by pyright in strict mode, and so are mistakes."""
+"""The public types: mypy --strict and pyright in strict mode accept a program of a user, and report its mistakes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INTERNAL = {"open_connections"}  # public names of ThreadCluster that only the l
 
 
 def by_mypy(folder: Path) -> set[tuple[str, int]]:
-    """The lines with an error."""
+    """Return the lines with an error."""
     command = [sys.executable, "-m", "mypy", *MYPY, "--cache-dir", str(ROOT / ".mypy_cache" / "user"), "."]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""
@@ -45,7 +45,7 @@ def by_mypy(folder: Path) -> set[tuple[str, int]]:
 
 
 def by_pyright(folder: Path) -> set[tuple[str, int]]:
-    """The lines with an error."""
+    """Return the lines with an error."""
     environment = {"venvPath": str(Path(sys.prefix).parent), "venv": Path(sys.prefix).name}
     config = {"typeCheckingMode": "strict", "include": [PROGRAM, MISTAKES], **environment}
     (folder / "pyrightconfig.json").write_text(json.dumps(config), "utf-8")

@@ -1,4 +1,4 @@
-"""The workflows of .github/ fit the project: what their steps name exists, and the linter accepts them if it is there."""
+"""The workflows of .github/: the names in their steps exist, and the linter accepts them if it is installed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def workflow(name: str) -> dict[str, Any]:
 
 
 def commands(name: str) -> list[str]:
-    """The scripts of all steps; a matrix whose values are commands counts too."""
+    """Return the scripts of all steps, including the commands in the values of a matrix."""
     found = []
     for job in workflow(name)["jobs"].values():
         found += [step["run"] for step in job.get("steps", []) if "run" in step]
@@ -99,7 +99,7 @@ def test_a_machine_can_list_the_steps_of_every_job(name: str) -> None:
 
 
 def test_the_linter_accepts_the_workflows() -> None:
-    """actionlint: ``go install github.com/rhysd/actionlint/cmd/actionlint@latest``."""
+    """The linter is actionlint: ``go install github.com/rhysd/actionlint/cmd/actionlint@latest``."""
     actionlint = shutil.which("actionlint")
     if actionlint is None:
         pytest.skip("actionlint is not installed")

@@ -31,7 +31,7 @@ from mockbroker.lab.conform.conversation import load
 ROOT = Path(__file__).parent.parent
 CONDITIONS = Path(__file__).parent / "error_conditions.tsv"
 DOCUMENTED = Path(__file__).parent / "documented_errors.tsv"
-UNAUTHORIZED = {  # by what a request names
+UNAUTHORIZED = {  # by the kind of resource that a request names
     GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
     TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
     TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,

@@ -16,7 +16,7 @@ from typing import Any
 from mockbroker.faults.preset import Parameter, Preset, no_rules
 from mockbroker.faults.presets import PRESETS
 
-EXAMPLES = {  # parameters that a preset needs, or that show what it can do
+EXAMPLES = {  # parameters that a preset needs, or that show its effect
     "zombie-member": 'client_id="worker-1", duration_ms=60_000',
     "slow-broker": "broker=1",
     "slow-producer": 'topic="orders", delay_ms=2_000',

@@ -40,7 +40,7 @@ OPTIONS = {  # options of a command, by the start of a case's name
     "scram-": "--security-protocol SASL_PLAINTEXT ",
     "oauth-": "--security-protocol SASL_PLAINTEXT --sasl-mechanism OAUTHBEARER ",
 }
-OF_A_RUN = re.compile(  # what is not specific to the case in the output of a client: times, threads, ids and ports
+OF_A_RUN = re.compile(  # parts of a client's output that do not depend on the case: times, threads, ids and ports
     r"%\d\|[\d.]+\||\[thrd:[^\]]*\]:? ?|\d{4}-\d\d-\d\dT[\d:.]+Z"
     r"|: SLF4J: .*|: \[main\] INFO .*"  # a notice of the logging library, and what a working client logs
     r"|rdkafka-[0-9a-f-]{36}|rdkafka#\w+-\d+\| ?|127\.0\.0\.1:\d+"

@@ -49,7 +49,7 @@ EVERY_ENGINE = pytest.mark.parametrize("engine", ENGINES)
 
 @dataclass(frozen=True)
 class Input:
-    """Bytes, and how they are decoded by an engine, strictly or not."""
+    """Bytes, and their decoding by an engine, strictly or not."""
 
     data: bytes
     decode: Callable[..., Any]
@@ -79,7 +79,7 @@ class Refused:
 
 @dataclass(frozen=True)
 class Reads:
-    """Decodes, and this is the value of that attribute, ``body.topics``."""
+    """The input is decoded, and an attribute such as ``body.topics`` has this value."""
 
     what: str
     value: Any
@@ -98,7 +98,7 @@ def metadata_v9(topics: bytes, rest: bytes = b"\1\0\0\0", tags: bytes = b"\0") -
 
 
 def heartbeat_v4(tags: bytes) -> Input:
-    """A flexible Heartbeat with this tagged section."""
+    """Return a flexible Heartbeat with this tagged section."""
     return request(header(HEARTBEAT, 4, tags=b"\0"), b"\2g", struct.pack(">i", 1), b"\2m", b"\0", tags)
 
 
@@ -112,12 +112,12 @@ def api_versions_v3(name: bytes, tags: bytes = b"\0") -> Input:
 
 
 def fetch_with_tags(tags: bytes) -> Input:
-    """The body of a FetchRequest v12, whose tag 0 is the cluster id."""
+    """Return the body of a FetchRequest v12, whose tag 0 is the cluster id."""
     return body(FetchRequest, 12, encode(FetchRequest(), 12)[:-1], tags)
 
 
 def versions_with_tags(tags: bytes) -> Input:
-    """The body of an ApiVersionsResponse v3, whose tag 1 is an int64."""
+    """Return the body of an ApiVersionsResponse v3, whose tag 1 is an int64."""
     return body(ApiVersionsResponse, 3, encode(ApiVersionsResponse(), 3)[:-1], tags)
 
 
@@ -133,12 +133,12 @@ def known(key: int, outcome: Reads) -> Reads | Refused:
 
 TOPIC = b"\0\0\0\1\0\1t"
 AT = 12  # where the body of a flexible request with the client id "c" begins; one less if not flexible
-QUIET = struct.pack(">Q", 0x7FF8_0000_0000_0123)  # a NaN with something in it
+QUIET = struct.pack(">Q", 0x7FF8_0000_0000_0123)  # a NaN with a payload
 NO_VALUE = FetchRequest()
 SIZE = len(encode(NO_VALUE, 12)) - 1
 VERSIONS_SIZE = len(encode(ApiVersionsResponse(), 3)) - 1
 
-ROWS: list[tuple[str, str, Input, Refused | Reads]] = [  # name in the table, what is sent, what comes of it
+ROWS: list[tuple[str, str, Input, Refused | Reads]] = [  # name in the table, input, result
     ("unknown API key", "key 999", request(header(999, 0)), Refused(UnknownApi, "request_api_key", 0)),
     ("unknown API key", "key -5", request(header(-5, 0)), Refused(UnknownApi, "request_api_key", 0)),
     ("removed version", "Produce v0, which Kafka 4 removed", request(header(0, 0), bytes(10)), Reads("body.topic_data", [])),
@@ -263,7 +263,7 @@ def test_string_longer_than_its_length_field_is_not_written(version: int, engine
 
 
 def nodes(node: Node) -> Iterator[Node]:
-    """A form and everything in it."""
+    """Yield a form and all forms in it."""
     yield node
     match node:
         case List(inner) | Maybe(inner):
@@ -287,7 +287,7 @@ FLEXIBLE = [message for message in MESSAGES if any(resolve(message, version).fle
 @EVERY_ENGINE
 @pytest.mark.parametrize("message", FLEXIBLE, ids=lambda message: message.__name__)
 def test_compact_length_off_by_one_changes_the_value(message: Any, engine: Engine) -> None:
-    """Written as n where n + 1 belongs, as in older encodings: never the same value, and never without a word."""
+    """The length is written as n instead of n + 1, as in older encodings; the bytes never decode to the same value."""
     for version in cells(message):
         value = full(message, version)
         written = encode(value, version)
@@ -311,7 +311,7 @@ def test_varlong_of_more_than_10_bytes_is_refused(byte: bytes) -> None:
 
 
 def small_frame(stem: str, direction: str) -> golden.Line:
-    """A frame of Kafka's own in the newest version: the largest that is small, or the smallest."""
+    """Return a frame of Kafka's in the newest version: the largest small one, or else the smallest."""
     lines = [line for line in golden.frames("fixtures", stem, direction) if line["source"] == "generated"]
     newest = max(line["api_version"] for line in lines)
     return min(
@@ -343,7 +343,7 @@ def test_every_prefix_of_a_frame_is_refused(stem: str, direction: str, engine: E
 
 @pytest.mark.parametrize(("stem", "direction"), every(3, EVERY_SMALL_FRAME))
 def test_every_changed_byte_is_read_or_refused(stem: str, direction: str) -> None:
-    """A value that can be written and read again, or refused; the same in every engine."""
+    """The bytes are refused, or read as a value that can be written and read again, equally in every engine."""
     line = small_frame(stem, direction)
     frame = bytes.fromhex(line["hex"])
     known = {key: line[key] for key in ("api_key", "api_version")}
@@ -362,7 +362,7 @@ def test_floats_keep_their_bits(bits: bytes, engine: Engine) -> None:
 
 
 def nested(levels: int) -> Any:
-    """A message of structs inside structs."""
+    """Declare a message of nested structs."""
     inner: Any = None
     for number in range(levels):
         fields: dict[str, Any] = {"__module__": __name__, "__annotations__": {"number": int}, "number": Int32()}
@@ -404,7 +404,7 @@ def test_no_message_is_nested_deeper_than_ten() -> None:
 
 @EVERY_ENGINE
 def test_number_of_elements_is_limited(engine: Engine) -> None:
-    """They take much more memory than bytes: there is an end to how many a message may have."""
+    """Elements take much more memory than their bytes, so their number in a message is limited."""
     head = encode(JoinGroupRequest(), 6)[:-2]
     with pytest.raises(LimitError):
         decode(JoinGroupRequest, head + uvarint(MANY + 1) + b"\1\1\0" * MANY + b"\0", 6, engine=engine)

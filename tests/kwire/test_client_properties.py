@@ -1,4 +1,4 @@
-"""The properties of a Kafka client: what is read, and what librdkafka and Java get."""
+"""The properties of a Kafka client: their file, and the properties for librdkafka and Java."""
 
 from __future__ import annotations
 

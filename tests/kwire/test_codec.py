@@ -91,7 +91,7 @@ def fits(data: bytes, weight: int, engine: Engine) -> bool:
     return True
 
 
-STRICT: list[tuple[str, type, int, str, int | None]] = [  # what, message, version, hex, byte that is refused
+STRICT: list[tuple[str, type, int, str, int | None]] = [  # input, message, version, hex, byte that is refused
     ("as it should be", HeartbeatRequest, 4, "0267 00000001 026d 00 00", None),
     ("an overlong length", HeartbeatRequest, 4, "8200 67 00000001 026d 00 00", 0),
     ("null as -2", MetadataRequest, 1, "fffffffe", 3),

@@ -1,4 +1,4 @@
-"""Verbs that are imported when they run, and what becomes of an error; tests of both commands have the rest."""
+"""The import of verbs when they run, and the handling of errors; the tests of both commands test the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shell completion: what is proposed, and where ``--install-completion`` writes."""
+"""Shell completion: the proposals, and where ``--install-completion`` writes."""
 
 from __future__ import annotations
 

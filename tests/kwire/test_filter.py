@@ -60,7 +60,7 @@ REFUSED = [
     "1 == 1 and " * 600 + "1",
     "body.__class__()",
 ]
-NEVER = [  # filter, what is said, the character that is pointed at
+NEVER = [  # filter, error, the marked character
     ("api_name == 'JoinGrup'", "api_name is never 'JoinGrup'; did you mean JoinGroup?", 12),
     ("api_name in ['Fetch', 'joingroup']", "api_name is never 'joingroup'; did you mean JoinGroup?", 22),
     ("api_name != 'Nonsense'", "api_name is never 'Nonsense', at", 12),

@@ -1,4 +1,4 @@
-"""Every frame and blob that Kafka's own classes decoded: the same values here, and the same bytes again."""
+"""Every frame and blob that Kafka's classes decoded has the same values here, and is encoded to the same bytes."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_every_public_name_is_documented() -> None:
 
 
 HEAVY = ["click", "construct", "cramjam", "google_crc32c", "trio", "kwire.messages.", "kwire.blobs", "kwire.records"]
-LOADS = [  # what is run, what it need not load
+LOADS = [  # code, modules that it need not load
     ("import kwire; dir(kwire); kwire.__version__", [*HEAVY, "kwire.codec", "kwire.schema", "dataclasses"]),
     ("import kwire; kwire.ErrorCode(27); kwire.DecodeError", [*HEAVY, "kwire.codec", "kwire.schema"]),
     ("import kwire; kwire.FrameBuffer()", [*HEAVY, "kwire.schema"]),

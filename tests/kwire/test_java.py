@@ -46,7 +46,7 @@ def test_hash_of_a_topic_id(at: int, value: int) -> None:
     assert uuid_hash(IDS[at]) == value
 
 
-SETS = [  # how many of IDS, the order when they were put one by one, the order in a copy of a list
+SETS = [  # number of IDS, the order after they were added one by one, the order in a copy of a list
     (5, [4, 3, 0, 2, 1], [4, 3, 0, 2, 1]),
     (12, [5, 7, 10, 4, 3, 11, 0, 6, 9, 8, 2, 1], [4, 11, 0, 8, 2, 5, 7, 10, 3, 6, 9, 1]),
     (13, [4, 11, 0, 8, 2, 5, 7, 10, 3, 6, 9, 1, 12], [4, 11, 0, 8, 2, 5, 7, 10, 3, 6, 9, 1, 12]),
@@ -70,7 +70,7 @@ def test_strings_are_compared_by_utf_16_units() -> None:
 
 
 def test_grouping_puts_a_new_key_in_front_of_its_bucket() -> None:
-    assert map_order(["Aa", "BB"]) == ["Aa", "BB"]  # of one hash
+    assert map_order(["Aa", "BB"]) == ["Aa", "BB"]  # both have the same hash
     assert grouped_order(["Aa", "BB", "Aa"]) == ["BB", "Aa"]
 
 
@@ -119,7 +119,7 @@ ORDERS = [  # keys as they were put, as a java.util.HashMap iterates them
     (["range", "roundrobin"], ["range", "roundrobin"]),
     (["roundrobin", "range"], ["range", "roundrobin"]),
     (["b", "a", "c"], ["a", "b", "c"]),
-    (["C", "Aa", "BB"], ["Aa", "BB", "C"]),  # Aa and BB have the same hash: one bucket, as they came
+    (["C", "Aa", "BB"], ["Aa", "BB", "C"]),  # Aa and BB have the same hash: one bucket, in insertion order
     (["BB", "Aa", "C"], ["BB", "Aa", "C"]),
     ([], []),
 ]

@@ -119,7 +119,7 @@ def deeper(inner: type) -> type:
 
 
 def test_weight_of_the_lightest_message() -> None:
-    """Never less than what CPython keeps."""
+    """The weight is at least the memory that CPython uses."""
     message = resolve(JoinGroupResponse, 9)
     members = next(slot.node for slot in message.slots if slot.name == "members")
     assert isinstance(members, List)

@@ -1,4 +1,4 @@
-"""Dataclasses whose methods are generated on first use, beside those of ``dataclasses``."""
+"""Dataclasses whose methods are generated on first use, compared with those of ``dataclasses``."""
 
 from __future__ import annotations
 

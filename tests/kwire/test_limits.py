@@ -1,4 +1,4 @@
-"""What bytes may become in memory: at most 48 times their size and 8 MiB, whatever they are."""
+"""The memory of decoded bytes: at most 48 times their size and 8 MiB, for any bytes."""
 
 import tracemalloc
 
@@ -30,7 +30,7 @@ def tags(count: int) -> bytes:
 
 
 SIZES = [UNWEIGHED, 400_000]
-HOSTILE = {  # what a frame is full of, and how it is made of so many bytes
+HOSTILE = {  # the contents of a frame, and a function that makes a frame of this size
     "groups without anything": (OffsetFetchRequest, 8, lambda size: many(size // 3, b"\1\1\0") + b"\0\0"),
     "empty arrays": (CreatePartitionsRequest, 3, lambda size: b"\2\1\0\0\0\1" + many(size // 2, b"\1\0") + b"\0" * 7),
     "unknown tags": (HeartbeatRequest, 4, lambda size: b"\1" + bytes(4) + b"\1\0" + tags(size // 3)),
@@ -64,7 +64,7 @@ def test_limits_of_kept_data(what: str, size: int) -> None:
 
 
 def test_messages_that_are_as_large_as_they_come() -> None:
-    """Real ones are not refused: a cluster of 60,000 partitions."""
+    """The message of a real cluster with 60,000 partitions is not refused."""
     partition = MetadataResponse.Topic.Partition(replica_nodes=[1, 2, 3], isr_nodes=[1, 2, 3])
     topics = [MetadataResponse.Topic(name=f"topic-{n}", partitions=[partition] * 6) for n in range(10_000)]
     data = encode(MetadataResponse(topics=topics), 12)

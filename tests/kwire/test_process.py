@@ -86,11 +86,11 @@ def test_ctrl_c_ends_torture_and_its_client() -> None:
 
 
 def wait_child(pid: int) -> int:
-    """The id of the client that a process has started; trio's imports start other programs before it."""
+    """Return the id of the client that a process has started; trio's imports start other programs before it."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         for child in psutil.Process(pid).children():
-            with contextlib.suppress(psutil.Error):  # one that has ended in the meantime
+            with contextlib.suppress(psutil.Error):  # a process that has ended in the meantime
                 if child.cmdline()[-1:] == [WORKER]:
                     time.sleep(0.1)  # until Popen has returned: it keeps no child that an exception interrupts
                     return child.pid
@@ -102,7 +102,7 @@ def wait_child(pid: int) -> int:
     "verb", [["demo", "--json"], ["simulate", "--seeds", "100000", "--events", "10", "--json"]], ids=" ".join
 )
 def test_ctrl_c_while_it_runs(verb: list[str]) -> None:
-    """demo in tasks of trio, simulate outside of them."""
+    """The command demo runs in tasks of trio, simulate outside of them."""
     with command(*verb, module="mockbroker") as process:
         assert process.stdout is not None
         process.stdout.readline()
@@ -143,7 +143,7 @@ def test_atexit_functions_run_at_ctrl_c() -> None:
     assert (done.returncode, done.stdout, done.stderr.encode()) == (130, "tidied up\n", LINE)
 
 
-CLOSED = [  # what a shell closes, and a command
+CLOSED = [  # the streams that a shell closes, and a command
     (">&-", "kwire apis"),
     (">&-", "kwire decode 00120000000000070000"),
     (">&-", "mockbroker simulate --seeds 1 --events 10"),

@@ -1,4 +1,4 @@
-"""Secrets are taken out wherever messages have them."""
+"""Secrets are removed from all fields of messages that contain them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What a user's type checkers say, as strict as they can be: right code passes with the right types, wrong does not.
+"""The strictest settings of type checkers: correct code of a user passes with the right types, wrong code fails.
 
-The project below is checked where it stands, outside this repository, against the installed package.
+The project below is checked in its own folder, outside this repository, against the installed package.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def run(tool: str, *arguments: str, folder: Path) -> subprocess.CompletedProcess
 
 Found = tuple[
     dict[str, set[int]], dict[tuple[str, int], str], str
-]  # lines with errors, revealed types, all that was said
+]  # lines with errors, revealed types, the whole output
 
 
 def with_mypy(folder: Path) -> Found:
@@ -170,12 +170,12 @@ def with_pyright(folder: Path) -> Found:
 
 
 def short(type_: str) -> str:
-    """A type as either checker writes it, without the modules."""
+    """Return a type as either checker writes it, without the modules."""
     return re.sub(r"\b(?:\w+\.)+(?=[A-Za-z])", "", type_)
 
 
 def marked(text: str, mark: str) -> dict[int, str]:
-    """Number of each line with a ``mark`` in it, and the text of the comment."""
+    """Return the number of each line with a ``mark`` in it, and the text of the comment."""
     lines = enumerate(text.splitlines(), start=1)
     return {number: line.partition("  # ")[2] for number, line in lines if mark in line}
 

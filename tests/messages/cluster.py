@@ -1,4 +1,4 @@
-"""Messages of the Python API of mockbroker, but for the consumer."""
+"""Messages of the Python API of mockbroker, except those of the consumer."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ TOPICS = {"orders": 3}
 
 @cache
 def shared(brokers: int = 1) -> ThreadCluster:
-    """A cluster that several rows use; no row changes it."""
+    """Return a cluster that several rows use; no row changes it."""
     return _OPEN.enter_context(run_cluster(brokers=brokers, topics=TOPICS))
 
 
@@ -290,7 +290,7 @@ def unwritable() -> None:
 
 
 def unmapped_certificate() -> None:
-    """A request of a client whose certificate no rule maps."""
+    """Send a request with a client certificate that no mapping rule matches."""
     router = BrokerHarness(config={"ssl.principal.mapping.rules": "RULE:^OU=/x/"}).router
     issued = trustme.CA().issue_cert("x@y", common_name="client")
     der = ssl.PEM_cert_to_DER_cert(issued.cert_chain_pems[0].bytes().decode())

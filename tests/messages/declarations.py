@@ -25,7 +25,7 @@ def inherited() -> type[Any]:
 
 
 def deep() -> type[Any]:
-    """Declare a message of more structs inside each other than are allowed."""
+    """Declare a message with more levels of nested structs than are allowed."""
     inner: Any = struct(type("Struct", (), {"__annotations__": {"number": int}, "number": Int32()}))
     for _ in range(200):
         inner = struct(type("Struct", (), {"__annotations__": {"inner": inner}, "inner": Nested(inner)}))

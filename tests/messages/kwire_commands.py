@@ -67,7 +67,7 @@ def decode(line: str | bytes) -> Run:
 
 
 def without_input() -> str:
-    """Encode what is typed at a terminal."""
+    """Encode input from a terminal."""
     with patch("click.testing._NamedTextIOWrapper.isatty", lambda _: True, create=True):
         return run("kwire encode").stderr()
 
@@ -208,7 +208,7 @@ def groups_without_confluent_kafka() -> str:
 
 
 def groups_of_a_topic(**fault: Any) -> str:
-    """A topic with one record, which is not that of a recording."""
+    """Read the groups of a topic whose only record is not part of a recording."""
     with run_cluster(topics={"frames": 1}) as cluster, patch("kwire.capture.files.topic.TIMEOUT", 1.0):
         cluster.produce("frames", [b"tea"])
         if fault:

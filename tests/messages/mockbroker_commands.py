@@ -205,7 +205,7 @@ def locked_log_dir() -> str:
             "import",
             "--log-dir",
             "x",
-        ]  # another process: locks are by process
+        ]  # another process, because locks belong to a process
         return subprocess.run(command, capture_output=True, text=True, check=False).stderr.strip()
 
 

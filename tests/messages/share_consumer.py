@@ -55,7 +55,7 @@ def used(
 def with_error(
     api: str, error: str, **match: str
 ) -> Callable[[ShareConsumer, ThreadCluster, ShareRecord], Awaitable[object]]:
-    """Return a use that polls while requests of an API get an error."""
+    """Return a function for ``used`` that polls while requests of an API get an error."""
 
     async def use(consumer: ShareConsumer, cluster: ThreadCluster, _: ShareRecord) -> None:
         cluster.faults.add(api=api, error=error, times="always", **match)
@@ -65,7 +65,7 @@ def with_error(
 
 
 def commit_error(error: str) -> Callable[[ShareConsumer, ThreadCluster, ShareRecord], Awaitable[object]]:
-    """Return a use that raises the error of a commit."""
+    """Return a function for ``used`` that raises the error of a commit."""
 
     async def use(consumer: ShareConsumer, cluster: ThreadCluster, _: ShareRecord) -> None:
         cluster.faults.add(api="ShareAcknowledge", topic="orders", error=error, times="always")

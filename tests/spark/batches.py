@@ -73,7 +73,7 @@ class Batches:
             self._keep(bucket, outcome)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """The rows of a table after the last micro-batch."""
+        """Return the rows of a table after the last micro-batch."""
         some = [*self._current.values(), *self._final.values()]
         return [dict(row) for parts in some for name, rows in parts if name == table for row in rows]
 

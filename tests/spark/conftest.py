@@ -23,7 +23,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.interop)
-            item.add_marker(pytest.mark.filterwarnings("default"))  # pyspark and py4j have some of their own
+            item.add_marker(pytest.mark.filterwarnings("default"))  # pyspark and py4j emit warnings
 
 
 @pytest.fixture(scope="session")
@@ -39,7 +39,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     os.environ["PYSPARK_PYTHON"] = sys.executable
     settings = {
         "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m -XX:+UseSerialGC",  # for small and many jobs
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=128m -XX:+UseSerialGC",  # many small jobs
         "spark.driver.host": "127.0.0.1",
         "spark.jars": ",".join(jars()),
         "spark.local.dir": str(tmp_path_factory.mktemp("spark")),

@@ -19,7 +19,7 @@ DELTA = {  # settings with which Spark reads and writes Delta tables
 
 
 def jars() -> list[str]:
-    """Paths of the jars. Skips, or in CI fails, where they are not there and cannot be fetched."""
+    """Return the paths of the jars. If they cannot be fetched, the test is skipped, or fails in CI."""
     CACHE.mkdir(parents=True, exist_ok=True)
     folder, fetched = CACHE / "spark", CACHE / "spark.fetched"
     with (CACHE / "spark.lock").open("w") as lock:

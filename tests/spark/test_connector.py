@@ -28,7 +28,7 @@ def read(spark: Any, cluster: ThreadCluster, **options: str) -> Any:
 
 
 def copy(spark: Any, cluster: ThreadCluster, checkpoint: Path, **options: str) -> None:
-    """What is in ``orders`` and was not copied before goes to ``copy``."""
+    """Copy the records of ``orders`` that were not copied before to ``copy``."""
     servers = {"kafka.bootstrap.servers": cluster.bootstrap_servers}
     frames = spark.readStream.format("kafka").options(
         **servers, subscribe="orders", startingOffsets="earliest", **options
@@ -89,7 +89,7 @@ def test_keys_headers_and_times(spark, cluster):
 
 @pytest.mark.parametrize("deprecated", usual_and_long([False], [True]))
 def test_stream(spark, cluster, tmp_path, deprecated):
-    """A stream goes on from its checkpoint; offsets are fetched by an admin client, or by a member of a group."""
+    """A stream continues from its checkpoint; offsets are fetched by an admin client, or by a member of a group."""
     spark.conf.set(DEPRECATED, str(deprecated).lower())
     options = {"kafka.group.id": "sparks"} if deprecated else {}
     try:

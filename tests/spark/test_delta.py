@@ -37,7 +37,7 @@ def read(spark: SparkSession, place: Path) -> Tables:
 
 
 def operations(spark: SparkSession, path: object) -> list[str]:
-    """The names of the transactions of a Delta table, the first one first."""
+    """Return the names of the transactions of a Delta table, the oldest first."""
     history = spark.sql(f"DESCRIBE HISTORY delta.`{path}`").orderBy("version")
     return [row.operation for row in history.collect()]
 
@@ -52,7 +52,7 @@ def staged(folder: Path, offsets: dict[str, list[int]]) -> list[str]:
 
 
 class TestOneTable:
-    """Batches of rows, which are their offsets, in one table."""
+    """Batches of rows in one table. Each row is identified by its offset."""
 
     @pytest.fixture
     def table(self, spark: SparkSession, tmp_path: Path) -> Any:

@@ -29,7 +29,7 @@ SUMS = {"waits", "tallies"}
 
 
 def canonical(rows: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
-    """The rows in order. Those that consumers of the rows add or deduplicate are added here."""
+    """Return the rows in order. Rows that their consumers add up or deduplicate are added up here."""
     waits = Counter((*about, us) for *about, some in rows.get("waits", ()) for us in some)
     tallies: dict[Any, Any] = {}
     for one in rows.get("tallies", ()):
@@ -48,7 +48,7 @@ def canonical(rows: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
 
 
 def folded(calls: Sequence[Call], cuts: Sequence[int], merges: Sequence[int], connection: Connection) -> Any:
-    """The rows of calls that are cut at some places, and whose folds are merged in some order."""
+    """Return the rows of calls that are cut at these places, and whose folds are merged in this order."""
     rows: Rows = defaultdict(list)
     places = [0, *sorted(cut % (len(calls) + 1) for cut in cuts), len(calls)]
     folds = []
@@ -77,7 +77,7 @@ PLACES = st.tuples(st.sampled_from(("tea", "milk")), st.integers(0, 1))
 
 
 def fetch(draw: Any) -> tuple[int, Any, Any]:
-    """A Fetch request of a session: full, incremental, or with partitions that leave the session."""
+    """Return a Fetch request of a session: full, incremental, or with partitions that leave the session."""
     topic, forgotten = FetchRequest.Topic, FetchRequest.ForgottenTopic
     named, gone = (draw(st.lists(PLACES, max_size=3, unique=True)) for _ in range(2))
     request = FetchRequest(
@@ -146,7 +146,7 @@ def test_captured_calls_have_the_same_rows_cut_anywhere(path, cutting):
 
 
 def extracted(paths: Sequence[Path], folder: Path, slice_calls: int) -> tuple[list[Bundle], int]:
-    """The bundles of the first stage without Spark, and the number of slices."""
+    """Return the bundles of the first stage without Spark, and the number of slices."""
     parts = [source.Part(n, split) for n, path in enumerate(paths) for split in source.parts(str(path), 1 << 40)]
     rows = [row for part in parts for batch in source.references(part) for row in batch.to_pylist()]
     rows.sort(key=lambda row: (row["connection"], *(row[name] for name in source.ORDER)))
@@ -184,7 +184,7 @@ def rows_of(some: Sequence[Bundle]) -> Any:
 
 @pytest.mark.parametrize("slice_calls", [1, 7])
 def test_undecoded_calls_have_the_rows_of_decoded_ones(tmp_path, slice_calls):
-    """Of captures with losses, packets out of order, and damage; also the table of frames."""
+    """The captures have lost packets, packets out of order, and damage; the table of frames is compared too."""
     paths = [traces.long_capture(tmp_path, every_nth=3), traces.strange(tmp_path)]
     whole, _ = extracted(paths, tmp_path / "whole", 0)
     some, sliced = extracted(paths, tmp_path / "some", slice_calls)

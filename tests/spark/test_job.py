@@ -43,7 +43,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @contextmanager
 def small_batches(spark: SparkSession) -> Iterator[None]:
-    """Of 50 segments; whether a connection is cut is decided after each."""
+    """Use batches of 50 segments; after each one it is decided whether a connection is cut."""
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
     before = spark.conf.get(name)
     spark.conf.set(name, "50")
@@ -58,7 +58,7 @@ WAYS = [(65_536, None), (100_003, ()), (1 << 40, None)]  # bytes of a part; file
 
 @pytest.mark.parametrize(("size", "guess"), usual_and_long(WAYS[:1], WAYS[1:]))
 def test_same_rows(spark, long, tmp_path, size, guess):
-    """Also of groups and connections in slices, which all but the smallest are here."""
+    """All groups and connections except the smallest are cut into slices here."""
     paths = files([str(path) for path in [*traces.captures(), long, traces.strange(tmp_path)]])
     job = Job(paths, Output(str(tmp_path / "out")), "c", size, guess, slice_size=3_000, slice_calls=5)
     with small_batches(spark):
@@ -75,7 +75,7 @@ def test_same_rows(spark, long, tmp_path, size, guess):
 
 
 def test_few_calls_send_data_to_groups(spark, long, tmp_path, monkeypatch):
-    """Not one for each task of the first stage: each costs 25 ms, and one task would make them all."""
+    """Each call costs 25 ms, and a single task would make all of them if each task of the first stage needed one."""
     send, calls = stages.send_to_groups, tmp_path / "calls"
     calls.mkdir()
 
@@ -110,7 +110,7 @@ def test_small_captures_have_the_same_rows_from_one_task(spark, long, tmp_path, 
     ("assignor", "size"), usual_and_long([("sticky", 65_536)], [("cooperative-sticky", 1 << 40), ("uniform", 100_003)])
 )
 def test_replayed_groups_have_the_same_rows(spark, long, tmp_path, assignor, size):
-    """Many groups of several clusters, with several names more than once: each is one task's."""
+    """Many groups of several clusters, with several names more than once: each is replayed by one task."""
     paths = files([str(path) for path in [*traces.captures(), long]])
     output = Output(str(tmp_path / "out"), more=tuple(ON_REQUEST))
     Job(paths, output, "c", size, assignor=assignor).run(spark)
@@ -143,7 +143,7 @@ def test_run_without_what_if_removes_tables_of_an_earlier_one(spark, tmp_path):
 
 
 def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
-    """What they had written by then is not in the tables."""
+    """Files that a task wrote before it failed are not in the tables."""
     paths = [str(long)]
 
     def breaking(batches: Any) -> Iterator[Any]:
@@ -166,7 +166,7 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
 
 @pytest.mark.long
 def test_guessed_parts_give_the_same_rows(spark, long, tmp_path):
-    """Also of a capture with a capture inside, of which the guesses are wrong."""
+    """A capture that contains a capture is included: there the guesses are wrong."""
     inside = tmp_path / "inside.pcap"
     data = long.read_bytes()
     pieces = (data[at : at + 200_000] for at in range(0, len(data), 200_000))
@@ -181,7 +181,7 @@ def test_guessed_parts_give_the_same_rows(spark, long, tmp_path):
 
 
 def test_captures_and_tables_elsewhere(spark, long, tmp_path):
-    """In an object store."""
+    """Captures and tables can be in an object store."""
     with bucket() as store:
         store.put("in/long.pcap", long.read_bytes())
         store.put("in/packed.pcap.gz", traces.PACKED.read_bytes())
@@ -198,7 +198,7 @@ def test_captures_and_tables_elsewhere(spark, long, tmp_path):
 
 
 TEXT_MAP = {"map<int,long>": "MAP<STRING, BIGINT>"}  # keys in JSON are text
-FORMATS = {  # options to read them with, and types that are not the tables'
+FORMATS = {  # options for reading them, and types that differ from those of the tables
     "json": (EXACT, TEXT_MAP),
     "orc": ({}, {}),
     "csv": (EXACT | {"header": "true", "escape": '"'}, {"list<string>": "STRING", "map<int,long>": "STRING"}),
@@ -246,7 +246,7 @@ def test_the_command(spark, tmp_path, long):
 
 @pytest.mark.long
 def test_packets_cut_by_a_snap_length_have_the_same_rows(spark, tmp_path):
-    """And the same lines on stderr, and exit code."""
+    """The lines on stderr and the exit code are the same, too."""
     for number, path in enumerate(traces.COMMITTED[3:9:2]):
         (tmp_path / f"{number}.pcap").write_bytes(snapped(path, 200))
     arguments = [

@@ -1,4 +1,4 @@
-"""The script that spark-submit runs: Python puts its folder before all others in which it looks for modules."""
+"""The script that spark-submit runs: Python searches the script's folder for modules before all others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The conversion of small captures by one task: what is small, and that its rows are those of many tasks."""
+"""The conversion of small captures by one task: which captures are small, and that the rows are those of many tasks."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_gzip_that_expands_is_not_held_by_one_task(spark, tmp_path, monkeypatch,
 
 
 def test_content_is_read_up_to_the_limit(tmp_path):
-    """By the one task, of all files together."""
+    """The limit of the one task applies to all files together."""
     paths = [str(expanding(tmp_path / f"{number}.pcap.gz")) for number in range(2)]
 
     def content(limit: int) -> tuple[bool, int]:
@@ -129,7 +129,7 @@ def test_many_rows_are_not_held_by_one_task(spark, tmp_path):
 
 
 def test_session_without_rdds_has_the_same_rows(spark, tmp_path):
-    """As those of Spark Connect."""
+    """The sessions of Spark Connect have no RDDs."""
     paths = [str(traces.COMMITTED[0])]
     reader = CaptureReader(paths, LIMIT, stages.unpacked_in(str(tmp_path)), (), packed=True)
     connected: Any = SimpleNamespace(range=spark.range)
@@ -144,7 +144,7 @@ def test_session_without_rdds_has_the_same_rows(spark, tmp_path):
 
 
 def shaken(chosen: random.Random, folder: Path) -> Sequence[Path]:
-    """A few captures: some cut into files as by rotation, some compressed, some with bytes changed or missing."""
+    """Return captures: some cut into files as by rotation, some compressed, some with bytes changed or missing."""
     made: list[Path] = []
     for number, path in enumerate(chosen.sample(traces.captures(), 3)):
         made += traces.cut(path, folder / str(number), chosen.randint(1, 3))
@@ -165,7 +165,7 @@ CHOICES = usual_and_long([(1, "sticky")], [(2, None), (3, "range"), (4, None), (
 
 @pytest.mark.parametrize(("seed", "assignor"), CHOICES)
 def test_rows_of_one_task_and_of_many_are_equal(spark, tmp_path, seed, assignor):
-    """Also of damaged and compressed files, of connections in several files, and of replayed groups."""
+    """Damaged and compressed files, connections in several files, and replayed groups are included."""
     paths = files([str(path) for path in shaken(random.Random(seed), tmp_path)])
     more = tuple(ON_REQUEST) if assignor else ()
     tables, reports = [], []

@@ -1,4 +1,4 @@
-"""What tasks hand on and write, without a session."""
+"""The data that tasks return and write, without a session."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_rows_by_capture_and_day(tmp_path, capture_id):
 
 
 def test_files_of_another_attempt_are_not_used(tmp_path):
-    """Of a task that was cut off, that failed, or that ran twice."""
+    """An attempt of a task may be interrupted, fail, or run twice."""
     cut_off = parts.Parts(str(tmp_path / "s"))
     cut_off.add("frames", [frame("c", 1)])
     for _ in range(2):
@@ -61,7 +61,7 @@ def test_only_stale_files_are_deleted(tmp_path):
 
 
 def test_names_that_are_not_utf8(tmp_path):
-    """They are in the tables, with what stands for their bytes, and stop nothing else."""
+    """The tables contain such names with escapes for the invalid bytes, and all other rows are written."""
     happened = [
         GroupEvent(ts=n, group_id=name, protocol=CLASSIC, event="leave") for n, name in enumerate(["a\udcff", "b"])
     ]

@@ -1,4 +1,4 @@
-"""What a stream keeps: every value comes back as it was, and nothing that others put there is run."""
+"""The stored state of a stream: every value is read back unchanged, and no code in a forged state is run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ VALUES = [
 
 
 class Runs:
-    """What runs a command when a pickle of it is read."""
+    """An object that runs a command when it is unpickled."""
 
     def __init__(self, command: str) -> None:
         self.command = command
@@ -96,7 +96,7 @@ def test_only_fields_of_known_classes_are_set(name: str, state: object) -> None:
 
 
 def _written(name: str, state: object) -> bytes:
-    """Bytes as a stranger would make them: MADE by its name, its arguments, and a call."""
+    """Return forged bytes: MADE by its name, its arguments, and a call."""
     arguments = pickle.dumps((name, state), 2)[2:-1]
     return b"\x80\x02c" + f"{plain.__name__}\nMADE\n".encode() + arguments + b"R."
 
@@ -114,13 +114,13 @@ def test_damage_is_one_error(data: bytes) -> None:
 
 
 def test_the_end_of_a_transaction_is_kept() -> None:
-    """What ConnectionFollower hands on of a capture with transactions."""
+    """The output of ConnectionFollower for a capture with transactions is stored and read back."""
     result = Ending(*range(len(Ending.__slots__)))
     assert plain.loads(plain.dumps([result])) == [result]
 
 
 def test_state_of_an_earlier_release_is_an_error() -> None:
-    """Its class had fewer fields."""
+    """The class of the state had fewer fields in that release."""
     state = dict.fromkeys(("key", "capture_id", "slice_calls", "conversation", "fold", "calls", "slicer"))
     data = _written("kwire.spark.following:ConnectionFollower", state)
     with pytest.raises(plain.PlainError, match="lacks field keylog of class "):

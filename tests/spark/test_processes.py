@@ -1,4 +1,4 @@
-"""Streams in processes of their own, which are killed."""
+"""Streams in separate processes, which are killed."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ pytestmark = pytest.mark.long
 
 
 def run(*command: Any, fresh: Path | None = None, **more: str) -> subprocess.CompletedProcess[str]:
-    """The result of a command, which is run again after a timeout of Spark's; ``fresh`` is deleted before."""
+    """Return the result of a command. After a timeout of Spark, ``fresh`` is deleted and the command runs again."""
     need("java", "Spark runs on it")
     environment = os.environ | LOOPBACK | more
     line = [str(one) for one in command]
@@ -70,7 +70,7 @@ def named(fault: tuple[str, str, int]) -> str:
 
 @pytest.mark.parametrize("fault", FAULTS, ids=named)
 def test_killed_stream_continues_with_the_same_tables(tmp_path, fault):
-    """SIGKILL in a phase of a batch, or at the end of the stream."""
+    """The stream gets SIGKILL in a phase of a batch, or at its end."""
     paths = traces.cut(traces.COMMITTED[0], tmp_path / "rotating", 3)
     stream = [sys.executable, HERE / "faulty_stream.py", tmp_path / "rotating", tmp_path / "out", *fault[:2]]
     killed = run(*stream, fault[2], "parquet", fresh=tmp_path / "out")
@@ -83,7 +83,7 @@ def test_killed_stream_continues_with_the_same_tables(tmp_path, fault):
 
 @pytest.mark.parametrize("fault", DELTA_FAULTS, ids=named)
 def test_killed_stream_continues_with_the_same_delta_tables(spark, tmp_path, fault):
-    """SIGKILL between the transactions of two tables, in a batch or at the end of the stream."""
+    """The stream gets SIGKILL between the transactions of two tables, in a batch or at its end."""
     paths = traces.cut(traces.COMMITTED[0], tmp_path / "rotating", 2)
     settings = [word for name, value in DELTA.items() for word in ("--conf", f"{name}={value}")]
     submitted = shlex.join(["--jars", ",".join(jars()), *settings, "pyspark-shell"])

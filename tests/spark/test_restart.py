@@ -29,7 +29,7 @@ class Query:
 
 
 class Followed:
-    """A stream with one query for each start; each is a reason, and whether a micro-batch was completed before."""
+    """A stream with one query for each start: the reason of its end, and whether it completed a micro-batch before."""
 
     def __init__(self, *outcomes: tuple[str, bool]) -> None:
         self.queries = [Query(reason, {"batchId": 1} if progress else None) for reason, progress in outcomes]

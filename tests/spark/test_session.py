@@ -1,4 +1,4 @@
-"""The start of a session in a process of its own: its settings, and the archive of classes."""
+"""The start of a session in a separate process: its settings, and the archive of classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures as references to segments: the same, however a file is cut into parts."""
+"""Captures as references to segments: they do not depend on how a file is cut into parts."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def all_references(path: Any, size: int) -> list[Any]:
 
 
 def references(path: Any, size: int) -> list[Any]:
-    """Those that do not say how many packets of a part were skipped, without their numbers in it."""
+    """Return the references without their numbers in a part, and without the rows that count skipped packets."""
     results = [row for row in all_references(path, size) if row["skipped"] is None]
     return [{name: value for name, value in row.items() if name != "number"} for row in results]
 
 
 def skipped(path: Any, size: int) -> Counter:
-    """Packets by why they were skipped."""
+    """Return the number of skipped packets by reason."""
     result = Counter()
     for row in all_references(path, size):
         if row["skipped"] is not None:
@@ -197,7 +197,7 @@ class TestStream:
         assert [part.split.path for part in stream.partitions(start, end)] == [str(path) for path in packed]
 
     def reported(self, stream: Any, start: Any) -> tuple[Any, list[tuple[str, str]]]:
-        """The next offset, and the names of the files that the batch before it reports."""
+        """Return the next offset, and the names of the files that the batch before it reports."""
         end = stream.latestOffset(start, stream.getDefaultReadLimit())
         parts = stream.partitions(start, end)
         rows = [row for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
@@ -231,7 +231,7 @@ class TestStream:
         assert self.reported(stream, offset)[1] == []
 
     def test_a_minute_without_packets_is_no_damage(self, long, tmp_path):
-        """tcpdump writes a header without packets then. A file with less than a header is damaged."""
+        """tcpdump then writes a file with a header only. A file that is shorter than a header is damaged."""
         (first,) = traces.cut(long, tmp_path / "r", 1)
         stream = self.stream(tmp_path / "r")
         offset, reported = self.reported(stream, stream.initialOffset())
@@ -255,7 +255,7 @@ class TestStream:
 
 
 def interleaved(path: Any, connections: int = 100, rounds: int = 60, *, mss: int = 1448) -> Any:
-    """Connections that all go on over the whole file, with small and large frames, in no order."""
+    """Return connections that last for the whole file, with small and large frames in random order."""
     chance = random.Random(7)
     every = []
     for number in range(connections):
@@ -277,7 +277,7 @@ def interleaved(path: Any, connections: int = 100, rounds: int = 60, *, mss: int
 
 
 def ordered(path: Any, count: int = 10_000, *, packed: bool = False, **how: Any) -> Any:
-    """References as Spark brings them to the task that follows connections."""
+    """Return references in the order in which Spark passes them to the task that follows connections."""
     split = source.parts(str(path), 1 << 40)[0]
     table = pa.Table.from_batches(source.references(source.Part(0, split, **how), packed=packed))
     keys = [(name, "ascending") for name in ("connection", *source.ORDER)]
@@ -285,7 +285,7 @@ def ordered(path: Any, count: int = 10_000, *, packed: bool = False, **how: Any)
 
 
 class Counting(io.FileIO):
-    """A file that counts the bytes that are read of it, and the largest piece."""
+    """A file that records how many bytes are read, and the size of the largest read."""
 
     read_bytes = largest = 0
 
@@ -324,7 +324,7 @@ INTERLEAVED = usual_and_long(
 @pytest.mark.parametrize("packed", [False, True], ids=["rows of a segment", "packed rows"])
 @pytest.mark.parametrize(("connections", "rounds", "mss"), INTERLEAVED)
 def test_interleaved_connections_read_a_file_once(tmp_path, counting, connections, rounds, mss, packed):
-    """Bytes, not time: no more than 1.2 times the file, in pieces of bounded size, and the same frames."""
+    """At most 1.2 times the bytes of the file are read, in pieces of bounded size; the frames are the same."""
     path = interleaved(tmp_path / "i.pcap", connections, rounds, mss=mss)
     result = followed(path, packed=packed)
     assert result == traces.single([path], "c")["frames"]
@@ -405,7 +405,7 @@ def test_ranges_are_planned_without_opening_files(long, tmp_path, monkeypatch):
 
 
 def test_payload_of_another_machine_travels_with_its_reference(tmp_path, counting):
-    """There each read is a request: what was read once to find the segments is not asked for again."""
+    """There each read is a request: bytes that were read to find the segments are not requested again."""
     path = interleaved(tmp_path / "i.pcap", 20, 10)
     assert followed(path, carried=True) == traces.single([path], "c")["frames"]
     assert counting.read_bytes == 0
@@ -414,7 +414,7 @@ def test_payload_of_another_machine_travels_with_its_reference(tmp_path, countin
 
 
 def test_segments_of_a_run_are_followed_by_one_call(long, monkeypatch):
-    """Also those of connections that others interrupt in the file, because the native engine needs several of them."""
+    """This includes connections that alternate in the file: the native engine needs several segments in one call."""
     paths = [str(long)]
     reader = source.CaptureReader(paths, 1 << 30, None, (), packed=True)
     table = pa.Table.from_batches(batch for part in reader.partitions() for batch in reader.read(part))

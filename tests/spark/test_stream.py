@@ -1,4 +1,4 @@
-"""Captures that rotate: connections go on from file to file, and from run to run."""
+"""Captures that rotate: connections continue from file to file, and from run to run."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ FAULTS = (  # functions that fail once after their call, in the second batch; in
 
 
 def run_once(stream: Stream, spark: Any) -> None:
-    """Run a stream up to the end of its files. Spark ends a query whose Python process does not start within 10 s, as on
-    a busy machine: then try again."""
+    """Run a stream up to the end of its files. If a Python process does not start within 10 s, as on
+    a busy machine, Spark ends the query, and it is started again."""
     for attempts in (2, 1, 0):
         try:
             stream.start(spark, once=True).awaitTermination(LIMIT)
@@ -92,7 +92,7 @@ def test_stream_interrupted_in_each_phase_has_the_same_rows(spark, long, tmp_pat
             with pytest.raises(StreamingQueryException, match="on purpose"):
                 run_once(stream, spark)
             stream.finish(spark)  # changes nothing: Spark repeats the batch
-    assert parquet.read(place) == traces.single(paths[:2], "c")  # also what is still open
+    assert parquet.read(place) == traces.single(paths[:2], "c")  # including rows that are not final
     assert stream.start(spark, once=True).awaitTermination(LIMIT)
     stream.finish(spark)
     assert parquet.read(place) == traces.single(paths, "c")
@@ -133,7 +133,7 @@ def test_spark_and_python_have_the_same_buckets(spark):
 
 
 class TestChangedBuckets:
-    """Without a session: the buckets whose rows a new topic name, or a new unread period, changes."""
+    """The buckets whose rows change with a new topic name or a new unread period, without a session."""
 
     def test_a_topic_name_changes_its_rows_and_committing_groups(self):
         known = {"id:x": "tea", "id:y": "milk"}
@@ -183,7 +183,7 @@ class TestChangedBuckets:
 
 
 def rows_by_bucket(some: list[Bundle], summary: stages.CaptureSummary) -> dict[int, list[str]]:
-    """The rows of groups and counts that the second stage makes of bundles, without Spark."""
+    """Return the rows of groups and counts that the second stage makes from bundles, without Spark."""
     builder = stages.TableBuilder("c", summary.names, Clusters(summary.statements), frozenset(summary.unread))
     for_groups = bundles.batch([one for one in some if one.kind in bundles.FOR_GROUPS])
     knowledge = summary.names, summary.groups, {}, summary.by_producer, {}
@@ -201,7 +201,7 @@ def rows_by_bucket(some: list[Bundle], summary: stages.CaptureSummary) -> dict[i
 
 @pytest.mark.long
 def test_packets_cut_by_a_snap_length_in_a_stream(spark, tmp_path):
-    """What was not read of a connection that goes on concerns groups of earlier files, too."""
+    """Unread bytes of a connection that continues also affect groups of earlier files."""
     whole = tmp_path / "whole.pcap"
     whole.write_bytes(snapped(traces.COMMITTED[4], 200))
     paths = traces.cut(whole, tmp_path / "rotating", 2)
@@ -226,7 +226,7 @@ def rows_by_connection(paths: Any, files: Any = None) -> Any:
 
 
 def counted(rows: bool, *, provisional: Any) -> tuple[Any, ...]:
-    """The kinds of rows, and the rows of those that name frames."""
+    """Return the kinds of rows, and the rows of the kinds that name frames."""
     results = [(row.kind, unbundle(row.rows)) for row in rows if row.provisional is provisional]
     return [kind for kind, _ in results], {
         (row["conn_id"], row["number"]) for kind, rows in results if kind == "frames" for row in rows
@@ -234,7 +234,7 @@ def counted(rows: bool, *, provisional: Any) -> tuple[Any, ...]:
 
 
 class TestFollower:
-    """Without a session: the processor alone, as Spark calls it."""
+    """The processor alone, called as Spark calls it, without a session."""
 
     def test_a_connection_over_two_batches(self, long, tmp_path):
         first, second = traces.cut(long, tmp_path / "r", 2)
@@ -260,7 +260,7 @@ class TestFollower:
 
 @pytest.mark.long
 def test_a_transaction_that_ends_in_a_later_file(spark, tmp_path):
-    """Its group is renewed though the batch has nothing of the group but that."""
+    """The rows of its group are computed again, although the end is all that the batch contains of the group."""
     (whole,) = [path for path in traces.COMMITTED if "txn" in path.name]
     every = traces.single([whole], "c")
     ends = [row["request_ts"] for row in every["frames"] if row["api_name"] == "EndTxn"]

@@ -45,7 +45,7 @@ NO_HANGING_TRANSACTION = {67, 123}  # seeds whose steps have none
 
 
 def tally(number: int, api: int, calls: int, wait_us: int, random: Random) -> Tally:
-    """The calls of one window; the last response arrives ``wait_us`` after the last request."""
+    """Return the calls of one window; the last response arrives ``wait_us`` after the last request."""
     window = number * WINDOW_US
     first = window + random.randrange(SECOND)
     last = window + random.randrange(2 * SECOND, WINDOW_US) + wait_us
@@ -74,7 +74,7 @@ def calls(random: Random) -> list[Any]:
 
 
 def divided(rows: list[Any], end: Any, random: Random) -> list[list[Any]]:
-    """Rows in the order of their ends, as a stream reads them, in batches of random sizes."""
+    """Return rows in the order of their ends, as a stream reads them, in batches of random sizes."""
     ordered, batches = sorted(rows, key=end), []
     while ordered:
         size = random.randrange(1, 20)
@@ -112,7 +112,7 @@ def test_late_calls_and_connections_are_noticed() -> None:
     assert state.until == 107 * WINDOW_US
     early = connected(1, 100 * WINDOW_US, random)
     early.closed, early.last_ts = "fin", early.first_ts + 5 * SECOND
-    state.add_calls(CLIENT, Calls((), [early]), Calls(), {}, SETTLED_US)  # not short: no detector reads it
+    state.add_calls(CLIENT, Calls((), [early]), Calls(), {}, SETTLED_US)  # a long connection: no detector reads it
     early.last_ts = early.first_ts + 1
     for late in (Calls((), [early]), Calls([tally(106, 1, 1, 0, random)])):
         for rows in ((late, Calls()), (Calls(), late)):
@@ -121,7 +121,7 @@ def test_late_calls_and_connections_are_noticed() -> None:
 
 
 def test_pending_calls_are_not_removed() -> None:
-    """Of a request without a response so far: the response changes the counts of its window."""
+    """A request without a response is kept, because the response changes the counts of its window."""
     random, state = Random(1), Subject()
     waiting = Calls([tally(101, 3, 1, 0, random)])
     state.add_calls(CLIENT, Calls([tally(100, 3, 5, 0, random), tally(150, 3, 5, 0, random)]), waiting, {}, SETTLED_US)

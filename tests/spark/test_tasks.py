@@ -1,4 +1,4 @@
-"""The number of tasks for an amount of data, and what a task does about garbage collections."""
+"""The number of tasks for an amount of data, and the exemption of objects from garbage collections in a task."""
 
 from __future__ import annotations
 

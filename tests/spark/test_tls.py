@@ -30,14 +30,14 @@ SIZES = [None, 8_000]  # bytes per task: one task for all, and several stages
 
 @pytest.fixture
 def keys(tmp_path: Path) -> Path:
-    """A key log with the secrets of both captures."""
+    """Yield a key log with the secrets of both captures."""
     path = tmp_path / "keys"
     path.write_bytes(b"".join(one.read_bytes() for one in KEYS))
     return path
 
 
 def as_pcapng(path: Path, secrets: bytes, folder: Path) -> Path:
-    """A capture as a pcapng file, with a block of secrets between the packets at its middle and those after it."""
+    """Return a capture as pcapng, with a block of secrets between the first and the second half of its packets."""
     records = traces.records(path)
     packets = [enhanced(traces.time_us(one), one[16:], len(one) - 16) for one in records]
     packets.insert(len(packets) // 2, block(10, struct.pack("<II", 0x544C534B, len(secrets)) + secrets))
@@ -48,7 +48,7 @@ def as_pcapng(path: Path, secrets: bytes, folder: Path) -> Path:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_rows_are_those_of_one_process(spark, tmp_path, keys, size):
-    """Also if the calls of a connection are decoded in slices, by tasks that have no secrets."""
+    """The rows are the same if the calls of a connection are decoded in slices, by tasks that have no secrets."""
     keylog = KeyLogFile(keys)
     expected = traces.single(TRACES, "c", keylog=keylog)
     Job(files([*map(str, TRACES)]), Output(str(tmp_path / "out")), "c", size, slice_calls=5, keylog=keylog).run(spark)
@@ -58,7 +58,7 @@ def test_rows_are_those_of_one_process(spark, tmp_path, keys, size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_secrets_in_pcapng_files_are_used(spark, tmp_path, size):
-    """For all connections, whichever task finds the secrets; they are not kept."""
+    """The secrets apply to all connections, whichever task finds them, and are not stored."""
     others = [as_pcapng(path, KEYS[1 - n].read_bytes(), tmp_path) for n, path in enumerate(TRACES)]
     Job(files([*map(str, others)]), Output(str(tmp_path / "out")), "c", size).run(spark)
     found = parquet.read(tmp_path / "out")
@@ -84,7 +84,7 @@ def test_command(spark, tmp_path, keys, monkeypatch):
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_stored_state_has_no_secrets(tmp_path, version):
-    """Each state of the stream, with a packet between two states."""
+    """Every state of the stream is checked, with one packet between two states."""
     talk = TlsTalk(tmp_path / "keys", version, talk=Talk(mss=100))
     segments = talk.handshake() + talk.say(True, b"x" * 1_000) + talk.say(False, b"y" * 1_000)
     keylog = KeyLogFile(tmp_path / "keys")
@@ -102,7 +102,7 @@ def test_stored_state_has_no_secrets(tmp_path, version):
 
 
 def test_stream(spark, tmp_path, keys):
-    """A connection that continues in later files, whose secrets are added to the key log after the start."""
+    """A connection continues in later files, and its secrets are added to the key log after the start."""
     first, second = (traces.cut(path, tmp_path / path.stem, 3) for path in TRACES)
     keylog = KeyLogFile(keys)
     expected = traces.single([*first, *second], "c", keylog=keylog)

@@ -96,7 +96,7 @@ def test_a_topic_as_a_stream(spark, cluster, tmp_path):
 
 @pytest.mark.parametrize("time_us", [b"9" * 30, b"-9223372036854775808", b"", b"noon", None])
 def test_a_record_with_an_invalid_time_is_a_problem(time_us: bytes | None) -> None:
-    """It is no error of the job: any client may produce to the topic."""
+    """The job continues, because any client may produce to the topic."""
     texts = {"connection": b"c", "client": b"a:1", "broker": b"b:2", "direction": b"request", "time_us": time_us}
     headers = [{"key": key, "value": value} for key, value in texts.items()]
     record = {"value": b"frame", "partition": 0, "offset": 3, "headers": headers}

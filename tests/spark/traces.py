@@ -1,4 +1,4 @@
-"""Captures to put through Spark, and what one process makes of them."""
+"""Captures for Spark, and the tables that one process makes of them."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ PACKED = next(path for path in COMMITTED if path.suffix == ".gz")
 MORE = ROOT / "fixtures" / "more" / "pcap"  # not in the repository
 FEW = ["java-4.2.0__kafka-4.2.0__three", "aiokafka-0.14.0__kafka-4.2.0__static", "java-4.2.0__kafka-4.2.0__kip848"]
 HEAD = 24  # bytes of a pcap before its records
-PROTOCOL = 16 + 14 + 10  # bytes of a record up to behind the protocol of its packet
+PROTOCOL = 16 + 14 + 10  # offset in a record of the byte after the protocol of its packet
 
 
 def captures() -> list[Path]:
-    """The committed ones, and a few of fixtures/more if that is there."""
+    """Return the captures of the repository, and a few of fixtures/more if it exists."""
     return COMMITTED + [path for name in FEW if (path := MORE / f"{name}.pcap").exists()]
 
 
 def content(path: Path) -> bytes:
-    """The bytes of a capture, unpacked."""
+    """Return the uncompressed bytes of a capture."""
     data = path.read_bytes()
     return gzip.decompress(data) if path.suffix == ".gz" else data
 
 
 def records(path: Path) -> list[bytes]:
-    """The records of a pcap as they stand in it."""
+    """Return the records of a pcap, in the order of the file."""
     data = content(path)
     found, at = [], HEAD
     while at < len(data):
@@ -49,13 +49,13 @@ def records(path: Path) -> list[bytes]:
 
 
 def time_us(record: bytes) -> int:
-    """When a packet was captured."""
+    """Return the time at which a packet was captured."""
     seconds, us = struct.unpack_from("<II", record)
     return int(seconds * 1_000_000 + us)
 
 
 def long_capture(folder: Path, name: str = "long.pcap", *, every_nth: int = 1) -> Path:
-    """All of them, or every nth, in one file: several parts of 64 kB. Some packets are lost, some out of order, and some
+    """Return all captures, or every nth, in one file: several parts of 64 kB. Packets are lost, out of order, and some
     were made UDP."""
     paths = captures()[::every_nth]
     head = content(paths[0])[:HEAD]
@@ -72,12 +72,12 @@ def long_capture(folder: Path, name: str = "long.pcap", *, every_nth: int = 1) -
 
 
 def as_udp(record: bytes) -> bytes:
-    """The record of a packet with Ethernet and IPv4, of another protocol."""
+    """Return the record of an Ethernet and IPv4 packet, with the protocol changed to UDP."""
     return record[: PROTOCOL - 1] + b"\x11" + record[PROTOCOL:]
 
 
 def strange(folder: Path) -> Path:
-    """A connection with TLS, packets that are not TCP, and damage: at the end, and between two packets."""
+    """Return a capture with a TLS connection, packets that are not TCP, and damage in the middle and at the end."""
     sealed = Talk()
     made = list(packets([*sealed.open(), *sealed.say(True, tls_hello(b"broker.example"))]))
     data = pcap([*made, *made])
@@ -89,7 +89,7 @@ def strange(folder: Path) -> Path:
 
 
 def cut(path: Path, folder: Path, files: int) -> list[Path]:
-    """A capture as one that rotated leaves it: in several files, in any place between two packets."""
+    """Cut a capture between packets into several files, as rotation does."""
     every = records(path)
     size = -(-len(every) // files)
     folder.mkdir(exist_ok=True)
@@ -103,7 +103,7 @@ def cut(path: Path, folder: Path, files: int) -> list[Path]:
 def single(
     paths: Iterable[Path], capture_id: str, assignor: str | None = None, keylog: KeyLog | None = None
 ) -> dict[str, Sequence[Row]]:
-    """The tables, made in one process; with ``assignor`` groups are replayed through it."""
+    """Return the tables that one process makes; with ``assignor``, groups are replayed through it."""
     items = list(read(paths, keylog=keylog))
     calls = [item for item in items if isinstance(item, Call)]
     connections = [item for item in items if isinstance(item, Connection)]
@@ -112,5 +112,5 @@ def single(
 
 
 def rows(name: str, found: Any) -> list[Row]:
-    """The rows of a DataFrame, in the order of the table."""
+    """Return the rows of a DataFrame, in the order of the table."""
     return TABLES[name].sorted(rows_of(found.toArrow()))

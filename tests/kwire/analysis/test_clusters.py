@@ -44,14 +44,14 @@ CASES = [  # statements, connection, broker, time; expected cluster id, and its 
     ([said(1, X, "tea")], None, X, 5, "tea", "tea"),
     ([said(1, X, "tea")], None, Y, 5, None, Y),
     ([said(1, X, "tea", X, Y)], None, Y, 5, "tea", "tea"),
-    # one address, two clusters: the latest statement, before all the first, on a connection its own
+    # one address, two clusters: the latest statement applies, before all of them the first; a connection has its own
     ([said(3, X, "tea"), said(6, X, "milk")], None, X, 2, "tea", "tea"),
     ([said(3, X, "tea"), said(6, X, "milk")], None, X, 5, "tea", "tea"),
     ([said(3, X, "tea"), said(6, X, "milk")], None, X, 6, "milk", "milk"),
     ([said(3, X, "tea"), said(6, X, "milk", conn="c")], "c", X, 5, "milk", "milk"),
-    # what a broker says of itself counts more than what another one lists
+    # a statement of a broker about itself outranks the list of another broker
     ([said(3, X, "tea"), said(6, Y, "milk", X, Y)], None, X, 7, "tea", "tea"),
-    # answers without an id: brokers of one cluster, whichever it is
+    # responses without an id: brokers of one unknown cluster
     ([said(1, Y, None, X, Y), said(2, Z, None, Y)], None, Z, 5, None, X),
     ([said(1, Y, None, X, Y), said(2, Z, "tea", Z, Y)], None, X, 5, "tea", "tea"),
     ([said(1, X, None, Y), said(9, X, "tea")], None, Y, 0, "tea", "tea"),
@@ -67,7 +67,7 @@ def test_cluster_of_a_broker(statements, conn, broker, ts, known, stands) -> Non
         assert clusters.of(conn, broker, ts) == stands
 
 
-IDS = [  # what was said, broker; its id, which is the time of the answer that lists it
+IDS = [  # statements, broker; its id, which is the time of the response that lists it
     ([], X, None),
     ([said(3, X, "tea", Y)], X, None),
     ([said(3, X, "tea", X), said(4, Y, "tea", X, Y)], X, 4),
@@ -83,7 +83,7 @@ def test_id_of_a_broker(statements: list[ClusterStatement], broker: str, expecte
 
 
 def test_equal_if_all_answers_are() -> None:
-    """A repeated statement of a broker changes nothing; another cluster, or a new broker, does."""
+    """A repeated statement of a broker changes nothing; another cluster or a new broker makes them different."""
     before = [said(5, X, "tea", X, Y)]
     assert Clusters(before) == Clusters([*before, said(5, X, "tea", X, conn="other")])
     for new in (said(6, X, "milk", X), said(6, X, "tea", Z), said(6, Z, None, X)):

@@ -38,7 +38,7 @@ def test_invalid_utf8_stops_no_table() -> None:
 def test_numbers_that_do_not_fit_stop_no_table(
     lag: int | None, generation: int, stored: tuple[int | None, int]
 ) -> None:
-    """The lag is a difference of two 64-bit numbers, which may be any in an invalid request."""
+    """The lag is a difference of two 64-bit numbers, which may have any value in an invalid request."""
     table = TABLES["offset_commits"]
     row = table.row(group_id="a", lag=lag, generation=generation)
     (found,) = rows_of(arrow_table(table, [row]))

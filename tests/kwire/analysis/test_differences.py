@@ -24,7 +24,7 @@ HOUR = 3_600_000_000
 
 
 def tables(length: float = 1.0, **rows: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
-    """``length``: hours of the capture; ``rows``: columns by table."""
+    """Return tables. ``length``: hours of the capture; ``rows``: columns by table."""
     made = {name: [EVERY[name].row(capture_id="c", **row) for row in rows.get(name, [])] for name in NEEDED}
     made["connections"] = [EVERY["connections"].row(capture_id="c", first_ts=HOUR, last_ts=HOUR + round(length * HOUR))]
     made["members"] += [EVERY["members"].row(capture_id="c", group_id="g", member_id="m")]
@@ -44,9 +44,9 @@ def verdicts(before: Any, after: Any, kind: str) -> dict[tuple[str, str], str | 
     [
         (10, 1.0, 40, 1.0, WORSE),
         (40, 1.0, 10, 1.0, BETTER),
-        (10, 1.0, 40, 4.0, SAME),  # as often per hour
-        (10, 1.0, 10, 0.1, WORSE),  # ten times as often
-        (10, 1.0, 14, 1.0, SAME),  # within what chance explains
+        (10, 1.0, 40, 4.0, SAME),  # the same rate per hour
+        (10, 1.0, 10, 0.1, WORSE),  # ten times the rate
+        (10, 1.0, 14, 1.0, SAME),  # a difference that chance explains
         (0, 1.0, 1, 1.0, WORSE),
         (1, 1.0, 0, 1.0, BETTER),
     ],
@@ -136,7 +136,7 @@ def test_length_of_several_captures_is_added_up() -> None:
 
 
 def test_findings_of_a_new_group_are_not_judged() -> None:
-    """Findings of a client and of a group in both captures are."""
+    """Findings of a client and of a group that are in both captures are judged."""
     row = {"group_id": None, "client_id": None, "finding": "slow-joiner", "severity": "warning"}
     found = [row | {"group_id": "new"}, row | {"group_id": "g"}, row | {"client_id": "app"}]
     after = tables(findings=found, members=[{"group_id": "new", "member_id": "m"}])

@@ -1,4 +1,4 @@
-"""Streams in parts: what the tables of all parts say together is what those of the whole capture say."""
+"""Streams in parts: the tables of all parts together have the contents of the tables of the whole capture."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def moment(call: Call) -> int:
 
 
 def in_parts(calls: list[Call], connections: list[Connection], number: int) -> Iterator[dict[str, Sequence[Row]]]:
-    """The tables of a capture in so many parts of the same length."""
+    """Return the tables of a capture in this number of parts of the same length."""
     earlier = Earlier()
     begin, end = moment(calls[0]), max(map(moment, calls)) + 1
     for part in range(number):
@@ -57,7 +57,7 @@ def test_parts_together_are_the_whole(path: Path) -> None:
         seen = [[row for row in made["group_events"] if not row["inferred"]] for made in (rows, whole)]
         assert told(seen[0], *events) == told(seen[1], *events), number
         changes = "to_generation", "trigger", "trigger_member", "partitions_moved", "members_after"
-        # Whether a group without members goes on is not known at the end of a part, nor at that of a capture.
+        # Whether a group without members continues is not known at the end of a part, nor at the end of a capture.
         finished = [
             [row for row in made["rebalances"] if row["to_generation"] is not None and row["members_after"]]
             for made in (rows, whole)
@@ -76,7 +76,7 @@ def test_parts_together_are_the_whole(path: Path) -> None:
 
 
 def stable_group(log: CallLog, begin: float, seconds: int) -> None:
-    """Heartbeats and commits of two members of generation 3."""
+    """Return heartbeats and commits of two members of generation 3."""
     for second in range(seconds):
         for member, partition in (("a", 0), ("b", 1)):
             log.beat(member, begin + second * 1000 + 10 * partition, 3)

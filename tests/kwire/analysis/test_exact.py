@@ -1,6 +1,6 @@
 """Durations and stops are those of the broker's journal and of the members, to the microsecond.
 
-A broker in virtual time, members that act at chosen moments, and a capture in which each frame has the very time at
+A broker in virtual time, members that act at chosen moments, and a capture in which each frame has exactly the time at
 which it was sent.
 """
 
@@ -19,7 +19,7 @@ WORDS = {"rejoined as leader": "metadata"}
 
 
 def truth(world: CapturedWorld) -> Iterator[tuple[Any, ...]]:
-    """Generation, trigger, who, begin, end of the joins, end, members: of each rebalance, by the journal."""
+    """Return each rebalance of the journal: generation, trigger, member, begin, end of the joins, end, members."""
     ends: dict[int, float] = {}
     synced: set[tuple[int, str]] = set()
     listed = {(event.generation, member) for _, event in world.happened for member in event.members}
@@ -61,7 +61,7 @@ def said(reason: str, expired: str) -> tuple[str, str]:
 
 
 def stops(world: CapturedWorld) -> dict[tuple[int, str], tuple[int | None, int]]:
-    """When each member of a generation stopped, or a former member last read; when it received its share."""
+    """Return when each member of a generation stopped, or a former member last read, and when it received its share."""
     waits = {
         (generation, member): (None if asked is None else micros(asked), micros(now))
         for one in world.members
@@ -138,7 +138,7 @@ def never_syncs(world: CapturedWorld) -> None:
 
 
 def never_rejoins(world: CapturedWorld) -> None:
-    """B is alive for its session, but does not come to the rebalance that C sets off: dropped after the timeout."""
+    """B keeps its session, but does not rejoin in the rebalance that C triggers, and is removed after the timeout."""
     world.member("a", 1.000_003, session=30.0, rebalance=2.0)
     b = world.member("b", 2.345_678, session=30.0, rebalance=2.0)
     world.at(4.000_111, b, b.stop)
@@ -189,7 +189,7 @@ def test_exact(story: Callable[[CapturedWorld], None], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seed", range(amount(20, 60)))
 def test_exact_whatever_happens(seed: int, tmp_path: Path) -> None:
-    """Five to eight members that come, leave and die at any moment."""
+    """Five to eight members join, leave and die at any moment."""
     chance = random.Random(seed)
     world = CapturedWorld(**{"group.initial.rebalance.delay.ms": chance.choice([0, 500])})
     for number in range(chance.randint(5, 8)):

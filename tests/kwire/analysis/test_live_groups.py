@@ -33,7 +33,7 @@ def group_after(log: CallLog) -> LiveGroup:
 
 
 def pass_time(log: CallLog, at: float) -> None:
-    """A request of another group, whose time the state reads."""
+    """Add a request of another group, whose time the state reads."""
     log.call("c", at, HeartbeatRequest(group_id="other", member_id="m", generation_id=1), HeartbeatResponse(), 4)
 
 
@@ -49,7 +49,7 @@ def live_beat(
     instance: str | None = None,
     interval: int = 5_000,
 ) -> None:
-    """A heartbeat of a member of a consumer group (KIP-848)."""
+    """Return a heartbeat of a member of a consumer group (KIP-848)."""
     share = ConsumerGroupHeartbeatResponse.Assignment
     parts = None if assigned is None else [share.TopicPartition(topic_id=UUID(int=7), partitions=assigned)]
     request = ConsumerGroupHeartbeatRequest(group_id=GROUP, member_id=client, member_epoch=epoch, instance_id=instance)
@@ -89,7 +89,7 @@ def members_after(log: CallLog) -> list[str]:
 
 
 def test_member_that_was_evicted_is_no_member() -> None:
-    """It sends no LeaveGroup: the JoinGroup response of the leader has no such member."""
+    """The member sends no LeaveGroup, but is missing in the JoinGroup response of the leader."""
     state = LiveState()
     for item in read([str(CAPTURES / "java-4.2.0__kafka-4.2.0__timeout.pcap.gz")]):
         if isinstance(item, Call):
@@ -138,7 +138,7 @@ def test_member_of_an_older_generation_remains() -> None:
 
 
 def test_member_whose_partitions_another_one_received() -> None:
-    """The coordinator gives them away only after the owner returned them or its session was over."""
+    """The coordinator reassigns them only after the owner revoked them or its session expired."""
     log = CallLog()
     live_beat(log, "a", 0, 0, 1, [0, 1])
     live_beat(log, "b", 100, 0, 2, [2])
@@ -176,7 +176,7 @@ def test_member_without_heartbeats_for_45_s(beats: Any) -> None:
 
 
 def test_session_timeout_of_a_classic_member() -> None:
-    """1 s in the JoinGroup; the traffic of any client shows that the time has passed."""
+    """The JoinGroup has a timeout of 1 s; the traffic of any client shows that the time has passed."""
     log = two_members()
     pass_time(log, 1_700)
     assert members_after(log) == ["a"]
@@ -280,7 +280,7 @@ def random_event(random: Random, ts: int) -> GroupEvent:
 
 @pytest.mark.parametrize("seed", range(amount(20, 500)))
 def test_owners_are_current_members(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the events are, in any order; and there are never more members than allowed."""
+    """This holds for any events in any order, and there are never more members than allowed."""
     monkeypatch.setattr(live_groups, "MAX_MEMBERS", 4)
     random, group, ts = Random(seed), LiveGroup(), 0
     for _ in range(200):

@@ -1,4 +1,4 @@
-"""What the tables show of a group whose journal is known, when packets are lost or cut."""
+"""The tables of a group whose journal is known, when packets are lost or cut."""
 
 from __future__ import annotations
 

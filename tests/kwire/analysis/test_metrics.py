@@ -25,7 +25,7 @@ def state() -> LiveState:
 
 
 def samples(lines: str) -> dict[str, str]:
-    """Values by name with labels, of lines that must all be valid."""
+    """Return values by name with labels. All lines must be valid."""
     made = {}
     for line in lines.splitlines():
         if not line.startswith("#"):

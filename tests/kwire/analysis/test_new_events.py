@@ -1,4 +1,4 @@
-"""Events from the package kwire-native are those of the constructor."""
+"""Events from the package kwire-native equal those of the constructor."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def test_not_the_table(tmp_path: Path) -> None:
 
 
 def test_tables_of_an_older_version(tmp_path: Path) -> None:
-    """They do not say which cluster and which life of a group is meant."""
+    """Such tables lack the cluster and the life of a group."""
     tables = capture(NAME)
     parquet.write(tmp_path, "one", tables)
     file = tmp_path / "members" / "one.parquet"

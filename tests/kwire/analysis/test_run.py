@@ -1,4 +1,4 @@
-"""What real clients did on real brokers is what their captures say."""
+"""The captures of real clients on real brokers show what the clients did."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tools.handmade_calls import two_members
 from kwire.analysis.columns import Row
 from kwire.analysis.tables import TABLES
 
-# Rebalances that a client makes by itself: kafka-python leads before it knows the topic, and cooperative members come
-# twice. ``UNASKED`` are left out where a time line is compared.
+# Rebalances that a client triggers by itself: kafka-python leads before it knows the topic, and cooperative members
+# join twice. ``UNASKED`` are left out where a time line is compared.
 UNASKED = {"metadata", "revocation"}
 
 STORIES = [  # capture, (generation, trigger, client) of each rebalance
@@ -118,7 +118,7 @@ def union(table: str, alone: list[dict[str, Sequence[Row]]]) -> list[Row]:
 
 @pytest.mark.parametrize("table", OF_GROUPS)
 def test_groups_of_one_name_in_two_clusters(table: str) -> None:
-    """Two captures with a group of the same name, read together, give what each of them gives."""
+    """Two captures with a group of the same name, read together, have the rows of each of them."""
     alone = [capture(name) for name in SAME_NAME]
     assert {row["group_id"] for tables in alone for row in tables["group_events"]} == {"g-three-confluent-kafka-2.16.1"}
     together = tables_of(*(CAPTURES / f"{name}.pcap.gz" for name in SAME_NAME))
@@ -169,7 +169,7 @@ def test_every_row_has_the_columns_of_its_table() -> None:
 
 
 def expected_of(steps: list[str]) -> list[tuple[str, str]]:
-    """Trigger and client of what a time line of the manifest has to lead to."""
+    """Return trigger and client of the rebalances that follow from a time line of the manifest."""
     results = []
     static: set[str] = set()
     for step in steps:
@@ -194,7 +194,7 @@ TIMED = [
     for one in more_captures()
     if one["scenario"] in ("single", "three", "static", "timeout", "cooperative", "sticky", "kip848")
 ]
-# In this one the first client hung, and was evicted while the second joined: the time line does not know.
+# In this capture the first client hung, and was evicted while the second joined: the time line lacks this.
 HUNG = "kafka-python-3.0.12__kafka-4.2.0__three.pcap"
 
 
@@ -256,7 +256,7 @@ def test_members_of_a_streams_group_have_tasks() -> None:
 
 
 def records_of(path: Path) -> tuple[bytes, list[tuple[int, bytes]]]:
-    """The header of a pcap file, and the time and the bytes of each record."""
+    """Return the header of a pcap file, and the time and the bytes of each record."""
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     records, at = [], 24
     while at < len(data):
@@ -267,7 +267,7 @@ def records_of(path: Path) -> tuple[bytes, list[tuple[int, bytes]]]:
 
 
 def to_broker(record: bytes) -> bool:
-    """Whether an IPv4 packet goes to the lower port."""
+    """Return whether an IPv4 packet is sent to the lower port."""
     at = 16 + 14 + 20
     source, target = struct.unpack_from(">HH", record, at)
     return bool(target < source)
@@ -285,7 +285,7 @@ PARTS: dict[str, Callable[[float, bytes], bool]] = {  # by the share of the time
 
 @pytest.mark.parametrize("part", PARTS)
 def test_part_of_a_capture_accuses_no_member(part: str, tmp_path: Path) -> None:
-    """What was not captured is unknown: it is no violation, and no finding that is worse than a lost member."""
+    """Missing calls are unknown: they are no violation, and no finding that is worse than a lost member."""
     for path in sorted(CAPTURES.iterdir()):
         head, records = records_of(path)
         begin, end = records[0][0], records[-1][0]

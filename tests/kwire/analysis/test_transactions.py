@@ -1,4 +1,4 @@
-"""What becomes of offsets that are committed in transactions, by every way in which a transaction ends."""
+"""Offsets that are committed in transactions, for every way in which a transaction ends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def outcomes(log: CallLog) -> list[tuple[object, ...]]:
 
 @pytest.mark.parametrize("version", [V1, V2])
 def test_end_txn_decides(version: int) -> None:
-    """The end of its own transaction decides about each commit, whether the producer keeps its epoch or not."""
+    """The end of its own transaction decides about each commit, whether or not the producer keeps its epoch."""
     log, grows = CallLog(), version == V2
     init(log, 0, 3)
     for number, committed in enumerate([True, False, True, False]):
@@ -111,7 +111,7 @@ FENCED = [fenced_init, fenced_end, fenced_add_offsets, fenced_add_partitions, fe
 
 @pytest.mark.parametrize("fence", FENCED)
 def test_fencing_aborts(fence) -> None:  # type: ignore[no-untyped-def]
-    """By another producer, or by the coordinator after the transaction timed out."""
+    """The producer is fenced by another producer, or by the coordinator after the transaction timed out."""
     log = CallLog()
     init(log, 0, 3)
     commit(log, 10, 3, 1)
@@ -141,7 +141,7 @@ def test_retriable_errors_decide_nothing() -> None:
 
 
 def test_prepared_transaction_is_kept() -> None:
-    """KIP-939: a producer that comes back to its prepared transaction does not abort it."""
+    """KIP-939: a producer that returns to its prepared transaction does not abort it."""
     log = CallLog()
     init(log, 0, 3)
     commit(log, 10, 3, 1)
@@ -158,7 +158,7 @@ def test_outcome_is_unknown_when_the_capture_ends_first() -> None:
 
 
 def test_timeout_of_the_transaction_aborts() -> None:
-    """60 s, and up to 20 s in which coordinators look for such transactions: then it is aborted without EndTxn."""
+    """After 60 s, and up to 20 s until the coordinator looks for such transactions, it is aborted without EndTxn."""
     log = CallLog()
     init(log, 0, 3)
     commit(log, 10, 3, 1)
@@ -168,7 +168,7 @@ def test_timeout_of_the_transaction_aborts() -> None:
     assert outcomes(log) == [(1, "aborted", 80_010.0)]
 
 
-UNANSWERED = [  # what follows an EndTxn whose response was not seen, and what that shows of a commit and of an abort
+UNANSWERED = [  # calls after an EndTxn without a captured response, and what they show for a commit and for an abort
     (lambda _: None, "unknown", "unknown"),
     (lambda log: init(log, 50, 4), "unknown", "aborted"),
     (lambda log: end(log, 50, 3, committed=False), "committed", "aborted"),
@@ -179,7 +179,7 @@ UNANSWERED = [  # what follows an EndTxn whose response was not seen, and what t
 
 @pytest.mark.parametrize(("follows", "of_commit", "of_abort"), UNANSWERED)
 def test_end_without_its_response(follows, of_commit: str, of_abort: str) -> None:  # type: ignore[no-untyped-def]
-    """A producer that ends another transaction heard that the one before was over; one that starts again may not."""
+    """A producer that ends another transaction has received the response before; a restarted one perhaps has not."""
     for committed, expected in ((True, of_commit), (False, of_abort)):
         log = CallLog()
         init(log, 0, 3)
@@ -199,7 +199,7 @@ def test_commit_without_its_response() -> None:
 
 
 def story() -> CallLog:
-    """Offsets 10, 20, 20 and 15 of one partition, of which 20 is aborted at first; then 30, which has no end."""
+    """Commit offsets 10, 20, 20 and 15 of one partition, of which the first 20 is aborted; then 30, without an end."""
     log = CallLog()
     init(log, 0, 3)
     partition, topic = ListOffsetsRequest.Topic.Partition, ListOffsetsResponse.Topic
@@ -242,7 +242,7 @@ def test_lag_is_that_of_the_group() -> None:
 
 
 def test_offset_that_went_back_was_committed() -> None:
-    """20 aborted and then 15 committed is no step back; 20 committed and then 15 is."""
+    """A commit of 15 goes back after a committed 20, but not after an aborted 20."""
     (row,) = [row for row in story().tables()["violations"] if row["kind"] == "commit_went_back"]
     assert (row["ts"] - BEGIN, row["detail"]) == (310_000, "from 20 to 15")
 
@@ -262,7 +262,7 @@ CLIENTS = ["kafka-python-3.0.12__kafka-4.2.0__txn"]
 
 @pytest.mark.parametrize("name", CLIENTS)
 def test_real_client(name: str) -> None:
-    """It committed one transaction and aborted one."""
+    """The client committed one transaction and aborted one."""
     rows = capture(name)["offset_commits"]
     assert [row["outcome"] for row in rows].count("committed") == len(rows) / 2
     assert {row["outcome"] for row in rows} == {"committed", "aborted"}

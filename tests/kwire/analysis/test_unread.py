@@ -1,4 +1,4 @@
-"""What was lost or cut is not passed off as what happened: rows are right, or marked."""
+"""Rows about lost or cut packets are right, or are marked."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def keyed(rows: Iterable[Row], *names: str) -> dict[tuple[Any, ...], Row]:
 
 
 def nameless(row: Row) -> Row:
-    """A row without what other calls name: the cluster, and topics of partitions."""
+    """Return a row without values from other calls: the cluster, and topics of partitions."""
     lists = {name: row[name] for name in ("partitions", "gained", "lost") if name in row}
     numbers = {name: [partition.rpartition("-")[2] for partition in found] for name, found in lists.items()}
     return row | {"cluster": None} | numbers
 
 
 def check(found: Tables, truth: Tables) -> int:
-    """Rows of groups are those of the whole capture, but for those that are marked; how many are."""
+    """Check that rows of groups equal those of the whole capture, or are marked. Return the number of marked rows."""
     sure = 0
     for name, key in {
         "rebalances": ("group_id", "protocol", "to_generation"),
@@ -82,13 +82,13 @@ def cut_packets(path: Path) -> list[tuple[bytes, int]]:
 
 
 def payload_at(data: bytes) -> int:
-    """Where the payload of a packet begins: Ethernet, IPv4 without options, TCP."""
+    """Return the offset of the payload of a packet with Ethernet, IPv4 without options, and TCP."""
     return 14 + 20 + 4 * (data[14 + 20 + 12] >> 4)
 
 
 @pytest.mark.parametrize("path", PATHS, ids=lambda path: path.name.partition(".pcap")[0])
 def test_packets_cut_by_a_snap_length(path: Path, tmp_path: Path) -> None:
-    """Each call that is there is as it was as far as it was captured, and files and connections are remarked."""
+    """Each call has its original values as far as it was captured, and files and connections are marked."""
     truth = whole(path)
     frames = keyed(truth["frames"], "client", "correlation_id", "api_key", "request_ts")
     sure = {}
@@ -198,7 +198,7 @@ def test_unread_data_of_another_cluster_is_not_the_groups() -> None:
     results = [Unread(5, 7, "c1", "b:1", None), Unread(15, 17, "c3", "b:3", None)]
     assert in_cluster(results, "one", clusters).between(6, 9)
     assert not in_cluster(results, "two", clusters).between(6, 9)
-    assert in_cluster(results, "two", clusters).between(8, 15)  # of a broker of unknown cluster
+    assert in_cluster(results, "two", clusters).between(8, 15)  # the cluster of the broker is unknown
     assert not in_cluster(results, "two", clusters).between(17, 20)
 
 

@@ -60,7 +60,7 @@ def test_versions_removed_in_kafka_4(key: int, version: int, removed: bool) -> N
 
 
 def test_a_broker_of_4_2_serves_the_rest() -> None:
-    """By what it says itself in a capture; of Produce it lists versions that it refuses."""
+    """Its own ApiVersions response in a capture is the source; for Produce it lists versions that it refuses."""
     import json
 
     frames = capture("java-4.2.0__kafka-4.2.0__kip848")["frames"]

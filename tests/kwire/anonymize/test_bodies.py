@@ -20,7 +20,7 @@ TOPIC_ID = UUID(int=2**100 + 7)
 
 
 def declared() -> set[str]:
-    """Every field of every message: its name, and its qualified name."""
+    """Yield every field of every message: its name, and its qualified name."""
     results: set[str] = set()
 
     def visit(message: type) -> None:

@@ -48,7 +48,7 @@ def anonymized(path: Path, folder: Path, suffix: str, **options: Any) -> tuple[P
 
 
 def calls_of(path: Path) -> dict[tuple[object, ...], Call]:
-    """The calls of a capture by what stays as it is, in order."""
+    """Return the calls of a capture in order, keyed by the values that are not replaced."""
     calls = [call for call in read(path, raw=True) if isinstance(call, Call)]
     names = {}
     for call in calls:
@@ -71,7 +71,7 @@ def pairs(before: Path, after: Path) -> Iterator[tuple[Content, Content]]:
 
 
 def is_kept(content: Content) -> bool:
-    """Whether a content may be the same in the output."""
+    """Return whether a content may be the same in the output."""
     value = content.value
     if isinstance(value, UUID):
         return value.int < RESERVED_IDS
@@ -79,7 +79,7 @@ def is_kept(content: Content) -> bool:
 
 
 def is_number(content: Content) -> bool:
-    """Whether a content is a node id as text, or user data of cooperative-sticky, which is the generation."""
+    """Return whether a content is a node id as text, or user data of cooperative-sticky, which is the generation."""
     if content.field.endswith("resource_name"):
         return str(content.value).isdigit()
     return content.field == "ConsumerProtocolSubscription.user_data" and len(content.raw) == 4
@@ -143,7 +143,7 @@ def history(path: Path) -> Any:
     groups = list(by_group.groups(tables_of(path)))
     for group in groups:
         for member in group["members"]:
-            del member["name"]  # made of other names
+            del member["name"]  # composed of other names
         for event in [*group["rebalances"], *group["restarts"]]:
             del event["trigger_evidence"]  # a sentence with names in it
         for finding in group["findings"]:
@@ -152,7 +152,7 @@ def history(path: Path) -> Any:
 
 
 def in_order(value: Any) -> Any:
-    """A history whose lists, which are often in the order of names, are in one order."""
+    """Return a history with sorted lists, because many lists are in the order of names."""
     if isinstance(value, dict):
         return {key: in_order(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -161,7 +161,7 @@ def in_order(value: Any) -> Any:
 
 
 def renamed(value: Any, names: dict[str, str]) -> Any:
-    """A history with other names; ``Topic-3`` and ``reason: text`` contain names."""
+    """Return a history with other names; ``Topic-3`` and ``reason: text`` contain names."""
     if isinstance(value, dict):
         return {renamed(key, names) if len(key) >= LEAST else key: renamed(each, names) for key, each in value.items()}
     if isinstance(value, list):

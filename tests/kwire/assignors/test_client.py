@@ -1,4 +1,4 @@
-"""The words of assignors that members carry."""
+"""Client-side assignors."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ PARTITIONS = st.lists(st.tuples(st.sampled_from(["t", "u", "\uff21", "😀"]), s
 
 
 class Everything(Assignor):
-    """The least that one has to write."""
+    """The smallest possible assignor."""
 
     name = "everything"
 
@@ -82,7 +82,7 @@ def test_plain_assignor_gets_only_topics() -> None:
     check(result, topics, reported)
 
     class Heaviest(Assignor):
-        """Everything for the one that says so."""
+        """An assignor that gives everything to the member whose user data asks for it."""
 
         name = "heaviest"
 
@@ -113,7 +113,7 @@ def test_invalid_assignment_is_refused(given: Mapping[str, list[tuple[str, int]]
 
 def test_a_cooperative_answer_takes_nothing_from_its_owner() -> None:
     members = {"a": Subscription(["t"], None, [("t", 0), ("t", 1)], 1), "b": Subscription(["t"], None, [("t", 1)], 1)}
-    check({"b": Assignment([("t", 1)])}, TOPICS, members, COOPERATIVE)  # both say that they own it
+    check({"b": Assignment([("t", 1)])}, TOPICS, members, COOPERATIVE)  # both claim to own it
     moved = {"b": Assignment([("t", 0)])}
     check(moved, TOPICS, members)
     with pytest.raises(AssignorError, match="t-0 is assigned to 'b', but 'a' owns it and must revoke it first"):

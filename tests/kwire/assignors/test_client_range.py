@@ -1,4 +1,4 @@
-"""range of members, held to Kafka's class list by list; more in tests/interop/test_assignors.py."""
+"""The client-side assignor range, compared with Kafka's class list by list; more in tests/interop/test_assignors.py."""
 
 from __future__ import annotations
 

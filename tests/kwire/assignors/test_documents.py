@@ -1,4 +1,4 @@
-"""Facts about assignors on small groups with names of their own: docs/sources.md, under "Assignors" and "Misreadings"."""
+"""Facts about assignors, on small groups with unique names: docs/sources.md, under "Assignors" and "Misreadings"."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def loads(found: Shares) -> list[int]:
 
 
 def best_loads(group: Group) -> list[int]:
-    """How even it can be at all: every assignment is tried."""
+    """Return the most even loads that are possible; every assignment is tried."""
     every = [(topic, n) for topic, listed in group.topics.items() for n in range(len(listed))]
     subscribers = [[m for m, member in group.members.items() if topic in member.topics] for topic, _ in every]
     tried = (sorted(map(owners.count, group.members)) for owners in product(*subscribers))
@@ -34,7 +34,7 @@ def best_loads(group: Group) -> list[int]:
 
 
 def stay(before: Shares, after: Shares) -> int:
-    """How many partitions members that stay keep."""
+    """Return how many partitions the remaining members keep."""
     return sum(len({*listed} & {*before[member_id]}) for member_id, listed in after.items())
 
 
@@ -55,7 +55,7 @@ def test_mixed_subscriptions_round_robin_uneven_sticky_even() -> None:
 
 
 def test_sticky_moves_less_than_round_robin_when_one_leaves() -> None:
-    """All members subscribe to the same topics, and those that stay have five of eight partitions."""
+    """All members subscribe to the same topics, and the remaining members have five of eight partitions."""
     first = named("sticky-first", "sticky")
     ring = shares(assignor("roundrobin").assign(first.topics, first.members))
     round_robin, sticky = named("rr-after-C1-leaves", "roundrobin"), named("sticky-after-C1-leaves", "sticky")
@@ -89,7 +89,7 @@ def test_at_random_everyone_gets_some_now_and_then(own: ModuleType) -> None:
     st.integers(),
 )
 def test_own_assignors_give_each_partition_one_subscribed_owner(leaders, wishes, seed) -> None:
-    """At random, by weight, near the leader: as even or uneven as they like, but all of it and nothing twice."""
+    """Assignors at random, by weight and near the leader may be uneven, but assign each partition exactly once."""
     own = own_assignors.load()
     topics = {topic: [Partition(leader_rack=rack) for rack in racks] for topic, racks in leaders.items()}
     kinds = [
@@ -129,7 +129,7 @@ def test_near_the_leaders_nothing_crosses_racks(own: ModuleType) -> None:
 
     assert (crossing(assignor("range")), crossing(own.NearLeaderAssignor())) == (2, 0)
     alone = own.NearLeaderAssignor().assign(topics, {"consumer1": members["consumer1"]})
-    assert len(alone["consumer1"].partitions) == 4  # no one is in rack2: better far than not at all
+    assert len(alone["consumer1"].partitions) == 4  # no member is in rack2: a remote member gets its partitions
 
 
 def test_built_in_assignors_use_racks_of_replicas_not_of_leaders(own: ModuleType) -> None:
@@ -152,7 +152,7 @@ def test_built_in_assignors_use_racks_of_replicas_not_of_leaders(own: ModuleType
 
 
 def test_only_t1p1_can_move_in_the_uneven_ring() -> None:
-    """One document says t1p2, of a topic with partitions 0 and 1; the other says what it means."""
+    """One document names t1p2 of a topic with partitions 0 and 1; the other document has the right name."""
     group = named("rr-mixed-subscription", "roundrobin")
     results = {member_id: set(listed) for member_id, listed in group.assigned().items()}
     assert len(group.topics["t1"]) == 2

@@ -1,4 +1,4 @@
-"""What has moved is moved back before another partition of its topic moves."""
+"""A moved partition is moved back before another partition of its topic moves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds of every assignor that members carry, whatever the group."""
+"""Properties of all client-side assignors, for any group."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RACKS = ["x", "y", ""]
 
 @st.composite
 def mixed(draw: st.DrawFn) -> tuple[Topics, dict[str, Subscription]]:
-    """Members that are new and subscribe to what they like, some with racks."""
+    """Return new members with different subscriptions, some with racks."""
     counts = draw(COUNTS)
     racks = st.lists(st.sampled_from(["x", "y", "z", None]), max_size=2)
     topics = {topic: [Partition(draw(racks)) for _ in range(count)] for topic, count in counts.items()}
@@ -43,7 +43,7 @@ def mixed(draw: st.DrawFn) -> tuple[Topics, dict[str, Subscription]]:
 
 @st.composite
 def changes(draw: st.DrawFn) -> tuple[Topics, list[str], list[str]]:
-    """Topics, who is in a group that subscribes to all of them, and who is in it after that."""
+    """Return topics, the members of a group that subscribes to all of them, and the members after a change."""
     return without_racks(draw(COUNTS)), draw(IDS), draw(IDS)
 
 
@@ -57,7 +57,7 @@ def given_out(found: Shares) -> list[tuple[str, int]]:
 
 
 def again(name: str, topics: Topics, found: Shares, ids: list[str], generation: int = 1) -> Shares:
-    """The assignment after this one, for members ``ids`` that subscribe to everything."""
+    """Return the next assignment, for members ``ids`` that subscribe to everything."""
     members = {}
     for member_id in ids:
         member = assignor(name)
@@ -90,7 +90,7 @@ def test_every_partition_has_one_subscribed_owner(name: str, group: tuple[Topics
 @settings(max_examples=amount(40, 100))
 @given(mixed(), st.data())
 def test_so_it_is_with_those_of_the_broker(name: str, group: tuple[Topics, dict[str, Subscription]], data) -> None:
-    """Also when they go by what members had before, of whom some are gone, and others subscribe otherwise."""
+    """This includes earlier assignments of members that have left or changed their subscriptions."""
     topics, subscriptions = group
     ids = {topic: UUID(int=n + 1) for n, topic in enumerate(topics)}
     counts = {ids[topic]: len(listed) for topic, listed in topics.items()}
@@ -128,7 +128,7 @@ def test_balance_of_homogeneous_groups(name: str, counts: dict[str, int], ids: l
 @settings(max_examples=amount(40, 100))
 @given(mixed())
 def test_balance_of_others(name: str, group: tuple[Topics, dict[str, Subscription]]) -> None:
-    """No member could get a partition of one that has two more."""
+    """No member could get a partition from a member that has two more."""
     topics, members = group
     result = shares(assignor(name).assign(topics, members))
     for listed in result.values():
@@ -151,7 +151,7 @@ def test_nothing_moves_while_nothing_changes(name: str, change: tuple[Topics, li
 @settings(max_examples=amount(40, 100))
 @given(changes())
 def test_as_sticky_as_round_robin_or_more(name: str, change: tuple[Topics, list[str], list[str]]) -> None:
-    """In homogeneous groups both are balanced, and no balanced assignment keeps more."""
+    """In homogeneous groups both are balanced, and no balanced assignment keeps more partitions."""
     topics, before, after = change
     first = again(name, topics, {}, before)
     assert kept(first, again(name, topics, first, after)) >= kept(first, again("roundrobin", topics, first, after))
@@ -160,7 +160,7 @@ def test_as_sticky_as_round_robin_or_more(name: str, change: tuple[Topics, list[
 @settings(max_examples=amount(40, 100))
 @given(changes())
 def test_cooperative_takes_two_generations(change: tuple[Topics, list[str], list[str]]) -> None:
-    """The first gives no member what another owns; the second assigns the rest; the third moves nothing."""
+    """The first assigns no partition that another member owns, the second assigns the rest, the third moves nothing."""
     topics, before, after = change
     name = "cooperative-sticky"
     first = again(name, topics, {}, before)
@@ -180,7 +180,7 @@ CLAIMS = st.lists(st.tuples(st.sampled_from("tuvwxy"), st.integers(-1, 9)), max_
 @settings(max_examples=amount(40, 100))
 @given(st.data(), COUNTS)
 def test_no_claim_breaks_it(name: str, data: st.DataObject, counts: dict[str, int]) -> None:
-    """It ends, and gives nothing twice that is there, whatever members say."""
+    """The assignor ends, and assigns no existing partition twice, whatever members claim."""
     topics = without_racks(counts)
     members = {}
     for member_id in data.draw(IDS):

@@ -1,4 +1,4 @@
-"""range, held to Kafka's class; 3.9 and 4.2 give the same."""
+"""The assignor range, compared with Kafka's class; 3.9 and 4.2 return the same assignments."""
 
 from __future__ import annotations
 

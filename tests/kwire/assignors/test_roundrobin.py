@@ -1,4 +1,4 @@
-"""roundrobin, held to Kafka's class list by list; more in tests/interop/test_assignors.py."""
+"""The assignor roundrobin, compared with Kafka's class list by list; more in tests/interop/test_assignors.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""sticky and cooperative-sticky, held to Kafka's classes list by list; more in tests/interop/test_assignors.py."""
+"""sticky and cooperative-sticky, compared with Kafka's class list by list; more in tests/interop/test_assignors.py."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_no_members_and_no_topics() -> None:
 
 
 def test_deleted_partitions_are_not_owned() -> None:
-    """Java gives such a partition, or others twice."""
+    """Java assigns such a partition, or assigns others twice."""
     owned = [("t", 0), ("t", 1), ("gone", 0), ("t", -1)]
     for b in (["t"], ["t", "u"]):  # homogeneous and heterogeneous
         members = {"a": Subscription(["t"], None, owned, 1), "b": Subscription(b, generation=1)}
@@ -99,7 +99,7 @@ def test_deleted_partitions_are_not_owned() -> None:
 
 
 def test_former_owner_without_subscription_is_ignored() -> None:
-    """Java ends with a NullPointerException: b owned t-0 before the newest generation and wants nothing any more."""
+    """Java ends with a NullPointerException: b owned t-0 before the newest generation and has no subscription now."""
     topics = without_racks({"t": 3, "u": 1})
     members = {
         "a": Subscription(["t"], None, [("t", 0), ("t", 1), ("t", 2)], 5),

@@ -1,4 +1,4 @@
-"""uniform where members subscribe homogeneous, held to Kafka's class."""
+"""The assignor uniform for homogeneous subscriptions, compared with Kafka's class."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_complete_and_even(groups: list[Group]) -> None:
 
 
 def test_loads_are_those_of_3_9_and_no_less_stays_put() -> None:
-    """3.9 chose other members for the larger shares; their number and what stays put are the same or better."""
+    """3.9 chose other members for the larger shares; at least as many partitions stay with their owners."""
     for group in (group for group in OLD_GROUPS if group.homogeneous):
         target = group.assigned()
         assert sorted(server_groups.loads(target)) == sorted(server_groups.loads(group.expected)), group.id

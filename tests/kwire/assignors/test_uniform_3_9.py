@@ -1,4 +1,4 @@
-"""uniform of Kafka 3.9, held to its class: the same sets in every group."""
+"""The assignor uniform of Kafka 3.9, compared with its class: the same sets in every group."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_as_kafka(homogeneous: bool) -> None:
 
 
 def test_kafka_4_2_differs() -> None:
-    """Else nothing would show which of the two is served."""
+    """Otherwise, no test would show which of the two is served."""
     assert sum(group.assigned() != group.expected for group in GROUPS) > 50
 
 
@@ -55,7 +55,7 @@ def test_larger_shares_by_release(release: str, owners: str) -> None:
 
 
 def test_members_that_subscribe_to_different_topics_by_release() -> None:
-    """Kafka 4.0 has the algorithm of 4.2 there: topic by topic, not partition by partition."""
+    """For such members Kafka 4.0 has the algorithm of 4.2: topic by topic, not partition by partition."""
     members = {
         "a": MemberSubscription([T1, T2, T3], {T1: [0, 1, 2, 3, 4, 5]}),
         "b": MemberSubscription([T1, T2]),

@@ -1,4 +1,4 @@
-"""uniform where members subscribe to different topics. The groups that Kafka assigned: test_uniform.py."""
+"""The assignor uniform for members with different topics. test_uniform.py compares groups with Kafka's class."""
 
 from __future__ import annotations
 

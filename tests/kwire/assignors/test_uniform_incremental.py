@@ -18,7 +18,7 @@ COUNTS = st.dictionaries(st.sampled_from([T1, T2, T3]), st.integers(1, 30), min_
 MEMBER = st.integers(0, 30).map("consumer-{}".format)
 ROUNDS = st.lists(
     st.lists(MEMBER, max_size=3), max_size=30
-)  # in each round these members join, or leave if they are in
+)  # in each round these members join, or leave if they are in the group
 
 
 def for_all(ids: list[str], peak: int, counts: dict[UUID, int], target: GroupAssignment) -> GroupAssignment:

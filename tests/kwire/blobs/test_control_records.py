@@ -1,4 +1,4 @@
-"""What readers of logs make of them is in records/test_control.py."""
+"""Control records as blobs; records/test_control.py tests how readers of logs interpret them."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from kwire.records.batch import batches
 
 TOPIC = "__consumer_offsets"
 
-# Group g has read topic t, partition 0, up to offset 5. Made by hand: type or version, then field by field.
+# Group g has read topic t, partition 0, up to offset 5. Written by hand: type or version, then field by field.
 KEY = bytes.fromhex("0001" + "000167" + "000174" + "00000000")
 VALUE = bytes.fromhex("0003" + "0000000000000005" + "00000000" + "0000" + "000001a1fc5b92f4")
 COMMIT = (
@@ -62,7 +62,7 @@ def test_logs_of_kafka(topic: str) -> None:
 
 
 def as_bytes(value: object, line: golden.Line) -> golden.Line:
-    """The tool shows what is inside the bytes of classic members; here they are bytes."""
+    """Return the line with the bytes of classic members, in place of the contents that Kafka's tool shows."""
     if not isinstance(value, GroupMetadataValue):
         return line
     inside = [
@@ -86,7 +86,7 @@ def test_every_type_of_record() -> None:
         keys, found = decode_record(topic, key, value)
         seen |= {type(keys).__name__}
         assert encode_record(keys, found, int.from_bytes(value[:2], "big")) == (key, value)
-    assert seen == KEYS.keys() - {"ShareGroupPartitionMetadataKey"}  # of Kafka 3.9 alone
+    assert seen == KEYS.keys() - {"ShareGroupPartitionMetadataKey"}  # only in Kafka 3.9
 
 
 @pytest.mark.parametrize("topic", RECORDS)

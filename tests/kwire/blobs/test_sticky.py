@@ -17,7 +17,7 @@ ONE = StickyUserData(previous_assignment=[Owned(topic="t", partitions=[2, 0])], 
 
 
 def problems(line: Line) -> list[str]:
-    """What is wrong with our reading of the user data, alone and inside the subscriptions."""
+    """Return the errors in our decoding of the user data, alone and inside the subscriptions."""
     data = bytes.fromhex(line["user_data_hex"])
     results = []
     if line["assignor"] == "sticky":
@@ -58,7 +58,7 @@ def test_user_data_of_kafka(origin: str) -> None:
 @pytest.mark.parametrize("size", range(len(codec.encode(ONE, 1))))
 def test_cut_short(size: int) -> None:
     data = codec.encode(ONE, 1)[:size]
-    if size >= len(codec.encode(ONE, 0)):  # the generation alone is cut: then this is v0
+    if size >= len(codec.encode(ONE, 0)):  # only the generation is cut: then this is v0
         assert read_user_data(data) == StickyUserData(previous_assignment=ONE.previous_assignment)
         return
     assert read_user_data(data) is None

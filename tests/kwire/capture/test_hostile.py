@@ -1,6 +1,6 @@
 """Damaged captures: fixtures/bad_inputs.md, under "Captures".
 
-What precedes the damage is read, the damage is reported with its place, and memory is bounded.
+The data before the damage is read, the damage is reported with its place, and memory is bounded.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def test_damage(name: str, written: Callable[..., str]) -> None:
         assert problems[0].position == position
 
 
-# --- what is not damaged, only unusual: everything is read --------------------------------------------------------
+# --- unusual captures without damage: everything is read --------------------------------------------------------
 
 
 def of(segments: list[Segment], link: int = ETHERNET, **how: Any) -> bytes:
@@ -116,7 +116,7 @@ def of(segments: list[Segment], link: int = ETHERNET, **how: Any) -> bytes:
 
 
 def spoken(**how: Any) -> list[Segment]:
-    """A connection with five heartbeats, in small segments."""
+    """Return a connection with five heartbeats, in small segments."""
     talk = Talk(**({"mss": 40} | how))
     return [*talk.open(), *greeting(talk), *heartbeats(talk, 5), *talk.close()]
 
@@ -129,7 +129,7 @@ def with_strangers() -> bytes:
 
 
 def with_other_bytes() -> bytes:
-    """Out of order, twice, and once more with other bytes: the first copy counts."""
+    """Return segments out of order, duplicated, and repeated with other bytes: the first copy counts."""
     segments = spoken()
     other = [replace(each, payload=b"?" * len(each.payload)) for each in segments if each.payload]
     return of([*shaken(segments, 1, moved=0.2, again=0.2)[:-2], *other, *segments[-2:]])
@@ -142,7 +142,7 @@ def with_a_tunnel() -> bytes:
 
 
 def used_again() -> bytes:
-    """The same addresses and ports, first without a word, then with heartbeats."""
+    """Return two connections of the same addresses and ports: one without data, then one with heartbeats."""
     return of([*Talk(isn=(9, 9)).open(), *spoken()])
 
 
@@ -189,7 +189,7 @@ SIZES = [16 + len(data) for _, data, _ in MANY]  # of their records in a pcap
 
 
 def lying(place: int, said: int, original: int | None = None) -> bytes:
-    """A pcap of which one record says another size, or both of its sizes."""
+    """Return a pcap with one record whose captured size is wrong, and also its original size if given."""
     data = bytearray(pcap(MANY))
     at = 24 + sum(SIZES[:place])
     data[at + 8 : at + 12] = struct.pack("<I", said)
@@ -198,7 +198,7 @@ def lying(place: int, said: int, original: int | None = None) -> bytes:
 
 
 def lying_block(place: int, offset: int, said: int) -> bytes:
-    """A pcapng of which one block says something else at one of its bytes."""
+    """Return a pcapng with a block in which one field is changed."""
     parts = [section(), interface(), *(enhanced(*packet) for packet in MANY)]
     broken = bytearray(parts[place + 2])
     broken[offset : offset + 4] = struct.pack("<I", said)
@@ -297,7 +297,7 @@ def test_damage_is_the_same_for_every_split(name: str, written: Callable[..., st
 
 
 def test_number_of_reported_damages_is_limited(written: Callable[..., str]) -> None:
-    """Each is reported up to a limit; then the rest of the file is not read."""
+    """Each damage is reported up to a limit; then the rest of the file is not read."""
     data = bytearray(pcap(MANY))
     for place in range(20, 800, 20):
         at = 24 + sum(SIZES[:place])
@@ -317,7 +317,7 @@ def test_repeated_damage_is_reported_once(written: Callable[..., str]) -> None:
 
 
 def test_capture_inside_a_capture_is_not_read(written: Callable[..., str]) -> None:
-    """Someone loads a capture down; the record that carries it is damaged, what it carries is of another day."""
+    """The captured traffic is a download of a capture from another day, and the record with it is damaged."""
     inner = pcap([(time_us - 10 * 86_400_000_000, data, size) for time_us, data, size in MANY[:30]])
     talk = Talk(client=("10.9.9.9", 9), mss=10_000)
     carrying = list(packets(talk.say(False, inner)))
@@ -337,7 +337,7 @@ def options_that_lie() -> bytes:
 
 
 def bomb(size: int) -> bytes:
-    """A pcap of nothing but empty records, packed."""
+    """Return a compressed pcap that has only empty records."""
     packer = zlib.compressobj(9, wbits=31)
     out = packer.compress(GOOD)
     for _ in range(size // 1_000_000):
@@ -362,7 +362,7 @@ def many_connections(count: int) -> bytes:
 
 
 def promised_frames() -> bytes:
-    """Frames that say they have 100 MiB, on many connections, of which little comes."""
+    """Return frames with a size of 100 MiB, on many connections, of which few bytes are captured."""
     made: list[Segment] = []
     for n in range(2_000):
         talk = Talk(client=("10.1.0.1", 1_000 + n))
@@ -372,7 +372,7 @@ def promised_frames() -> bytes:
 
 
 def holes() -> bytes:
-    """Segments after a gap that is never filled, far more than may be buffered."""
+    """Return segments after a gap that is never filled, far more than may be buffered."""
     talk = Talk(client=("10.1.0.1", 1_000))
     made = talk.open()
     talk.segment(True, ACK, b"lost")
@@ -391,7 +391,7 @@ def fragments_without_a_first() -> bytes:
 
 
 def test_fragments_without_a_first_are_reported(written: Callable[..., str]) -> None:
-    """Those that are let go to make room as well as those that wait at the end."""
+    """Fragments that are dropped to make room are reported, and fragments that are pending at the end."""
     path = written(fragments_without_a_first())
     reading = read(path)
     assert [item for item in reading if isinstance(item, Skipped)] == reading.skipped
@@ -399,7 +399,7 @@ def test_fragments_without_a_first_are_reported(written: Callable[..., str]) -> 
 
 
 def cut_and_lying() -> bytes:
-    """Packets whose TCP header is cut, or says a length that cannot be; IP that does."""
+    """Return packets whose TCP header is cut or has an impossible length, or whose IP header has one."""
     packet = framed(ip_packet(Segment(1, ("10.0.0.9", 1), ("10.0.0.8", 9092), 1, 1, ACK, b"x" * 50)))
     lies = [bytearray(packet) for _ in range(3)]
     lies[0][14] = 0x44  # IP's header
@@ -429,7 +429,7 @@ BOUNDED: dict[str, Callable[[], bytes]] = {
 }
 
 
-# The peak of this process alone: ru_maxrss begins with that of the process which started it.
+# The peak of this process only: ru_maxrss begins with the peak of the parent process.
 READ = """
 import sys
 from kwire.capture import Call, read

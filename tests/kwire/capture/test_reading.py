@@ -1,4 +1,4 @@
-"""The front door."""
+"""The function that reads captures."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_the_same_again_whatever_is_read_at_a_time(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.parametrize("path", [*COMMITTED[:2], "log"], ids=str)
 def test_progress_counts_bytes(path: Path | str, tmp_path: Path) -> None:
-    """Of plain files, gzip'd ones and frame logs."""
+    """Progress counts the bytes of plain files, gzip files and frame logs."""
     if isinstance(path, str):
         path = tmp_path / "log.jsonl"
         path.write_text('{"time_us": 1}\n' * 3)
@@ -64,7 +64,7 @@ def test_a_path_that_is_not_there() -> None:
 
 
 def test_idle_connections_of_a_stream_end() -> None:
-    """A connection in each minute for a day; each is open, and silent after its first request."""
+    """One connection begins in each minute of a day; each stays open, and is idle after its first request."""
     made = Conversations(lambda key, row: Conversation(key, row), idle_us=MAX_IDLE_SECONDS * 1_000_000)
     ended, largest = 0, 0
     for minute in range(24 * 60):

@@ -1,4 +1,4 @@
-"""Calls to rows in the order of time."""
+"""The conversion of calls to rows in the order of time."""
 
 from __future__ import annotations
 

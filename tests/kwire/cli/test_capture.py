@@ -86,7 +86,7 @@ def test_damage_is_a_row_and_exit_code_1(tmp_path: Path) -> None:
 
 
 def test_skipped_data_is_a_row(tmp_path: Path) -> None:
-    """Packets that are not TCP are no damage; those of a link that is not known may have been Kafka's."""
+    """Packets that are not TCP are no damage; packets of an unknown link type may contain Kafka traffic."""
     packets = records(PATH)
     udp = [(time_us, data[:23] + b"\x11" + data[24:], size) for time_us, data, size in packets[:3]]
     arp = [(time_us, data[:12] + b"\x08\x06" + data[14:], size) for time_us, data, size in packets[:2]]
@@ -108,7 +108,7 @@ def test_skipped_data_is_a_row(tmp_path: Path) -> None:
 
 
 def test_packets_cut_by_a_snap_length_are_damage(tmp_path: Path) -> None:
-    """Calls have what the headers still say; a row, a line on stderr and the exit code say that not all is there."""
+    """Calls have the values of the headers; a row, a line on stderr and the exit code report that data is missing."""
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(snapped(PATH, 96))
     result = kwire("capture", str(cut))
@@ -140,7 +140,7 @@ def test_unknown_link_type_is_damage(make: Callable[..., bytes], tmp_path: Path)
 
 
 def test_connections_that_could_not_be_read_have_a_row(tmp_path: Path) -> None:
-    """TLS with the name that was asked for, what is not Kafka, and Kafka with a hole."""
+    """The connections use TLS with a server name, another protocol, and Kafka with a hole."""
     sealed, other = Talk(client=("10.0.0.1", 1_001), isn=(1, 2)), Talk(client=("10.0.0.1", 1_002), isn=(3, 4))
     holed = Talk(client=("10.0.0.1", 1_003), isn=(5, 6))
     segments = [

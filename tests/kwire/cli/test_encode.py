@@ -18,7 +18,7 @@ def test_response() -> None:
     assert printed(kwire("encode", given=json.dumps(line))) == [{"hex": "000000070019"}]
 
 
-REFUSED: list[tuple[dict[str, Any], str, str]] = [  # what is other in the line, message, path
+REFUSED: list[tuple[dict[str, Any], str, str]] = [  # changed keys of the line, message, path
     ({"direction": None}, "direction: expected request or response, got None", "direction"),
     ({"api_key": None}, "api_key: missing", "api_key"),
     ({"api_key": 999}, "api_key: unknown API key 999", "api_key"),

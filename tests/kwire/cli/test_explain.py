@@ -135,7 +135,7 @@ def test_json() -> None:
 
 
 def some_frames(stem: str) -> bytes:
-    """The lines of an API's frames; in ``make test`` some of them."""
+    """Return the lines of an API's frames; in ``make test`` only some of them."""
     lines = gzip.decompress((golden.ROOT / "fixtures" / "frames" / f"{stem}.jsonl.gz").read_bytes()).splitlines(True)
     return b"".join(every(4, lines))
 

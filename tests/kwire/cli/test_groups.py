@@ -176,7 +176,7 @@ def test_skipped_traffic_is_reported_as_by_capture(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("snaplen", [96, 200])
 def test_packets_cut_by_a_snap_length_are_damage(snaplen: int, tmp_path: Path) -> None:
-    """With 96 bytes no group is known; with 200 its rebalances are marked. Both are reported, and nothing else."""
+    """With 96 bytes no group is known; with 200 its rebalances are marked. Only these two are reported."""
     cut = tmp_path / "cut.pcap"
     cut.write_bytes(snapped(CAPTURES / "confluent-kafka-2.16.1__kafka-4.2.0__kip848.pcap", snaplen))
     result = kwire("groups", "--json", str(cut))
@@ -195,13 +195,13 @@ def test_packets_cut_by_a_snap_length_are_damage(snaplen: int, tmp_path: Path) -
 
 @pytest.mark.parametrize("verb", ["capture", "groups"])
 def test_a_bar_on_a_terminal(verb: str, tmp_path: Path) -> None:
-    """Of a folder too."""
+    """The progress bar also works for a folder."""
     (tmp_path / NAME).write_bytes(Path(CAPTURE).read_bytes())
     ours, theirs = os.openpty()
     with command(verb, str(tmp_path), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=theirs) as process:
         os.close(theirs)
         shown = b""
-        with suppress(OSError):  # how the other end of a terminal says that it is closed
+        with suppress(OSError):  # the error when the other end of a terminal is closed
             while more := os.read(ours, 4_096):
                 shown += more
         os.close(ours)
@@ -312,7 +312,7 @@ def test_records_of_share_groups_are_counted_by_member():
 
 @pytest.fixture
 def stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A capture on stdin."""
+    """Pass a capture on stdin."""
     content = gzip.decompress((CAPTURES / "java-4.2.0__kafka-4.2.0__timeout.pcap.gz").read_bytes())
     monkeypatch.setattr(reading, "_stdin", lambda: io.BytesIO(content))
 

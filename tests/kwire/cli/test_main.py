@@ -1,4 +1,4 @@
-"""The command as a whole, most of it as a separate process."""
+"""The whole command, mostly as a separate process."""
 
 from __future__ import annotations
 
@@ -161,7 +161,7 @@ def test_no_colour_in_a_pipe() -> None:
 
 
 def on_terminal(*words: str, **variables: str) -> tuple[int, str]:
-    """Exit code and output of a command whose standard streams are a terminal."""
+    """Return exit code and output of a command whose standard streams are a terminal."""
     controller, terminal = pty.openpty()
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | variables
     streams = {"stdin": terminal, "stdout": terminal, "stderr": terminal}

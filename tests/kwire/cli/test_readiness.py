@@ -38,7 +38,7 @@ def test_transactions_of_a_captured_client() -> None:
 
 
 def old_client(tmp_path: Path) -> Path:
-    """A capture of a client that sends ListOffsets v0."""
+    """Return a capture of a client that sends ListOffsets v0."""
     talk = Talk()
     request = encode_request(ListOffsetsRequest(replica_id=-1), 0, correlation_id=1, client_id="old")
     segments = [*talk.open(), *talk.say(True, prefixed(request))]
@@ -56,7 +56,7 @@ def test_blocked_client_is_exit_code_1(tmp_path: Path) -> None:
 
 
 def test_capture_without_traffic_is_exit_code_1(tmp_path: Path) -> None:
-    """Otherwise a check in CI would pass that has read nothing."""
+    """Otherwise a check in CI would pass without any data."""
     result = CliRunner().invoke(command, [str(tmp_path)])
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith(f"Error: {tmp_path}: no capture files ")

@@ -77,7 +77,7 @@ def test_frames_are_printed_while_no_packet_arrives() -> None:
 
 
 def test_members_expire_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The last members of a cluster that is not heard any more."""
+    """The last members of a cluster without traffic expire, too."""
     now = 100.0
     monkeypatch.setattr(time, "monotonic", lambda: now)
     traffic = Traffic()

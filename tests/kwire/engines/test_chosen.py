@@ -1,4 +1,4 @@
-"""Which engine decodes and encodes where the caller names none."""
+"""The engine that decodes and encodes if the caller names none."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_with_the_package_the_default_is_native(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.fixture
 def other(tmp_path: Path) -> str:
-    """A folder with a kwire_native of an older kwire, as a value of PYTHONPATH."""
+    """Return a folder with the kwire_native of an older kwire, as a value of PYTHONPATH."""
     (tmp_path / "kwire_native.py").write_text(f'TABLES, VERSION = {native.TABLES - 1}, "0.1.0"\n')
     return os.pathsep.join([str(tmp_path), *sys.path])
 

@@ -1,5 +1,5 @@
-"""The engines agree: over every message and version, what one reads and writes the other does, byte for byte, and what
-one refuses the other does.
+"""The engines agree for every message and version: they read and write the same bytes, and they refuse the same
+bytes and values.
 """
 
 from __future__ import annotations
@@ -175,7 +175,7 @@ def test_text_that_is_not_utf8_is_decoded_in_slices() -> None:
 
 
 def run_to_end(steps: Generator[None, None, T]) -> tuple[int, T]:
-    """How often it stops, and what it returns."""
+    """Return the number of yields, and the result."""
     stops = 0
     while True:
         try:
@@ -207,7 +207,7 @@ WRONG += ["x" * 40_000, object(), HeartbeatRequest(), {1: b""}, {-1: b""}, {"1":
 
 @EVERY_THIRD_MESSAGE
 def test_values_that_are_wrong(message: type) -> None:
-    """One attribute somewhere is something else."""
+    """One attribute of each value is replaced by another object."""
     chance = random.Random(message.__name__)
     for version in layouts(message):
         for wrong in chance.sample(WRONG, 8):
@@ -227,7 +227,7 @@ def spoil(value: Any, wrong: Any, chance: random.Random) -> None:
 
 
 def both_decode(message: type, version: int, data: bytes) -> Any:
-    """The value that all engines read in every way, None if all refuse."""
+    """Return the value that all engines read in every way; None if all refuse the bytes."""
     try:
         expected, end = reference.decode(message, data, 0, version, weight_limit(len(data)))
     except DecodeError as error:
@@ -248,12 +248,12 @@ def both_decode(message: type, version: int, data: bytes) -> Any:
 
 
 def alike(one: object, other: object) -> bool:
-    """True if equal; NaN, which is not equal to itself, counts as such."""
+    """Return whether two values are equal; NaN counts as equal to itself."""
     return one == other or repr(one) == repr(other)
 
 
 def both_encode(value: Any, version: int) -> bytes | None:
-    """The bytes that all engines write, None if all refuse."""
+    """Return the bytes that all engines write; None if all refuse the value."""
     try:
         expected = reference.encode(value, version)
     except EncodeError as error:
@@ -265,7 +265,7 @@ def both_encode(value: Any, version: int) -> bytes | None:
     return expected
 
 
-# Arrays whose elements are read as rows, and what breaks the row.
+# Arrays whose elements are read as rows, and elements that cannot be read as a row.
 
 PARTITION = OffsetCommitRequest.Topic.Partition
 ODD = {
@@ -314,11 +314,11 @@ def test_rows_of_lengths_in_two_bytes() -> None:
     assert both_decode(JoinGroupRequest, 9, encode(request, 9)) == request
 
 
-# Weighing.
+# Weights of messages.
 
 
 def test_nothing_weighs_more_than_the_heaviest() -> None:
-    """So that a message of UNWEIGHED bytes needs no weighing."""
+    """Therefore a message of UNWEIGHED bytes is not weighed."""
     assert max(heaviest(resolve(message, version)) for message in MESSAGES for version in cells(message)) <= HEAVIEST
     assert weight_limit(UNWEIGHED) >= UNWEIGHED * HEAVIEST
 
@@ -336,7 +336,7 @@ def test_a_message_of_a_user_may_be_heavier() -> None:
             decode(heavy, b"\0\0\x4e\x20" + bytes(20_000), 0, engine=engine)
 
 
-# What users declare.
+# Declarations of users.
 
 NAMES = [
     "Struct",
@@ -435,7 +435,7 @@ def test_large_messages_are_weighed() -> None:
         decode_at(MetadataRequest, encoded, 0, 9, weight=1_000_000)
 
 
-# What is generated.
+# Generated code.
 
 
 def test_made_once() -> None:

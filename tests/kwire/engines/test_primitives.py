@@ -1,4 +1,4 @@
-"""The bounded leaves, one fact a row."""
+"""Values of primitive types at their limits, one fact per row."""
 
 import io
 from typing import Any
@@ -67,7 +67,7 @@ def test_bad_uvarint(data: str, kind: type[DecodeError], reason: str) -> None:
 
 H4 = "01" + "00000000" + "01" + "00"  # HeartbeatRequest v4 with empty strings and null, before its tagged section
 
-REFUSED: list[tuple[str, type, int, str, str]] = [  # what, message, version, bytes, reason
+REFUSED: list[tuple[str, type, int, str, str]] = [  # input, message, version, bytes, reason
     ("count 2^31-1, nothing left", MetadataRequest, 0, "7fffffff", "2147483647 elements of at least 2 bytes do not fit into the remaining 0 bytes"),
     ("count 10^6, 6 bytes left", MetadataRequest, 0, "000f4240" + "00" * 6, "1000000 elements of at least 2 bytes do not fit into the remaining 6 bytes"),
     ("null array", SyncGroupRequest, 0, "0000" + "00000000" + "0000" + "ffffffff", "the field is not nullable in this version"),
@@ -96,7 +96,7 @@ def test_refused(message: type, version: int, data: str, reason: str) -> None:
 
 FETCH = encode(FetchRequest(), 12)[:-1].hex()  # before its tagged section
 
-KNOWN_TAG: list[tuple[str, str, str, str]] = [  # what, tagged section, path, reason
+KNOWN_TAG: list[tuple[str, str, str, str]] = [  # input, tagged section, path, reason
     ("shorter than its type", "01" + "00" + "01" + "0361", "cluster_id", "expected 2 bytes, found 1"),
     (
         "longer than its type",
@@ -115,7 +115,7 @@ def test_known_tag_of_a_wrong_size(section: str, path: str, reason: str) -> None
     assert (caught.value.path, caught.value.reason) == (path, reason)
 
 
-ACCEPTED: list[tuple[str, type, int, str, Any]] = [  # what Kafka accepts though no client writes it
+ACCEPTED: list[tuple[str, type, int, str, Any]] = [  # bytes that Kafka accepts although no client writes them
     ("array count -2 is null", MetadataRequest, 1, "fffffffe", MetadataRequest(topics=None)),
     ("a varint longer than needed", HeartbeatRequest, 4, "818000" + H4[2:] + "00", HeartbeatRequest()),
     ("boolean 2", CreateTopicsRequest, 1, "00000000" + "00000000" + "02", CreateTopicsRequest(timeout_ms=0, validate_only=True)),

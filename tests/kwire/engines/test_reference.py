@@ -1,6 +1,6 @@
-"""The reference engine: a construct like any other, and what it says of bytes and values that it refuses.
+"""The reference engine: a construct like any other, and its errors for bytes and values that it refuses.
 
-That it reads and writes what the compiled engine does is in test_compiled.
+test_compiled checks that it reads and writes the same as the compiled engine.
 """
 
 from __future__ import annotations

@@ -26,13 +26,13 @@ RECORDS = [
 
 
 def explained(data: bytes, base: int = 0) -> Explanation:
-    """What a field of records holds, whose bytes begin at ``base``."""
+    """Return the explanation of a records field whose bytes begin at ``base``."""
     name, pieces = explain_records(data, base, "records", Allowance())
     return Explanation(name, bytes(base) + data, pieces)
 
 
 def problems(found: Explanation, at: int = 0) -> list[str]:
-    """Where the leaves do not follow each other, also in what is unpacked."""
+    """Return the places where the leaves do not follow each other, including those in decompressed data."""
     wrong = []
     for leaf in found.leaves():
         if leaf.offset != at:
@@ -122,7 +122,7 @@ def unread(found: Explanation) -> list[tuple[str, str]]:
 
 def test_damage_in_one_batch_does_not_hide_the_next() -> None:
     one = bytearray(build_batch(RECORDS[:1]))
-    one[65] = 0x7E  # of what the key says that it takes
+    one[65] = 0x7E  # the length of the key
     data = bytes(one) + build_batch(RECORDS)
     explanation = explained(data)
     assert problems(explanation) == []
@@ -131,7 +131,7 @@ def test_damage_in_one_batch_does_not_hide_the_next() -> None:
     assert len(values(explanation, "key")) == 5
 
 
-BROKEN = [  # data, what is said of its end
+BROKEN = [  # data, the text about its end
     (bytes(5), "a record batch has at least 61 bytes, but only 5 remain"),
     (build_batch(RECORDS)[:70], "remain"),
     (bytes(16) + b"\x07" + bytes(60), "magic is 7, expected 0, 1 or 2"),
@@ -221,7 +221,7 @@ def test_length_of_the_value_of_a_wrapper(size: int, error: str) -> None:
 
 
 def batch_of(fields: bytes) -> bytes:
-    """A batch of one record with these encoded fields, at base offset 7."""
+    """Return a batch of one record with these encoded fields, at base offset 7."""
     records = varint(len(fields)) + fields
     head = struct.pack(">qiibIhiqqqhii", 7, 49 + len(records), -1, 2, 0, 0, 0, 0, 0, -1, -1, -1, 1)
     return head + records
@@ -238,7 +238,7 @@ FIELDS = [  # encoded fields of a record
 
 
 def decoded(data: bytes) -> str:
-    """The offset of the only record as the explanation shows it, or the error of decoding."""
+    """Return the offset of the only record as the explanation shows it, or the error of decoding."""
     try:
         (record,) = next(read(data)).records(verify_crc=False)
     except DecodeError as error:

@@ -43,7 +43,7 @@ def explained(line: Line) -> Explanation:
 
 
 def coverage_problems(found: Explanation) -> list[str]:
-    """Where a leaf does not begin at the end of the one before it, or the last not end at the end; and nodes amiss."""
+    """Return gaps and overlaps between leaves, a wrong end of the last leaf, and wrong nodes."""
     at = 0
     wrong = []
     for leaf in found.leaves():
@@ -60,7 +60,7 @@ def coverage_problems(found: Explanation) -> list[str]:
 
 
 def fields(pieces: tuple[Piece, ...]) -> Iterator[Piece]:
-    """The pieces that stand for values of the message; not books, nor what bytes hold inside."""
+    """Yield the pieces that represent values of the message, without sizes and without the contents of bytes fields."""
     for piece in pieces:
         if piece.name in BOOKKEEPING or piece.name == TAGGED_FIELDS or piece.type in (STRUCT, TAG_TYPE):
             yield from fields(piece.fields)
@@ -71,7 +71,7 @@ def fields(pieces: tuple[Piece, ...]) -> Iterator[Piece]:
 
 
 def value_problems(found: Explanation, message: Request | Response) -> list[str]:
-    """How the values of the pieces differ from those of decoding."""
+    """Return the differences between the values of the pieces and the decoded values."""
     shown = {piece.path: piece.value for piece in fields(found.pieces)}
     header_version = request_header_version if isinstance(message, Request) else response_header_version
     header = resolve(type(message.header), header_version(message.api, message.version))
@@ -89,7 +89,7 @@ def hashable(shown: dict[str, Any]) -> bool:
 
 
 def leaves(value: Any, node: Node, path: str, shown: dict[str, Any]) -> dict[str, Any]:
-    """What every piece of a value should say, by path. A tagged field at its default need not be on the wire."""
+    """Return the expected value of every piece, by path. A tagged field at its default need not be on the wire."""
     match node:
         case Maybe(record):
             return {path: None if value is None else 1} | ({} if value is None else leaves(value, record, path, shown))
@@ -175,7 +175,7 @@ def framed(value: object, version: int) -> tuple[bytes, Any]:
 
 
 def both(frame: bytes, request: bool, key: int, version: int) -> tuple[Explanation, Request | Response | DecodeError]:
-    """The explanation, and what decoding gives or raises."""
+    """Return the explanation, and the result or error of decoding."""
     result = explain_request(frame) if request else explain_response(frame, key, version)
     try:
         return result, decode_request(frame) if request else decode_response(frame, key, version)
@@ -257,7 +257,7 @@ def test_api_versions_answer_in_version_0() -> None:
 
 
 def inside(found: Explanation, path: str) -> list[tuple[str, Any, str]]:
-    """What a field holds, without its length: rest of the path, value, hex."""
+    """Return the contents of a field without its length: rest of the path, value, hex."""
     (field,) = [piece for _, piece in found.walk() if piece.path == path]
     return [
         (piece.path.removeprefix(f"{path}."), piece.value, found.frame[piece.offset : piece.end].hex())
@@ -388,7 +388,7 @@ def test_a_blob_of_each_kind(name: str) -> None:
 
 
 def test_the_leaves_of_a_frame_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of messages inside bytes fields count, too."""
+    """The leaves of messages inside bytes fields count, too."""
     monkeypatch.setattr(records, "FRAME_LEAVES", 30)
     metadata = encode_stored(ConsumerProtocolSubscription(topics=["t"] * 10), 0)
     protocols = [JoinGroupRequest.Protocol(name=str(number), metadata=metadata) for number in range(9)]

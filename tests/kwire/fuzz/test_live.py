@@ -24,7 +24,7 @@ from kwire.messages.join_group import JoinGroupResponse
 
 FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 10, 11, 12
 CONFIG = {"group.initial.rebalance.delay.ms": 0}
-Answer = Callable[["Between", bytes, bytes], bytes]  # of the request, and of its answer; what is passed on
+Answer = Callable[["Between", bytes, bytes], bytes]  # of request and response; the bytes to pass on
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def address() -> Iterator[tuple[str, int]]:
 
 
 class Between:
-    """Passes requests on to a broker one by one, and does to the answers what ``answer`` says."""
+    """A proxy that passes requests to a broker one by one, and changes the responses with ``answer``."""
 
     def __init__(self, broker: tuple[str, int], answer: Answer) -> None:
         self._broker = broker
@@ -80,12 +80,12 @@ class Between:
         return None
 
     def _closed(self, client: socket.socket, request: bytes) -> None:
-        """The broker hung up on a bad request: the proxy says so if ``answer`` is for it."""
+        """Send the result of ``answer`` for a request at which the broker closed the connection."""
         client.sendall(self._answer(self, request, b""))
 
 
 def bad(request: bytes) -> bool:
-    """A request of a case, and one that cannot be read."""
+    """Return whether a request cannot be decoded."""
     try:
         decode_request(request)
     except WireError:
@@ -94,7 +94,7 @@ def bad(request: bytes) -> bool:
 
 
 def encode(body: object, request: bytes) -> bytes:
-    """A response in the version of a request."""
+    """Return a response in the version of a request."""
     version, correlation_id = struct.unpack_from(">hi", request, 2)
     return pack(encode_response(body, version, correlation_id=correlation_id))
 
@@ -199,7 +199,7 @@ def test_no_broker_is_listening() -> None:
 
 
 def fresh(proxy: Between, request: bytes, answer: bytes) -> bytes:
-    """As by a Kafka that was just installed: no coordinator until FindCoordinator was asked, and then not at once."""
+    """Answer as a newly installed Kafka: it has no coordinator until some time after the first FindCoordinator."""
     if request[:2] == struct.pack(">h", FIND_COORDINATOR):
         proxy.looked += 1
         code = ErrorCode.COORDINATOR_NOT_AVAILABLE if proxy.looked == 1 else ErrorCode.NONE

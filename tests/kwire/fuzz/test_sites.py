@@ -56,7 +56,7 @@ def test_malformed_frame_has_the_sites_before_the_error(size: int) -> None:
 @pytest.mark.parametrize("direction", ["request", "response"])
 @pytest.mark.parametrize("stem", MODULES.values())
 def test_every_byte_belongs_to_a_site(stem: str, direction: str) -> None:
-    """In the order of the bytes, whole frames from the first to the last byte that is no content."""
+    """The sites are in the order of the bytes, and cover whole frames except contents."""
     for line in golden.frames("fixtures", stem, direction):
         frame = bytes.fromhex(line["hex"])
         if direction == "request":

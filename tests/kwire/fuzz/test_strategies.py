@@ -20,7 +20,7 @@ from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.schema import unknown_tags
 
-QUICK = settings(max_examples=2_000, database=None, phases=[Phase.generate])  # the first will do, not the smallest
+QUICK = settings(max_examples=2_000, database=None, phases=[Phase.generate])  # no shrinking of the example
 
 
 @pytest.mark.parametrize("message", every(3, MESSAGES), ids=lambda message: message.__name__)

@@ -1,4 +1,4 @@
-"""Forms are those of ``to_json``, with more in them."""
+"""Expanded forms are those of ``to_json`` with additional keys."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ CELLS = [
 
 
 def plain(form: Any) -> Any:
-    """Without the additional keys."""
+    """Return a form without the additional keys."""
     if isinstance(form, dict):
         return {k: plain(v) for k, v in form.items() if not k.startswith("_") or k == UNKNOWN_TAGS}
     return [plain(item) for item in form] if isinstance(form, list) else form

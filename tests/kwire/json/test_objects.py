@@ -67,7 +67,7 @@ def test_text_that_is_not_utf8_survives_json() -> None:
 NO_FIELD = "unknown field in this version"
 NO_TAG = "expected an object with tag numbers as keys"
 NO_UUID = "expected a uuid of 22 characters, got"
-REFUSED: list[tuple[type, int, object, str]] = [  # message, version, JSON form, what is said behind "Message vN"
+REFUSED: list[tuple[type, int, object, str]] = [  # message, version, JSON form, text after "Message vN"
     (HeartbeatRequest, 4, [], ": expected an object, got []"),
     (HeartbeatRequest, 4, {"group": 1}, f", group: {NO_FIELD}"),
     (HeartbeatRequest, 0, {"group_instance_id": "i"}, f", group_instance_id: {NO_FIELD}"),

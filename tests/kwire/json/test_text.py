@@ -48,7 +48,7 @@ def test_text_is_ascii() -> None:
 
 
 def test_tags() -> None:
-    """Those that are declared are there unless they have their default; those that are not, after all else."""
+    """Declared tags are present unless they have their default; unknown tags follow all other fields."""
     assert json_text(FetchRequest(), 15) == dumped(FetchRequest(), 15)
     value = FetchRequest(cluster_id="c", unknown_tags={9: b"\x01", 7: b""})  # type: ignore[call-arg]
     assert json_text(value, 15).endswith('"cluster_id":"c","_unknown_tags":{"9":"AQ==","7":""}}')

@@ -1,4 +1,4 @@
-"""Every version of every declaration against Kafka's own: names, order, types, null, compact, tags, defaults."""
+"""Every version of every declaration, compared with Kafka's: names, order, types, null, compact, tags, defaults."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ NEW_IN_4 = {
     )
     for part in ("Key", "Value")
 }
-NEW_IN_4 |= {"EndTxnMarker"}  # whose bytes are as old as transactions
+NEW_IN_4 |= {"EndTxnMarker"}  # its bytes are as old as transactions
 GONE_IN_4 = {"ShareGroupPartitionMetadataKey", "ShareGroupPartitionMetadataValue"}
-# Versions that 3.9.1 and 4.2.0 tell differently: fields got other names, tagged ones came, and what was not stable yet
+# Messages that differ between 3.9.1 and 4.2.0: fields were renamed, tagged fields were added, and an unstable version
 # got another field.
 CHANGED = {"VoteRequest", "ReadShareGroupStateSummaryResponse", "ShareGroupMetadataValue"}
 CHANGED |= {"OffsetCommitValue", "ConsumerGroupMetadataValue", "TransactionLogValue"}
@@ -63,7 +63,7 @@ Shapes: TypeAlias = Iterable[Shape]
 
 
 def shape_of_layout(name: str, record: Record) -> Shape:
-    """What our layout says, in the words of ``kafka_definitions``."""
+    """Return the shape of our layout, in the form of ``kafka_definitions``."""
     inside = tuple(shape_of_slot(slot) for slot in (*record.slots, *record.tagged))
     absent = frozenset(slot.name for slot in record.absent)
     known = frozenset(schema_of(record.type).fields)
@@ -120,10 +120,10 @@ def plain(default: object) -> object:
 
 
 def differences(declared: type, definitions: Mapping[str, Definition], newer: Shapes = ()) -> list[str]:
-    """Where the declaration differs from Kafka's, over the versions that the definitions hold, if declared.
+    """Return the differences of the declaration from Kafka's, for all declared versions of the definitions.
 
-    ``newer``: the message as a later release has it. What may be ignored when it is absent, and what is the default,
-    changes with time, and the last release that has the field decides.
+    ``newer``: the message in a later release. Which absent fields may be ignored, and the defaults of fields,
+    change with time, and the last release that has the field decides.
     """
     definition = definitions[declared.__name__]
     decided = {path for found in newer for path in paths(found)}
@@ -168,7 +168,7 @@ def test_like_kafka_3_9(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in KEYS if name not in NEW_IN_4])
 def test_keys_like_kafka_3_9(name: str) -> None:
-    """There the type of the record was the version of the key."""
+    """In Kafka 3.9 the type of the record was the version of the key."""
     theirs = shape(of_jar("3.9.1")[name], KEYS[name])
     assert compare("", shape_of_layout(name, resolve(DECLARED[name], 0)), theirs) == []
 
@@ -206,7 +206,7 @@ def test_headers_like_kafka() -> None:
 
 
 def doctored(**changes: object) -> Mapping[str, Definition]:
-    """Kafka's JoinGroupRequest with another ``reason``, its last field."""
+    """Return Kafka's JoinGroupRequest with another ``reason``, its last field."""
     definition = of_jar("4.2.0")["JoinGroupRequest"]
     *fields, reason = definition["fields"]
     assert reason["name"] == "Reason"

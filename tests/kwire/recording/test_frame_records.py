@@ -42,7 +42,7 @@ def decoded(buffers: Sequence[bytes], count: int) -> list[Record]:
 
 
 def divided(data: bytes, random: Random) -> list[bytes]:
-    """The same bytes in several buffers."""
+    """Return the same bytes in several buffers."""
     cuts = sorted(random.choices(range(len(data) + 1), k=random.randrange(4)))
     return [data[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(data)], strict=True) if begin < end]
 

@@ -1,4 +1,4 @@
-"""Recordings as packets: read back by kwire, and by their checksums."""
+"""Recordings as packets: kwire reads them back, and their checksums are right."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def heartbeat(number: int) -> tuple[bytes, bytes]:
 
 
 def recorded(writer: RecordingWriter, ends: list[tuple[str, str]]) -> list[bytes]:
-    """One heartbeat on each of several connections at the same time."""
+    """Return a recording of one heartbeat on each of several connections at the same time."""
     parts = [writer.begin()]
     parts += [writer.opened(at, *end, US + at) for at, end in enumerate(ends)]
     for at in range(len(ends)):
@@ -155,7 +155,7 @@ def test_checksums_are_those_of_tcp_and_ip(client: str, broker: str, data: bytes
 
 
 def folded(data: bytes) -> int:
-    """The sum of 16-bit words in one's complement (RFC 1071)."""
+    """Return the sum of 16-bit words in one's complement (RFC 1071)."""
     data += bytes(len(data) % 2)
     total = sum(struct.unpack(f">{len(data) // 2}H", data))
     while total > 0xFFFF:

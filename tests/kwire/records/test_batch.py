@@ -132,7 +132,7 @@ def test_delete_horizon() -> None:
 
 
 def with_body(data: bytes, body: bytes, **header: int) -> bytes:
-    """The batch with other records, or other fields of its header, and a length and checksum that fit."""
+    """Return the batch with other records or header fields, and with the right length and checksum."""
     from google_crc32c import value as crc32c
 
     batch = replace(read_batch(data), **header)
@@ -164,7 +164,7 @@ BODIES: list[tuple[str, int, bytes, str]] = [
     ("all that can be counted", 2**31 - 1, RECORD, COUNT.format(2**31 - 1, 7)),
     ("record", 1, KEY_TOO_LONG, "RecordBatch at byte 65, records[0].key: expected 63 bytes, found 3"),
 ]
-BEFORE = 100  # bytes of what the batch is read from
+BEFORE = 100  # bytes before the batch in the buffer
 
 
 @pytest.mark.parametrize(("count", "body", "text"), [row[1:] for row in BODIES], ids=[row[0] for row in BODIES])
@@ -352,7 +352,7 @@ def test_error_of_a_record_comes_before_that_of_the_header() -> None:
 
 
 class Own(Record):
-    """A subclass of Record, which has a reader of its own."""
+    """A subclass of Record, for which a separate reader is made."""
 
 
 @pytest.mark.parametrize(

@@ -157,7 +157,7 @@ def test_old_lz4(size: int) -> None:
 
 @pytest.mark.parametrize("flags", [0x60, 0x61, 0x68, 0x69])
 def test_old_lz4_with_optional_fields(flags: int) -> None:
-    """Content size and dictionary id, of which the header checksum depends; lz4 refuses any other checksum."""
+    """Content size and dictionary id, on which the header checksum depends; lz4 refuses any other checksum."""
     fields = (4).to_bytes(8, "little") * (flags >> 3 & 1) + bytes.fromhex("01234567") * (flags & 1)
     header = bytes.fromhex("04224d18") + bytes([flags, 0x40]) + fields
     checksums = []
@@ -183,7 +183,7 @@ def zstd_without_a_size(data: bytes) -> bytes:
 
 
 GZIPPED = gzip.compress(b"data", mtime=0)
-FORMS = [  # what a client may write that compress() does not
+FORMS = [  # forms that a client may write, but compress() does not
     ("gzip of two members", GZIP, GZIPPED + GZIPPED, b"datadata"),
     ("gzip of two members, the first empty", GZIP, gzip.compress(b"") + GZIPPED, b"data"),
     ("what is no member is ignored, as by Java", GZIP, GZIPPED + b"more", b"data"),
@@ -236,7 +236,7 @@ REFUSED = [
 ]  # fmt: skip
 
 
-WHERE = [  # codec, data, byte in it at which it goes wrong
+WHERE = [  # codec, data, offset of the invalid byte
     (GZIP, GZIPPED + GZIPPED[:-1], 2 * len(GZIPPED) - 1),
     (SNAPPY, XERIAL_HEADER + block(raw(b"data")) + bytes(3), 26),
     (SNAPPY, XERIAL_HEADER + block(raw(b"data")) + block(b"?"), 30),
@@ -335,7 +335,7 @@ def test_the_limit_itself_is_accepted(codec: int, size: int) -> None:
         decompress(codec, data, limit=size - 1)
 
 
-WIDE = bytes.fromhex("28b52ffd 00 88") + zstd_without_a_size(b"data" * 1000)[6:]  # says that its window is 128 MiB
+WIDE = bytes.fromhex("28b52ffd 00 88") + zstd_without_a_size(b"data" * 1000)[6:]  # its window is 128 MiB
 WINDOWS = [  # frame, limit, descriptor of the window afterwards: 8 times the exponent above 10
     (WIDE, 16 * 1024 * 1024, 14 << 3),
     (WIDE, 16 * 1024 * 1024 + 1, 15 << 3),

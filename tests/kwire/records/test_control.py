@@ -17,8 +17,8 @@ from kwire.records.control import (
     read_control_record,
 )
 
-# The log of a partition after three transactions of librdkafka 2.16.1 on Kafka 4.2.0, the second of them aborted. What
-# DumpLogSegments of that release prints about its control batches is below.
+# The log of a partition after three transactions of librdkafka 2.16.1 on Kafka 4.2.0, the second of them aborted. Below
+# is the output of DumpLogSegments of that release for its control batches.
 LOG = bytes.fromhex(
     "00000000000000010000004200000000020da20cdb003000000000000001a1fc5b92f4000001a1fc5b92f4"
     "00000000000000000000ffffffff000000012000000008000000010c00000000000000"

@@ -41,7 +41,7 @@ FORMS |= {"max_time": ">q", "count": ">i"}
 
 
 def two(body: bytes | None = None, *, mend: bool = True, **fields: int) -> bytes:
-    """A batch of two records with other fields in its header, or other records; the checksum is right if mended."""
+    """Return a batch of two records with other header fields or records; the checksum is right if mended."""
     data = bytearray(TWO if body is None else TWO[: HEADER.size] + body)
     if body is not None:
         struct.pack_into(">i", data, AT["length"], len(data) - 12)
@@ -53,7 +53,7 @@ def two(body: bytes | None = None, *, mend: bool = True, **fields: int) -> bytes
 
 
 def records(*deltas: int, length: int = 0, key: str = "01", headers: str = "00") -> bytes:
-    """Records of a null value; ``length``: what their length is wrong by."""
+    """Return records with a null value; ``length`` is added to their length."""
     result = b""
     for delta in deltas:
         body = bytes([0, 0, delta * 2 if delta >= 0 else -delta * 2 - 1]) + bytes.fromhex(key + "01" + headers)
@@ -125,7 +125,7 @@ ROWS: list[tuple[str, Callable[[], bytes | None], Outcome]] = [
 
 
 def nested() -> bytes:
-    """A wrapper whose only message is a wrapper."""
+    """Return a wrapper whose only message is a wrapper."""
     inner = build_message_set([Record(value=b"v")], codec=GZIP)
     packed = gzip.compress(inner, mtime=0)
     tail = inner[16:30] + struct.pack(">i", len(packed)) + packed
@@ -208,7 +208,7 @@ def test_every_cut_and_every_changed_byte(codec: int, verify_crc: bool) -> None:
 
 @pytest.mark.parametrize("codec", sorted(NAMES))
 def test_truncation_after_a_valid_header(codec: int) -> None:
-    """The length and the checksum are right, so that what is cut is the records themselves."""
+    """The length and the checksum are right, so only the records themselves are truncated."""
     data = build_batch(SMALL, codec=codec)
     for cut in range(HEADER.size, len(data)):
         given = two(data[HEADER.size : cut], attributes=codec)

@@ -1,4 +1,4 @@
-"""One door for records of any magic, held to what Kafka's own classes read in them."""
+"""The common reader for records of any magic, compared with the records that Kafka's classes read."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_no_such_magic(magic: int) -> None:
 
 @pytest.mark.parametrize("codec", sorted(NAMES))
 def test_headers_open_nothing(codec: int) -> None:
-    """What is known of a batch is known if its records are no records at all."""
+    """The header of a batch is read even if its records are invalid."""
     batch = build_batch([Record(timestamp=5), Record(timestamp=9)], codec=codec, base_offset=7, producer_id=3)
     (found,) = read(batch[:61] + b"\xff" * (len(batch) - 61))
     assert isinstance(found, Batch)
@@ -70,7 +70,7 @@ def test_headers_open_nothing(codec: int) -> None:
 
 
 def dumped(origin: str) -> Iterator[tuple[bytes, list[dict[str, Any]]]]:
-    """The bytes of every records field in the frames, and the batches that Kafka read in them."""
+    """Yield the bytes of every records field in the frames, and the batches that Kafka read from them."""
     for folder in golden.FOLDERS[origin]:
         for stem in ("produce", "fetch", "share_fetch", "fetch_snapshot"):
             path = folder / f"{stem}.jsonl.gz"

@@ -71,7 +71,7 @@ def test_the_time_of_the_broker(codec: int) -> None:
 
 
 def test_the_time_of_the_wrapper_counts() -> None:
-    """A broker stamps the wrapper and leaves what is inside as the producer made it."""
+    """A broker sets the time of the wrapper, and leaves the messages inside as the producer wrote them."""
     wrapper = read_message(build_message_set(THREE, codec=GZIP))
     assert (wrapper.log_append_time, wrapper.max_timestamp) == (False, 30)
     assert [record.timestamp for record in wrapper.records()] == [10, 20, 30]
@@ -86,7 +86,7 @@ def test_messages_of_magic_0_have_no_timestamp_type() -> None:
 
 
 def rebuilt(message: Message, value: bytes | None, offset: int | None = None) -> bytes:
-    """The message with another value or offset, and a size and checksum that fit."""
+    """Return the message with another value or offset, and the right size and checksum."""
     tail = struct.pack(">bb", message.magic, message.attributes)
     tail += struct.pack(">q", message.timestamp) if message.magic else b""
     tail += struct.pack(">ii", -1, -1 if value is None else len(value)) + (value or b"")
@@ -118,7 +118,7 @@ def test_lz4_of_magic_0_has_its_own_checksum() -> None:
     assert LZ4_OLD_HEADER not in build_message_set(THREE, magic=1, codec=LZ4)
     right = wrapper_of(build_message_set(THREE, magic=0), 0, codec=LZ4)
     repaired = rebuilt(right, compress(LZ4, build_message_set(THREE, magic=0)))
-    assert len(list(read_message(repaired).records())) == 3  # what was mended later is read too
+    assert len(list(read_message(repaired).records())) == 3  # messages that were repaired later are read too
     wrong = rebuilt(wrapper_of(b"", 1, codec=LZ4), compress(LZ4, build_message_set(THREE), old_lz4=True))
     with pytest.raises(DecodeError, match="invalid lz4 data: "):
         read_message(wrong).records()
@@ -127,7 +127,7 @@ def test_lz4_of_magic_0_has_its_own_checksum() -> None:
 ONE = build_message_set([Record(value=b"v")])
 OLD = build_message_set([Record(value=b"v")], magic=0)
 WRAPPED = build_message_set(THREE, codec=GZIP)
-VALUE_AT = 34  # in ONE and WRAPPED: behind the header, a null key and the size of the value
+VALUE_AT = 34  # in ONE and WRAPPED: after the header, a null key and the size of the value
 
 
 def changed(data: bytes, at: int, form: str, value: int) -> bytes:
@@ -167,7 +167,7 @@ def packed(inner: bytes) -> bytes:
 
 
 INNER = build_message_set(THREE)
-BAD: list[tuple[str, bytes, type[DecodeError], int, str]] = [  # what, message, error, byte, text
+BAD: list[tuple[str, bytes, type[DecodeError], int, str]] = [  # input, message, error, byte, text
     ("crc", changed(ONE, 20, ">b", 1), CrcError, 12, "checksum 0xb461472e does not match the data"),
     ("key too long", changed(ONE, 26, ">i", 6), Truncated, 26, "key: expected 6 bytes, found 5"),
     ("key that leaves no value", changed(ONE, 26, ">i", 5), Truncated, 35, "value: expected 4 bytes, found 0"),
@@ -247,7 +247,7 @@ def test_damaged(magic: int, codec: int) -> None:
 
 
 def check(data: bytes, verify_crc: bool) -> None:
-    """A value or a DecodeError of one of these bytes, and nothing else."""
+    """Check that reading returns a value, or raises a DecodeError at one of these bytes."""
     try:
         for each in read(data):
             list(each.records(verify_crc=verify_crc))

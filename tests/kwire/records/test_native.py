@@ -1,4 +1,4 @@
-"""The native reader and writer of records agree with those in Python, which they leave every unusual record to."""
+"""The native reader and writer of records agree with those in Python, to which they leave every unusual record."""
 
 from __future__ import annotations
 

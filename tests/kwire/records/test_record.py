@@ -1,4 +1,4 @@
-"""The two readers of a record agree, and the careful one says what is wrong and where."""
+"""The two readers of a record agree, and the careful one reports the error and its place."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ def test_records_are_equal_by_value() -> None:
 
 HEAD = "000000"  # attributes, timestamp, offset
 FIELDS = HEAD + "0101" + "00"
-BODIES: list[tuple[str, int, str, type[DecodeError], str]] = [  # what, count, body, error, text
+BODIES: list[tuple[str, int, str, type[DecodeError], str]] = [  # input, count, body, error, text
     ("no bytes", 1, "", Truncated, "byte 0, records[0]: the data ends inside a varint"),
     ("longer than what is left", 1, "10" + "00", Truncated, "byte 0, records[0]: a record has 8 bytes, but only 1 remain"),
     ("negative length", 1, "01", Truncated, "byte 0, records[0]: a record has -1 bytes, but only 0 remain"),
@@ -281,7 +281,7 @@ def test_bad_records(count: int, body: str, kind: type[DecodeError], text: str) 
     assert str(caught.value) == f"RecordBatch at {text}"
 
 
-LENIENT = [  # what, body, what it is read as
+LENIENT = [  # input, body, the decoded record
     ("overlong zero", "0e" + "00" + "8000" + "00" + "0101" + "00", Record()),
     ("other negative lengths are null", "0c" + HEAD + "0303" + "00", Record()),
     ("attributes", "0c" + "ff0000" + "0101" + "00", Record()),

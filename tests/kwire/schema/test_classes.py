@@ -1,4 +1,4 @@
-"""What a declared class can do."""
+"""The methods of a declared class."""
 
 import dataclasses
 import inspect

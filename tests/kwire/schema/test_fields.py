@@ -67,7 +67,7 @@ class Part:
 
 
 def declared(annotation: Any, field: Any, *, versions: str = "0-9", flexible: str = "6+") -> type:
-    """A message with one field."""
+    """Declare a message with one field."""
     return data(versions=versions, flexible=flexible)(
         type("Message", (), {"__annotations__": {"field": annotation}, "field": field})
     )

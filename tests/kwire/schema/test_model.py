@@ -1,4 +1,4 @@
-"""What is known of a declared class and of an API."""
+"""The attributes of a declared class and of an API."""
 
 import pytest
 

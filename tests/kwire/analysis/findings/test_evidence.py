@@ -25,7 +25,7 @@ from kwire.analysis.transactions import Ending, Transactions
 
 
 def span(client_id: str, topic: str, partition: int, times: tuple[int, int]) -> FetchSpan:
-    """``times``: begin and end in half seconds, in any order."""
+    """Return a span. ``times``: begin and end in half seconds, in any order."""
     begin, end = sorted(times)
     return FetchSpan("c1", "b:1", client_id, "10.0.0.1", topic, partition, begin * 500_000, end * 500_000)
 
@@ -78,7 +78,7 @@ def test_intervals_of_heartbeats_are_rounded_to_three_digits() -> None:
     events = [GroupEvent(ts=ts, number=n, event="heartbeat", **ABOUT) for n, ts in enumerate(times)]
     beats = view((events, [], [])).evidence.beats["m"]
     assert sum(beats.intervals.values()) == len(events) - 1 == 9_345
-    assert len(beats.intervals) < 2_700  # of 9,345 different ones
+    assert len(beats.intervals) < 2_700  # of 9,345 different intervals
     assert set(beats.intervals) == {
         int(f"{ms}"[:3].ljust(len(f"{ms}"), "0"))
         for ms in [(later.ts - earlier.ts) // 1_000 for earlier, later in pairwise(events)]

@@ -1,4 +1,4 @@
-"""Findings of stories with planted trouble, and of innocent ones; ``make findings`` has many more of both."""
+"""Findings of stories with and without planted trouble; ``make findings`` has many more of both."""
 
 from __future__ import annotations
 

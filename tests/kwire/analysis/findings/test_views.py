@@ -41,7 +41,7 @@ def test_the_first_mark_above_an_offset(seed: int) -> None:
 
 
 def test_a_search_reads_few_of_many_marks() -> None:
-    """Else a capture in which commits are beyond the end of the log would take the square of its size."""
+    """Otherwise, the work for a capture with commits beyond the end of the log would be quadratic in its size."""
     marks = Counted((number, 5) for number in range(100 * BLOCK))
     group = view(marks)
     group.first_mark_above(PLACE, 10, 0)

@@ -62,7 +62,7 @@ def test_expired_begins_when_the_session_ends() -> None:
 
 @pytest.mark.parametrize(("heard", "began"), [(1205, 1201.0), (1250, 1251.0)])
 def test_late_sync_extends_a_session_only_if_the_member_stays(heard: float, began: float) -> None:
-    """B asks for its share 50 ms after the plan is there: brokers since 4.0 go on counting from its JoinGroup."""
+    """B syncs 50 ms after the assignment is there: since 4.0, brokers keep counting the session from its JoinGroup."""
     log = CallLog()
     log.join("a", 100, 1, "a", "b", took=101)
     log.join("b", 200, 1)
@@ -84,7 +84,7 @@ STOPS = "generation member_id stopped_ts resumed_ts stw_ms"
 
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
 def test_stop_includes_partitions_of_an_expired_member(protocol: str) -> None:
-    """B is last heard of at 301; A has what B had at 1621, 11 ms after it rejoined."""
+    """B sends its last request at 301; A has the partitions of B at 1621, 11 ms after it rejoined."""
     log = CallLog()
     log.join("a", 0, 1, "a", "b", protocol=protocol, took=60)
     log.join("b", 50, 1, protocol=protocol, took=10)
@@ -102,7 +102,7 @@ def test_stop_includes_partitions_of_an_expired_member(protocol: str) -> None:
 
 
 def replaced(instance: str | None = None, protocol: str = "range") -> CallLog:
-    """B is killed and, within its session, started again as C; both are in place of the other in generation 3."""
+    """Return events in which B is killed and restarted within its session as C, which replaces it in generation 3."""
     log = two_members() if protocol == "range" and instance is None else CallLog()
     if not log.calls:
         log.join("a", 100, 2, "a", "b", protocol=protocol, took=60)
@@ -123,7 +123,7 @@ def replaced(instance: str | None = None, protocol: str = "range") -> CallLog:
 @pytest.mark.parametrize("protocol", ["range", "cooperative-sticky"])
 @pytest.mark.parametrize("instance", [None, "two"])
 def test_stop_of_a_new_member_in_place_of_a_killed_one(instance: str | None, protocol: str) -> None:
-    """Whether it expired, was dropped by the rebalance, or is the same static member under another id."""
+    """The killed member expired, was removed by the rebalance, or is the same static member under another id."""
     tables = replaced(instance, protocol).tables()
     assert line(tables["members"][-1], STOPS) == (3, "c", 301.0, 1415.0, 1114.0)
     assert tables["rebalances"][-1]["stw_ms_max"] == 1114.0
@@ -164,7 +164,7 @@ def test_not_finished() -> None:
     assert line(row, "to_generation trigger started_ts ended_ts incomplete") == (None, "joined", 900.0, None, True)
 
 
-REJOINS = [  # who, how, the trigger
+REJOINS = [  # member, its rejoin, the trigger
     ("a", {}, "metadata"),
     ("a", {"topics": ["milk", "tea"]}, "subscription"),
     ("b", {"topics": ["milk"]}, "subscription"),
@@ -185,7 +185,7 @@ def test_rejoins(who: str, how: dict[str, object], trigger: str) -> None:
 
 
 def test_unknown_trigger() -> None:
-    """Members are asked to rejoin, and nothing that was seen says why."""
+    """Members are asked to rejoin, and no captured call shows the reason."""
     log = two_members()
     del log.calls[8:]
     log.beat("a", 400, 2, error=27)
@@ -255,7 +255,7 @@ def test_violation(kind, happens) -> None:  # type: ignore[no-untyped-def]
 
 
 def from_the_middle(first: str = "a") -> CallLog:
-    """A capture that begins with generation 5; ``first``: member id in the first JoinGroup of member A."""
+    """Return a capture that begins with generation 5. ``first``: member id in the first JoinGroup of member A."""
     log = CallLog()
     log.join("a", 0, 5, "a", "b", took=20, member_id=first)
     log.join("b", 10, 5, took=10)

@@ -52,7 +52,7 @@ def beat(
 
 
 def moved() -> CallLog:
-    """A has both partitions, B comes and is given one after A gave it up."""
+    """Return events in which A has both partitions, and B joins and gets one of them after A revoked it."""
     log = CallLog()
     beat(log, "a", 0, 0, 1, owned=[], assigned=[0, 1], first=True)
     beat(log, "b", 100, 0, 2, owned=[], assigned=[], first=True)
@@ -86,7 +86,7 @@ def numbers(partitions: list[str]) -> list[int]:
 
 
 def test_each_change_of_a_share_is_a_row() -> None:
-    """Two changes in epoch 2 and one before the next: ``assignments`` has the last share of each member alone."""
+    """Two changes are in epoch 2 and one before epoch 3; ``assignments`` has only the last share of each member."""
     log = moved()
     beat(log, "a", 200, 2, 2, assigned=[])
     beat(log, "a", 210, 2, 2, owned=[])
@@ -113,7 +113,7 @@ def test_each_change_of_a_share_is_a_row() -> None:
     ("again", "stop"), [(300, (111.0, 151.0, 40.0)), (250, (111.0, 151.0, 40.0)), (390, (290.0, 391.0, 101.0))]
 )
 def test_stop_is_the_longest_of_an_epoch(again: float, stop: tuple[float, ...]) -> None:
-    """Partition 1 is not read for 40 ms, and partition 0 later from 290 on: never both for all the time between."""
+    """Partition 1 is not read for 40 ms, and later partition 0 from 290 on: the two stops are not added."""
     log = moved()
     beat(log, "a", 249 if again == 250 else 289, 2, 2, assigned=[])
     beat(log, "b", again, 2, 2, assigned=[0, 1])
@@ -131,7 +131,7 @@ def test_silent_member() -> None:
 
 
 def statics(back: str = "b2", epoch: int = 2) -> CallLog:
-    """As ``moved``, of static members; B goes away for a while, and is back as ``back`` in ``epoch``."""
+    """Return events as ``moved`` with static members. B leaves for a while, and returns as ``back`` in ``epoch``."""
     log = CallLog()
     beat(log, "a", 0, 0, 1, owned=[], assigned=[0, 1], first=True, instance="one")
     beat(log, "b", 100, 0, 2, owned=[], assigned=[], first=True, instance="two")
@@ -150,7 +150,7 @@ ENDS = "generation member_id joined_ts left_ts left_how stopped_ts resumed_ts"
 
 
 def test_static_member_leaves_temporarily() -> None:
-    """Its place is kept: it is of the group, and suspended."""
+    """The member remains in the group as a suspended member."""
     log = statics()
     del log.calls[7:]
     tables = log.tables()
@@ -175,7 +175,7 @@ def test_static_member_does_not_return() -> None:
 
 
 def test_static_member_returns() -> None:
-    """Under a new id, in the same epoch: there is no rebalance, and the one before it lasted no longer for it."""
+    """The member has a new id in the same epoch. There is no rebalance, and the previous one did not take longer."""
     tables = statics().tables()
     assert [line(row, FACTS) for row in tables["rebalances"]] == [
         (1, "joined", "a", 0.0, 1.0, None, 0, False),
@@ -213,7 +213,7 @@ def test_static_member_returns_under_its_id() -> None:
 
 
 def test_static_member_returns_with_changes() -> None:
-    """A new epoch: a rebalance that the restart set off; what the member had has not moved."""
+    """In the new epoch there is a rebalance that the restart triggered; the partitions of the member have not moved."""
     tables = statics(epoch=3).tables()
     assert line(tables["rebalances"][-1], FACTS) == (3, "restart", "b2", 300.0, 311.0, 101.0, 0, False)
     assert tables["rebalances"][-1]["members_after"] == ["a", "b2"]
@@ -230,7 +230,7 @@ def test_two_owners() -> None:
 
 @pytest.mark.parametrize(("owned", "kinds"), [(None, []), ([1], ["commit_not_owner"])], ids=["unknown", "known"])
 def test_commit_of_a_member_of_before_the_capture(owned: Any, kinds: list[str]) -> None:
-    """Its assignment was not captured, so its commit accuses it only once a request has all partitions it owns."""
+    """Its assignment was not captured, so a commit is a violation only after a request with all partitions it owns."""
     log = CallLog()
     beat(log, "a", 0, 3, 3, owned=owned)
     beat(log, "a", 100, 3, 3)

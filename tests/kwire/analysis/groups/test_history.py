@@ -60,17 +60,17 @@ def heard(broker: str, member: str | None, client: str = "c", ts: int = 5) -> Gr
     )
 
 
-APART = [  # what is known of clusters, events, how many of them are of which
+APART = [  # known clusters, events, number of events in each cluster
     ([TEA], [heard(X, "m"), heard(Z, "n", "d")], {"tea": 1, Z: 1}),
     ([TEA, MILK], [heard(X, "m"), heard(Z, "m")], {"milk": 1, "tea": 1}),
-    # a broker whose cluster is not known: it has a member of the other, or the same client spoke of the group there
+    # a broker of an unknown cluster: it has a member of the other broker, or the same client named the group there
     ([], [heard(X, "m"), heard(Z, "m")], {X: 2}),
     ([], [heard(X, "m"), heard(Z, "n")], {X: 1, Z: 1}),
     ([TEA], [heard(X, "m"), heard(Y, "m", "d")], {"tea": 2}),
     ([TEA], [heard(X, None), heard(Y, "m")], {"tea": 2}),
     ([TEA, MILK], [heard(X, None), heard(Z, None), heard(Y, "m")], {"milk": 1, "tea": 1, Y: 1}),
     ([TEA, MILK], [heard(X, None), heard(Z, "m"), heard(Y, "m")], {"milk": 2, "tea": 1}),
-    # an address that was of one cluster, and later of another
+    # an address that belonged to one cluster, and later to another
     ([TEA, ClusterStatement(4, "4", X, "milk", ())], [heard(X, "m", ts=3), heard(X, "m", ts=4)], {"milk": 1, "tea": 1}),
 ]
 

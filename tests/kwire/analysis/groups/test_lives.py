@@ -59,7 +59,7 @@ def test_rows_of_both_lives() -> None:
 
 
 def test_coordinator_without_memory() -> None:
-    """Members get UNKNOWN_MEMBER_ID; their commits are lost, so new ones may be lower."""
+    """Members get UNKNOWN_MEMBER_ID. Their commits are lost, so new commits may be lower."""
     log = two_members()
     log.commit("a", 800, 3, 0, 50)
     log.beat("a", 900, 3, error=25)
@@ -125,7 +125,7 @@ def test_new_life_after_lower_epochs() -> None:
 
 
 def test_a_negative_generation_begins_no_life() -> None:
-    """A JoinGroup response without an error never has one."""
+    """A JoinGroup response without an error never has a negative generation."""
     log = CallLog()
     log.join("a", 0, -5, "a")
     log.join("a", 10, -7, "a")

@@ -1,4 +1,4 @@
-"""A group in slices has the rows of the whole group, of captured and of invented histories."""
+"""A group in slices has the rows of the whole group, in captured and in generated histories."""
 
 from __future__ import annotations
 

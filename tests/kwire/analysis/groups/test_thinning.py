@@ -107,7 +107,7 @@ def share_event(name: str, ts: int, **more: Any) -> GroupEvent:
 
 
 def test_the_only_event_with_a_protocol_is_kept() -> None:
-    """Later events without a protocol are read with this one."""
+    """Later events without a protocol are interpreted with the protocol of this event."""
     some = [
         share_event(
             "accepted", 4_000_000, protocol="consumer", member_id="m1", topic="milk", partition=0, error_code=0

@@ -19,5 +19,5 @@ LAST = 253_402_300_799_000_000  # the last second of the year 9999
     ],
 )
 def test_a_time_outside_of_the_years_1_to_9999_has_no_text(ts: int | None, text: str | None) -> None:
-    """A frame log may have any time."""
+    """A frame log may contain any time."""
     assert moment(ts) == text

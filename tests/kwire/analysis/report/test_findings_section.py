@@ -1,4 +1,4 @@
-"""The section of findings without a browser; test_html_page.py has the page."""
+"""The section of findings, without a browser; test_html_page.py tests the page."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_other_detectors_groups_and_severities_are_other_lines() -> None:
     rows += [finding(group_id=None, client_id="x"), finding(group_id=None, client_id="y"), finding(group_id=None)]
     rows += [finding(group_id=None), finding()]
     shown = html(*rows)
-    assert shown.count("<tr") == len(rows) - 1 + 1  # two are equal; and the heading
+    assert shown.count("<tr") == len(rows) - 1 + 1  # two findings are equal, and the heading is a row
     assert shown.index("critical") < shown.index("notice")
 
 

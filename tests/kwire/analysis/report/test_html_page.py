@@ -1,4 +1,4 @@
-"""The page as a browser shows it."""
+"""The page of a report in a browser."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ HOVER = """([lanes, points]) => {
 
 
 def hovered(page: Shown, points: list[tuple[int, float, float]]) -> list[tuple[str, list[str]]]:
-    """The tooltip and the classes of what is painted at each point: lane, time in 0.1 ms, height in the lane from 0 to 1."""
+    """Return tooltip and classes of the element at each point: lane, time in 0.1 ms, height in the lane from 0 to 1."""
     return [(text, painted) for text, painted in page.page.evaluate(HOVER, ["lanes-0", points])]
 
 
@@ -195,7 +195,7 @@ def test_tooltip_follows_the_mouse(browser: Any, tmp_path: Path) -> None:
 
 
 def unfinished(protocol: str = "range") -> CallLog:
-    """A leads generation 1; B and C join, the leader never sends a plan; B was never a member before."""
+    """Return events in which A leads generation 1, then B joins and the leader never sends an assignment."""
     log = CallLog()
     log.join("a", 0, 1, "a", protocol=protocol)
     log.sync("a", 10, 1, [0, 1], {"a": [0, 1]})
@@ -207,7 +207,7 @@ def unfinished(protocol: str = "range") -> CallLog:
 
 
 def test_unfinished_generation_is_no_band(browser: Any, tmp_path: Path) -> None:
-    """Until a member receives its share it reads nothing: its last share ends when it rejoins, red continues."""
+    """A member reads nothing until it receives its share: its last share ends when it rejoins, and red continues."""
     page = shown(browser, tmp_path, unfinished().tables())
     lanes = page.page.locator("#lanes-0 text.name").all_text_contents()
     assert sorted(lanes) == ["a", "b"]
@@ -332,7 +332,7 @@ def test_wide_screens_show_all_columns(browser: Any, tmp_path: Path, name: str) 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])
 def test_a_table_that_scrolls_shows_it(browser: Any, tmp_path: Path, width: int) -> None:
-    """Its edge fades where columns are hidden; a text is above it; keys reach it. Other tables are no tab stop."""
+    """Its edge fades where columns are hidden, a text is above it, and it is a tab stop, unlike other tables."""
     tables = capture("confluent-kafka-2.16.1__kafka-4.2.0__three", "sticky")
     page = shown(browser, tmp_path, tables, viewport={"width": width, "height": 900})
     until(page, "document.querySelector('.scroll[tabindex]') && document.querySelector('.hint')")
@@ -392,7 +392,7 @@ def test_focus_is_never_under_the_navigation(browser: Any, tmp_path: Path) -> No
 
 
 def test_tables_and_lanes_have_names(browser: Any, tmp_path: Path) -> None:
-    """What a screen reader gets: no table and no button without a name; the lanes take the arrow keys."""
+    """For screen readers, every table and button has a name, and the lanes react to the arrow keys."""
     tables = capture("confluent-kafka-2.16.1__kafka-4.2.0__kip848_static", "range")
     page = shown(browser, tmp_path, tables)
     tree = page.page.locator("body").aria_snapshot().splitlines()
@@ -454,7 +454,7 @@ def test_findings_lead_to_the_rows_that_show_them(browser: Any, tmp_path: Path) 
 
 
 def test_equal_findings_are_one_line(browser: Any, tmp_path: Path) -> None:
-    """It has the worst of them and their number, and opens without scripts; another severity is another line."""
+    """The line has the worst finding and their number, and opens without scripts. Each severity has its own line."""
     tables = rotating_group(3, 12, 6)
     first = tables["findings"][0]
     worse = {**first, "rank": 2, "severity": "warning", "sentence": "It was worse.", "cost": 9.0}
@@ -485,7 +485,7 @@ def several_groups(count: int) -> Any:
 
 
 def test_search_opens_what_it_finds(browser: Any, tmp_path: Path) -> None:
-    """Rows of folded groups, and of folded findings; not of many groups at once."""
+    """A search opens folded groups and folded findings with a match, but not many groups at once."""
     tables = several_groups(40)
     page = shown(browser, tmp_path, tables)
     opened = page.page.locator("section.group > details[open]")

@@ -1,4 +1,4 @@
-"""Pages are self-contained, so their look must be too."""
+"""The style sheet of pages is self-contained, as the pages are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Replays of which the numbers are worked out by hand, and of real captures through the assignor that was used."""
+"""Replays with numbers that were calculated by hand, and replays of real captures through the original assignor."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNTS = {"cake": 3, "tea": 3}
 
 
 def mixed(*, sized: bool = True) -> CallLog:
-    """A and B share two topics of 3 partitions by range, which gives A 4 of them. B leaves at 500 ms."""
+    """Return events in which A and B share two topics of 3 partitions by range: A has 4 of 6. B leaves at 500 ms."""
     log, topics, every = CallLog(), ["cake", "tea"], [*CAKE, *TEA]
     first, second = [*CAKE[:2], *TEA[:2]], [CAKE[2], TEA[2]]
     if sized:
@@ -94,7 +94,7 @@ def test_shares() -> None:
 
 
 def cooperative() -> CallLog:
-    """A has 2 partitions of tea, B comes; A gives one up in generation 2 and B has it in 3. B leaves at 500 ms."""
+    """A has 2 partitions of tea, B joins; A revokes one in generation 2, B gets it in 3. B leaves at 500 ms."""
     log, more = CallLog(), {"protocol": "cooperative-sticky"}
     log.metadata("a", -10, {"tea": 2})
     log.join("a", 0, 1, "a", **more)
@@ -142,7 +142,7 @@ def test_cooperative(assignor: str, expected: list[Any]) -> None:
 
 
 def test_a_follow_up_that_the_capture_ends_before() -> None:
-    """It is taken to last as long as the rebalance before it: from 100 to 170."""
+    """It is assumed to last as long as the rebalance before it: from 100 to 170."""
     log = cooperative()
     del log.calls[7:]
     (_, row) = log.tables("cooperative-sticky")["what_if"]
@@ -232,7 +232,7 @@ def test_every_row_has_the_columns_of_its_table() -> None:
         assert all(list(row) == [column.name for column in table.columns] for row in tables[name])
 
 
-# --- the assignor that was used makes the same again ---
+# --- the original assignor returns the same assignments again ---
 
 USED = [
     ("aiokafka-0.14.0__kafka-4.2.0__static.pcap.gz", "roundrobin"),
@@ -249,7 +249,7 @@ USED = [
 
 
 def assert_same(tables: dict[str, list[Row]]) -> None:
-    """Not only the numbers: every partition of every generation."""
+    """Check that every partition of every generation is the same, not only the numbers."""
     assert tables["what_if"]
     for row in tables["what_if"]:
         assert line(row, "rebalances_what_if elsewhere avoided_ms note") == (1, 0, 0, None), row
@@ -269,7 +269,7 @@ def test_the_assignor_that_was_used(name: str, assignor: str) -> None:
 @pytest.mark.parametrize("seed", range(amount(4, 12)))
 @pytest.mark.parametrize("assignor", CLIENT)
 def test_the_assignor_that_was_used_in_random_groups(assignor: str, seed: int) -> None:
-    """Members of other topics than each other, static ones that come back, subscriptions that change."""
+    """Members subscribe to different topics, static members return, and subscriptions change."""
     tables = history(assignor, seed, 15).tables(assignor)
     assert_same(tables)
 
@@ -286,7 +286,7 @@ def test_the_broker_in_random_groups_that_want_the_same(seed: int) -> None:
     assert_same(broker_history("uniform", seed, 15, alike=True).tables("uniform"))
 
 
-# What led the groups in all captures: librdkafka has its own way to be sticky and cooperative, so that is left out.
+# The assignors of the groups in all captures, without the sticky and cooperative ones of librdkafka, which differ.
 USUAL = {"aiokafka": "roundrobin"}
 SPECIAL = {"sticky": "sticky", "cooperative": "cooperative-sticky"}
 LED = [

@@ -89,7 +89,7 @@ def test_sizes_are_those_of_the_cluster() -> None:
     assert Evidence((), reported).partitions("other", "tea", 1, None) == [
         Partition(),
         Partition(),
-    ]  # of no known cluster
+    ]  # the cluster is unknown
     assert Evidence((), reported).partitions("other", "cake", 1, None) == []
 
 

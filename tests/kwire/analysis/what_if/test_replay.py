@@ -13,7 +13,7 @@ BOTH = A | B
 
 
 def unknown(topic: str) -> None:
-    """No id."""
+    """Return no id."""
 
 
 def of(numbers: str) -> list[tuple[str, int]]:

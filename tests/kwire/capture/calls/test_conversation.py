@@ -1,4 +1,4 @@
-"""Connections of every kind to calls."""
+"""The conversion of connections of every kind to calls."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def test_unknown_versions_and_apis(written: Write) -> None:
 
 
 def unknown(key: int, version: int, number: int, client_id: bytes = b"kgo") -> bytes:
-    """A request of an API or a version that is not known, with its prefix."""
+    """Return a request of an unknown API or version, with its prefix."""
     head = key.to_bytes(2, "big") + version.to_bytes(2, "big") + number.to_bytes(4, "big")
     return prefixed(head + len(client_id).to_bytes(2, "big") + client_id + b"\0\5body")
 
@@ -334,7 +334,7 @@ def test_unknown_version_right_after_a_resynchronized_frame(written: Write) -> N
 @pytest.mark.parametrize("begun", range(1, 40, 3))
 @pytest.mark.parametrize("mss", [25, 1448])
 def test_every_frame_names_its_file_and_position(begun: int, mss: int, written: Write) -> None:
-    """Also those that are looked for, as the capture begins in the middle of a connection and continues in a file."""
+    """This includes frames found by a search, as captures begin inside a connection or continue in another file."""
     segments = list(packets(spoken(Talk(mss=mss), 20)))
     whole = {}
     for call in read(written(pcap(segments))).calls():
@@ -498,7 +498,7 @@ def test_every_frame_of_real_captures(path: object) -> None:
 
 @pytest.mark.parametrize(("rate", "share"), [(0.001, 0.97), (0.01, 0.86)])
 def test_lost_segments(rate: float, share: float, written: Write) -> None:
-    """Most pairs are found again, and no body is other than it was."""
+    """Most pairs are found again, and no body differs from the original."""
     import random
 
     whole = result = 0

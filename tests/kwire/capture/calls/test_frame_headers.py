@@ -1,4 +1,4 @@
-"""What the first bytes of frames say."""
+"""The contents of the first bytes of frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bytes in order to frames, with holes."""
+"""The conversion of ordered bytes with holes to frames."""
 
 from __future__ import annotations
 

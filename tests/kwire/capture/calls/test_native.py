@@ -44,7 +44,7 @@ class Counted:
 
 
 def both(path: Path) -> tuple[list[Any], list[Any], int]:
-    """What is read without and with the native reader, and how many segments that reader reads."""
+    """Return the calls without and with the native reader, and the number of segments that the native reader reads."""
     counted = Counted()
     results = []
     for reader in (None, counted):
@@ -80,7 +80,7 @@ def test_damaged_captures_have_the_same_calls(path: Path, tmp_path: Path) -> Non
 
 
 def exchanges(talk: Talk, chance: random.Random, count: int) -> Iterator[Segment]:
-    """Requests and responses, several of them pending, and several frames in a segment; rarely what is not usual."""
+    """Draw requests and responses, with several pending and several frames in a segment; unusual ones are rare."""
     yield from talk.open()
     pending: list[tuple[int, object, int]] = []
     number = 0
@@ -137,7 +137,7 @@ def test_unusual_segments_are_left_to_python(seed: int, tmp_path: Path) -> None:
 
 
 def rows_of(count: int) -> tuple[list[Row], bytes]:
-    """Segments of a connection with so many heartbeats and no response, and the content of the file with them."""
+    """Return segments of a connection with this number of heartbeats and no response, and the content of their file."""
     talk = Talk(gap_us=1)
     segments = talk.open()
     for n in range(count):

@@ -1,4 +1,4 @@
-"""Topic ids to names."""
+"""The names of topic ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of every kind to the same records."""
+"""Files of every kind, which have the same records."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ EXPECTED = [(n, n) for n in range(1, 6)]
 
 
 def half(kind: int) -> bytes:
-    """Two sections: byte orders, units of time and link types differ; all that may be skipped is in it."""
+    """Return one of two sections, which differ in byte order, unit of time and link type, with all skippable blocks."""
     first, second = PACKETS[:6], list(packets(SEGMENTS[6:], RAW))
     out = section("<") + block(5, b"statistics") + interface(options=struct.pack("<HH8s", 2, 8, b"loopback"))
     out += interface(RAW, tsresol=9) + block(0x0A, b"\x54\x4c\x53\x4b" + bytes(8))

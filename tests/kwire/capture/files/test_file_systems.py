@@ -1,4 +1,4 @@
-"""Files by paths and by addresses; of a file system elsewhere, one that speaks S3 on loopback."""
+"""Files by paths and by addresses; the remote file system is an S3 server on loopback."""
 
 from __future__ import annotations
 

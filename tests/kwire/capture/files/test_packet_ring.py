@@ -84,7 +84,7 @@ def test_second_signal_has_its_usual_effect() -> None:
         while not stops:
             pass
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pyspark leaves a handler of its own
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # pyspark installs its own handler
     try:
         with stopped_by_signals(lambda: stops.append(1), [signal.SIGINT]):
             interrupt()

@@ -1,4 +1,4 @@
-"""Guessed parts of a file give the same as exact ones, or are reported as wrong."""
+"""Guessed parts of a file have the same packets as exact ones, or are reported as wrong."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SPOKEN = talked([bytes([n % 251]) * (n * 37 % 1_400 + 1) for n in range(600)])
 
 
 def rows(parts: list[Split], *, guess: bool = False) -> tuple[list[tuple[Any, ...]], list[Problem]]:
-    """Place and payload of each segment, and what is wrong."""
+    """Return place and payload of each segment, and the problems."""
     found, problems = [], []
     for part, then in zip(parts, [*parts[1:], None], strict=True):
         for item in read_segments(part, guess=guess, then=then):
@@ -50,7 +50,7 @@ def test_the_same_as_exact(write: Any, options: dict[str, Any], size: int, writt
 
 
 def test_a_capture_of_a_capture(written: Callable[..., str]) -> None:
-    """Payload that looks like records: a guess is wrong, and who reads the part before it says so."""
+    """Payload that looks like records makes a guess wrong; the reader of the part before it reports this."""
     inner = pcap(packets(SPOKEN))
     path = written(
         pcap([(1_700_000_000_000_000, bytes(54) + inner[at : at + 150_000], 150_054) for at in (0, 150_000)])
@@ -96,7 +96,7 @@ def test_a_file_that_is_cut(written: Callable[..., str]) -> None:
     assert len(result[1]) == 1
 
 
-DAMAGED = [  # what is done to a capture of 600 packets
+DAMAGED = [  # changes of a capture with 600 packets
     lambda data: data + bytes(100_000),
     lambda data: data[:200_000] + bytes(3_000) + data[203_000:],
 ]
@@ -110,7 +110,7 @@ def test_a_damaged_file_is_not_read_by_guessing(damage: Callable[[bytes], bytes]
 
 
 def test_a_part_that_begins_with_a_packet_without_time(written: Callable[..., str]) -> None:
-    """It has that of the packet before it, which is in another part."""
+    """It has the time of the packet before it, which is in another part."""
     made = pcapng(packets(SPOKEN))
     half = splits(written(made), 50_000)[4].start
     path = written(made[:half] + block(3, struct.pack("<I", 60) + bytes(60)) * 5_000 + made[half:])

@@ -1,4 +1,4 @@
-"""Packets of every kind to segments, in parts of any size."""
+"""The conversion of packets of every kind to segments, in parts of any size."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_tunnels(tunnel: str, version: int, written: Callable[..., str]) -> None
 
 
 def test_tunnels_beside_plain_packets(written: Callable[..., str]) -> None:
-    """All in one block: the connection is one, and each packet counts once."""
+    """All packets are in one block: there is one connection, and each packet counts once."""
     plain = list(packets(SEGMENTS[4]))
     ways = [inside(tunnel, SEGMENTS[4]) for tunnel in TUNNELS]
     mixed = [[plain, *ways][number % (1 + len(ways))][number] for number in range(len(plain))]
@@ -123,7 +123,7 @@ def test_fragments(version: int, order: str, written: Callable[..., str]) -> Non
 
 
 def columns(found: Any) -> list[tuple[Any, ...]]:
-    """Segments with their payload, one tuple each."""
+    """Return segments with their payload, as tuples."""
     out = []
     for segments in found:
         assert isinstance(segments, Segments)
@@ -220,7 +220,7 @@ def test_fragment_that_ends_before_its_payload_is_skipped(written: Callable[...,
 
 
 def early_fragments(packet: int, count: int, size: int = 1_000) -> list[tuple[int, bytes, int]]:
-    """Later fragments of a packet whose first fragment is not captured."""
+    """Return later fragments of a packet whose first fragment is not captured."""
     source, target = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
     made = [framed(ipv4(source, target, bytes(size), offset=8, more=True, number=packet)) for _ in range(count)]
     return [(1, part, len(part)) for part in made]

@@ -1,4 +1,4 @@
-"""Segments in any order to bytes in order."""
+"""The conversion of segments in any order to bytes in order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_first_copy_counts() -> None:
     assert s.conflicts == 1
     s.hold(piece(107, b"?a??"))
     assert drained(s) == b"?"
-    assert s.conflicts == 2  # of what was delivered the last piece is known
+    assert s.conflicts == 2  # only the last delivered piece is known
     s.hold(piece(109, b"x"))
     assert (drained(s), s.retransmitted) == (b"", 3)
 
@@ -60,7 +60,7 @@ def test_when_a_hole_is_lost() -> None:
     s = stream()
     s.hold(piece(110, b"x", 1_000))
     assert s.gap == 10
-    assert not s.is_lost(1_000 + ACKED_US + 1)  # the peer has not said that it has what is missing
+    assert not s.is_lost(1_000 + ACKED_US + 1)  # the peer has not acknowledged the missing bytes
     assert s.is_lost(1_000 + HOLE_SECONDS * 1_000_000 + 1)
     s.acked = 109
     assert not s.is_lost(1_000 + ACKED_US + 1)

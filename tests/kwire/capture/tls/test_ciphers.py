@@ -1,4 +1,4 @@
-"""Key derivation and records of TLS, beside the values of RFC 8448 and of the test vectors for the PRF of TLS 1.2."""
+"""Key derivation and records of TLS, compared with RFC 8448 and the test vectors for the PRF of TLS 1.2."""
 
 from __future__ import annotations
 

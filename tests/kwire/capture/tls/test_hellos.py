@@ -13,7 +13,7 @@ from kwire.capture.tls.hellos import RETRY, HelloError, client_random, server_ch
 
 @pytest.fixture
 def hellos(tmp_path: Path) -> tuple[bytes, bytes]:
-    """ClientHello and ServerHello of a TLS 1.3 connection."""
+    """Return ClientHello and ServerHello of a TLS 1.3 connection."""
     talk = TlsTalk(tmp_path / "keys", ssl.TLSVersion.TLSv1_3)
     segments = talk.handshake()
     flights = [

@@ -1,4 +1,4 @@
-"""Key logs: which lines are secrets, and what a file that grows adds."""
+"""Key logs: which lines are secrets, and the secrets that a growing file adds."""
 
 from __future__ import annotations
 

@@ -252,7 +252,7 @@ def fed(session: TlsSession, segments: Sequence[Segment], client: object) -> lis
 
 @pytest.mark.parametrize(("version", "ciphers"), FORMS)
 def test_state_without_secrets_is_enough_to_continue(tmp_path: Path, version: ssl.TLSVersion, ciphers: str) -> None:
-    """After each packet: in the handshake, within records and between them."""
+    """This holds after each packet: in the handshake, within records and between them."""
     talk = TlsTalk(tmp_path / "keys", version, ciphers, Talk(mss=100))
     segments = talk.handshake() + heartbeats(talk, 5)
     keylog = KeyLogFile(tmp_path / "keys")
@@ -297,7 +297,7 @@ class Sealed:
 
 
 def test_keys_are_updated(tmp_path: Path) -> None:
-    """Also after the session was stored without secrets."""
+    """This also works after the session was stored without secrets."""
     talk = TlsTalk(tmp_path / "keys", V13)
     segments = talk.handshake()
     keylog = KeyLogFile(tmp_path / "keys")
