@@ -60,7 +60,7 @@ def coverage_problems(found: Explanation) -> list[str]:
 
 
 def fields(pieces: tuple[Piece, ...]) -> Iterator[Piece]:
-    """Yield the pieces that represent values of the message, without sizes and without the contents of bytes fields."""
+    """Yield the pieces that represent values of the message, without counts, lengths and contents of bytes fields."""
     for piece in pieces:
         if piece.name in BOOKKEEPING or piece.name == TAGGED_FIELDS or piece.type in (STRUCT, TAG_TYPE):
             yield from fields(piece.fields)
