@@ -35,7 +35,7 @@ async def look(p: Prober, topic: str) -> None:
 
 @script()
 async def configs_altered(p: Prober) -> None:
-    """IncrementalAlterConfigs of topics: set, delete, append, subtract, and what is refused."""
+    """IncrementalAlterConfigs of topics: set, delete, append and subtract, and requests that are refused."""
     topic = await create(p, partitions=1)
     resource = IncrementalAlterConfigsRequest.Resource
 
@@ -69,7 +69,7 @@ async def configs_altered(p: Prober) -> None:
 
 @script()
 async def configs_replaced(p: Prober) -> None:
-    """AlterConfigs of topics: what is not named goes back to its default."""
+    """AlterConfigs of topics: a configuration that the request does not name returns to its default."""
     topic = await create(p, partitions=1)
     resource = AlterConfigsRequest.Resource
     for version in (0, 1, 2):
@@ -89,7 +89,7 @@ async def configs_replaced(p: Prober) -> None:
 
 @script()
 async def records_deleted(p: Prober) -> None:
-    """DeleteRecords: the log begins later; what is before is out of range."""
+    """DeleteRecords advances the log start offset; offsets before it are out of range."""
     topic = await create(p, partitions=2)
     a = Reader(p=p, topic=topic)
     for _ in range(3):
@@ -127,7 +127,7 @@ async def records_deleted(p: Prober) -> None:
 
 @script()
 async def acls_without_authorizer(p: Prober) -> None:
-    """Describing, making and deleting ACLs where there are none."""
+    """DescribeAcls, CreateAcls and DeleteAcls to a broker without an authorizer."""
     for version in (1, 3):
         seen = DescribeAclsRequest(resource_type_filter=1, operation=1, permission_type=1, pattern_type_filter=1)
         await p.ask("A", seen, version)
@@ -141,7 +141,7 @@ async def acls_without_authorizer(p: Prober) -> None:
 
 @script()
 async def nothing_to_tell(p: Prober) -> None:
-    """Quotas, reassignments and elections of a cluster at rest."""
+    """Client quotas, reassignments and elections of a cluster that has none in progress."""
     part = DescribeClientQuotasRequest.Component
     for strict, components in ((False, []), (True, [part(entity_type="user", match_type=2, match=None)])):
         await p.ask("A", DescribeClientQuotasRequest(components=components, strict=strict), 1)
@@ -164,7 +164,7 @@ async def elect(p: Prober, version: int, places: Sequence[tuple[str, Sequence[in
 
 @script(releases=(NEW,))
 async def config_resources(p: Prober) -> None:
-    """ListConfigResources: what has configurations, by kind."""
+    """ListConfigResources returns the resources that have configurations, by type."""
     await p.ask("A", ListConfigResourcesRequest(), 0)
     for kinds in ([], [2], [4], [8], [16], [32], [4, 2], [0], [99], [2, 2]):
         await p.ask("A", ListConfigResourcesRequest(resource_types=kinds), 1)

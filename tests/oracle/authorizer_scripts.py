@@ -223,9 +223,8 @@ async def acl_fetch(p: Prober) -> None:
 
 @script({**SETTINGS, "log.retention.ms": -1}, (NEW,), USERS, ("super", "P"))
 async def acl_fetch_that_waits(p: Prober) -> None:
-    """A Fetch with a denied topic waits for records of the others, with and without a session; a denied topic has no
-    records.
-    """
+    """A Fetch with a denied topic waits for records of the other topics, with and without a session; it returns no
+    records of the denied topic."""
     await grant(p, {"one": [(READ, TOPIC, "t-acl", PREFIXED)]})
     secret = await create(p, "t-secret")
     denied = (secret, [(0, 0)])
@@ -305,7 +304,8 @@ async def acl_describe_producers(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_metadata(p: Prober) -> None:
-    """Metadata: topics without DESCRIBE are errors, or missing among all topics; operations come from the ACLs."""
+    """Metadata returns errors for topics without DESCRIBE, or omits them if all topics are requested; authorized
+    operations come from the ACLs."""
 
     def named(*topics: str, **more: bool) -> MetadataRequest:
         return MetadataRequest(topics=[MetadataRequest.Topic(name=name) for name in topics], **more)
@@ -419,7 +419,8 @@ async def acl_offset_commit(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_offset_fetch(p: Prober) -> None:
-    """OffsetFetch needs DESCRIBE on the group and on each topic; all topics are those with DESCRIBE."""
+    """OffsetFetch needs DESCRIBE on the group and on each topic; a request for all topics returns those with
+    DESCRIBE."""
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=7, committed_metadata="")
     commits = [OffsetCommitRequest.Topic(name=name, partitions=[partition]) for name in ("probe", "probe2")]
     await p.ask("super", OffsetCommitRequest(group_id="g", topics=commits), 9)
@@ -470,7 +471,7 @@ async def acl_find_coordinator(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_describe_groups(p: Prober) -> None:
-    """DescribeGroups and ListGroups need DESCRIBE on the groups; ListGroups, or on the cluster."""
+    """DescribeGroups needs DESCRIBE on the groups; ListGroups needs DESCRIBE on the groups or on the cluster."""
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=7, committed_metadata="")
     for group in ("g", "h"):
         commits = [OffsetCommitRequest.Topic(name="probe", partitions=[partition])]
@@ -488,7 +489,7 @@ async def acl_describe_groups(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_delete_groups(p: Prober) -> None:
-    """DeleteGroups needs DELETE on the groups; OffsetDelete also READ on the topics."""
+    """DeleteGroups needs DELETE on the groups; OffsetDelete also needs READ on the topics."""
     partition = OffsetDeleteRequest.Topic.Partition(partition_index=0)
     topics = [OffsetDeleteRequest.Topic(name=name, partitions=[partition]) for name in ("probe", "probe2")]
     acls: Acls = {
@@ -511,7 +512,8 @@ async def acl_delete_groups(p: Prober) -> None:
 
 @authorizer_script(SETTINGS | {"group.consumer.heartbeat.interval.ms": 500})
 async def acl_consumer_groups(p: Prober) -> None:
-    """ConsumerGroupHeartbeat needs READ on the group and DESCRIBE on all topics; ConsumerGroupDescribe, DESCRIBE."""
+    """ConsumerGroupHeartbeat needs READ on the group and DESCRIBE on all topics; ConsumerGroupDescribe needs
+    DESCRIBE."""
 
     def beat(**more: Any) -> ConsumerGroupHeartbeatRequest:
         return ConsumerGroupHeartbeatRequest(
@@ -553,7 +555,8 @@ async def acl_consumer_groups(p: Prober) -> None:
 
 @authorizer_script(CONFIG | SETTINGS)
 async def acl_streams_groups(p: Prober) -> None:
-    """StreamsGroupHeartbeat needs READ on the group and DESCRIBE on all topics; to create internal topics, CREATE."""
+    """StreamsGroupHeartbeat needs READ on the group and DESCRIBE on all topics, and CREATE to create internal
+    topics."""
     group = p.group
     acls: Acls = {
         "one": [(READ, GROUP, group), (DESCRIBE, TOPIC, "probe")],
@@ -599,7 +602,7 @@ async def acl_streams_group_topics(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_share_groups(p: Prober) -> None:
-    """The APIs of share groups: READ, DESCRIBE or DELETE on the group, and READ or DESCRIBE on the topics."""
+    """The APIs of share groups need READ, DESCRIBE or DELETE on the group, and READ or DESCRIBE on the topics."""
     group = p.group
     acls: Acls = {
         "one": [(READ, TOPIC, "*")],
@@ -710,7 +713,8 @@ async def acl_describe_transactions(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_create_topics(p: Prober) -> None:
-    """CreateTopics needs CREATE on the cluster or the topic; its configurations in the response, DESCRIBE_CONFIGS."""
+    """CreateTopics needs CREATE on the cluster or the topic; the configurations in its response need
+    DESCRIBE_CONFIGS."""
 
     def create(*names: str) -> CreateTopicsRequest:
         topics = [CreateTopicsRequest.Topic(name=name, num_partitions=1, replication_factor=1) for name in names]
@@ -808,7 +812,7 @@ async def acl_alter_configs(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_cluster(p: Prober) -> None:
-    """The APIs that need an operation on the cluster."""
+    """The APIs that need an operation on the cluster resource."""
     acls: Acls = {
         "one": [(DESCRIBE, CLUSTER, THE_CLUSTER)],
         "two": [(ALTER, CLUSTER, THE_CLUSTER)],
@@ -871,7 +875,7 @@ def searched(
 
 @authorizer_script()
 async def acl_filters(p: Prober) -> None:
-    """DescribeAcls and DeleteAcls: every kind of filter."""
+    """DescribeAcls and DeleteAcls with every kind of filter."""
     await p.ask("super", DescribeAclsRequest(**searched()), 3)
     acls = [
         creation("one", (READ, TOPIC, "orders")),
@@ -923,7 +927,7 @@ async def acl_filters(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_invalid(p: Prober) -> None:
-    """CreateAcls, DescribeAcls and DeleteAcls: what is refused."""
+    """Invalid CreateAcls, DescribeAcls and DeleteAcls requests are refused."""
     wrong = [
         creation("one", (READ, TOPIC, "")),
         creation("one", (READ, CLUSTER, "other")),
@@ -1004,7 +1008,7 @@ async def acl_of_acls(p: Prober) -> None:
 
 @authorizer_script()
 async def acl_matching(p: Prober) -> None:
-    """Which ACLs match: hosts, User:*, prefixes, wildcards, DENY before ALLOW, and the implied operations."""
+    """The ACLs that match a request: hosts, User:*, prefixes, wildcards, DENY before ALLOW, and implied operations."""
     mine = [
         creation("one", (READ, TOPIC, "probe"), host="10.0.0.1"),
         creation("one", (READ, TOPIC, "probe2"), host="127.0.0.1"),
@@ -1032,7 +1036,7 @@ async def acl_matching(p: Prober) -> None:
 
 @authorizer_script(EVERYONE)
 async def acl_everyone(p: Prober) -> None:
-    """allow.everyone.if.no.acl.found: a resource without an ACL is open to all."""
+    """allow.everyone.if.no.acl.found=true: every user has access to a resource without ACLs."""
     await warm_up(p)
     acls: Acls = {"one": [(DESCRIBE, TOPIC, "probe"), (READ, GROUP, "g")]}
     await grant(p, acls)

@@ -56,7 +56,8 @@ async def describe(p: Prober, name: str, *keys: str, kind: int = BROKER, synonym
 
 @script()
 async def broker_configs_altered(p: Prober) -> None:
-    """IncrementalAlterConfigs of a broker and of all brokers: set, delete, append, subtract; sources and synonyms."""
+    """IncrementalAlterConfigs of one broker and of all brokers: set, delete, append and subtract; sources and
+    synonyms."""
     keys = LARGEST, POLICY
     for name, value in ((ALL, "3000"), (NODE, "2000")):
         await alter(p, name, (LARGEST, SET, value))
@@ -81,7 +82,7 @@ async def broker_configs_altered(p: Prober) -> None:
 
 @script()
 async def broker_configs_replaced(p: Prober) -> None:
-    """AlterConfigs of a broker: what is not named is removed."""
+    """AlterConfigs of a broker removes the configurations that the request does not name."""
     for version in (0, 1, 2):
         for given in ({LARGEST: "3000"}, {RETENTION: "4000"}, {}):
             await replace(p, NODE, dict(given), version=version)
@@ -93,7 +94,7 @@ async def broker_configs_replaced(p: Prober) -> None:
 
 @script()
 async def broker_configs_scopes(p: Prober) -> None:
-    """Settings that cannot be changed in a running broker, for one broker only, or for one listener only."""
+    """Configurations that are read-only, per broker only, or per listener only."""
     for name in ("num.partitions", "log.retention.hours", "node.id", "fetch.max.bytes", "group.max.size"):
         await check(p, (name, SET, "1"))
     for name in ("ssl.client.auth", "sasl.enabled.mechanisms", "sasl.kerberos.kinit.cmd", "ssl.protocol"):
@@ -115,7 +116,7 @@ async def broker_configs_scopes(p: Prober) -> None:
 
 @script()
 async def broker_configs_validated(p: Prober) -> None:
-    """Values and changes of settings that brokers refuse, and the nearest that they accept."""
+    """Configuration values and changes that brokers refuse, and the nearest values that they accept."""
     for value in ("nonsense", "-1", "", None, "99999999999", " 5 ", "1.5"):
         await check(p, (LARGEST, SET, value), names=[NODE])
     for operation in (APPEND, SUBTRACT, 9):
@@ -172,7 +173,7 @@ async def broker_configs_of_several_resources(p: Prober) -> None:
 
 @script()
 async def broker_configs_are_defaults_of_topics(p: Prober) -> None:
-    """Topics have the settings of brokers as defaults; their sources and synonyms, of other units too."""
+    """Broker configurations are the defaults of topics; their sources and synonyms, also of synonyms in other units."""
     topic = await create(p, partitions=1)
     keys = "retention.ms", "segment.ms", "segment.jitter.ms", "flush.ms", "max.message.bytes", "cleanup.policy"
     await describe(p, topic, kind=TOPIC)
@@ -196,7 +197,8 @@ async def broker_configs_are_defaults_of_topics(p: Prober) -> None:
 
 @script()
 async def broker_configs_take_effect(p: Prober) -> None:
-    """message.max.bytes limits batches from the moment that it is changed; that of the broker has precedence."""
+    """message.max.bytes limits batches as soon as it is changed; the value of the broker has precedence over the
+    cluster default."""
     topic = await create(p, partitions=1)
     large = b"x" * 500
     await produce(p, topic, 0, large)
@@ -208,7 +210,7 @@ async def broker_configs_take_effect(p: Prober) -> None:
 
 @script()
 async def broker_configs_of_unknown_names(p: Prober) -> None:
-    """Settings that Kafka does not know are accepted, and described as sensitive; so are those of listeners."""
+    """Unknown configurations are accepted and described as sensitive; so are configurations with a listener prefix."""
     names = "no.such.setting", "listener.name.plaintext.nonsense", "listener.name.plaintext.max.connections"
     await alter(p, NODE, *((name, SET, "500") for name in names))
     await describe(p, NODE, *names, "max.connections")
@@ -218,7 +220,8 @@ async def broker_configs_of_unknown_names(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def broker_configs_with_eligible_replicas(p: Prober) -> None:
-    """min.insync.replicas with eligible leader replicas: set for all brokers only, and never removed (KIP-966)."""
+    """min.insync.replicas with eligible leader replicas (KIP-966) can only be set for all brokers, and cannot be
+    removed."""
     setting = "min.insync.replicas"
     await describe(p, ALL)
     await describe(p, NODE, setting)
@@ -237,7 +240,8 @@ async def broker_configs_with_eligible_replicas(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def broker_loggers(p: Prober) -> None:
-    """Log levels: names and levels that are refused, and that of the root logger changed."""
+    """Log levels of broker loggers: invalid logger names and levels are refused, and the level of the root logger is
+    changed."""
     logger = 8
     for level in ("FATAL", "TRACE", "OFF", "debug", " INFO", "", None):
         await alter(p, NODE, ("root", SET, level), kind=logger, check=True)

@@ -23,7 +23,8 @@ async def greet(p: Prober, *conns: str) -> None:
 
 @script({"max.connections.per.ip": MANY}, (NEW,))
 async def connections_of_an_address(p: Prober) -> None:
-    """max.connections.per.ip: a connection above the limit is closed; a place is free once another has ended."""
+    """max.connections.per.ip: a connection above the limit is closed; a new one is accepted after another one has
+    ended."""
     await greet(p, "A", "B", *OTHERS)
     await p.closed(await p.send("C", VERSIONS, 0))
     await p.closed(await p.send("D", VERSIONS, 0))
@@ -36,7 +37,7 @@ async def connections_of_an_address(p: Prober) -> None:
 
 @script({"max.connections.per.ip": 1, "max.connections.per.ip.overrides": f"127.0.0.1:{MANY},127.0.0.2:1"}, (NEW,))
 async def connections_of_an_address_of_its_own(p: Prober) -> None:
-    """max.connections.per.ip.overrides: limits of single addresses."""
+    """max.connections.per.ip.overrides sets the limits of single addresses."""
     await greet(p, "A", "B", *OTHERS)
     await p.closed(await p.send("C", VERSIONS, 0))
 
@@ -58,7 +59,8 @@ async def connections_of_a_broker(p: Prober) -> None:
 
 @script({"listener.name.plaintext.max.connections": 2, "max.connections": MANY}, (NEW,))
 async def connections_of_a_listener(p: Prober) -> None:
-    """listener.name.{name}.max.connections: the same for the connections of one listener."""
+    """listener.name.{name}.max.connections limits the connections of one listener in the same way as
+    max.connections."""
     await greet(p, "A", "B")
     third = await p.send("C", VERSIONS, 0)
     await p.silent(third, 700)
@@ -68,7 +70,7 @@ async def connections_of_a_listener(p: Prober) -> None:
 
 @script({"max.connection.creation.rate": 2, **SHORT_WINDOWS}, (NEW,))
 async def connections_per_second(p: Prober) -> None:
-    """max.connection.creation.rate: the broker waits before it accepts more connections."""
+    """max.connection.creation.rate: above the rate, the broker waits before it accepts more connections."""
     await p.wait(FORGOTTEN, "until earlier connections no longer count")
     await greet(p, "A", "B")
     third = await p.send("C", VERSIONS, 0)
@@ -81,7 +83,7 @@ async def connections_per_second(p: Prober) -> None:
 
 @script({"listener.name.plaintext.max.connection.creation.rate": 1, **SHORT_WINDOWS}, (NEW,))
 async def connections_per_second_of_a_listener(p: Prober) -> None:
-    """listener.name.{name}.max.connection.creation.rate; the wait is at most quota.window.size.seconds."""
+    """listener.name.{name}.max.connection.creation.rate: the broker waits for at most quota.window.size.seconds."""
     await p.wait(FORGOTTEN, "until earlier connections no longer count")
     await greet(p, "A")
     second = await p.send("B", VERSIONS, 0)
@@ -91,7 +93,8 @@ async def connections_per_second_of_a_listener(p: Prober) -> None:
 
 @script(SHORT_WINDOWS, (NEW,))
 async def connections_per_second_of_an_address(p: Prober) -> None:
-    """The quota connection_creation_rate: a connection above it is closed after its throttle time, without service."""
+    """The quota connection_creation_rate: a connection above it is closed after its throttle time, and its requests get
+    no responses."""
     await p.ask("A", MetadataRequest(topics=[]), 9)
     await alter(p, {"ip": None}, connection_creation_rate=9)
     await alter(p, {"ip": "127.0.0.1"}, connection_creation_rate=2)

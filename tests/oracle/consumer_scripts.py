@@ -42,7 +42,8 @@ async def two(p: Prober, **both: object) -> tuple[Consumer, Consumer]:
 
 @script({"group.coordinator.rebalance.protocols": "classic"})
 async def kip848_switched_off(p: Prober) -> None:
-    """The protocol is off, as it is in 3.9 unless switched on: heartbeats and descriptions are unsupported."""
+    """The consumer protocol is disabled, as it is by default in 3.9: heartbeats and descriptions fail with
+    UNSUPPORTED_VERSION."""
     a = Consumer(p=p, conn="A", version=0)
     await a.join()
     await a.join(group_id="")
@@ -55,7 +56,7 @@ async def kip848_switched_off(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_fields_of_a_join(p: Prober) -> None:
-    """v1, epoch 0: what each field must be; then a join with the least that is taken."""
+    """ConsumerGroupHeartbeat v1 with epoch 0: the rules for each field, then a join with the minimum of fields."""
     a = Consumer(p=p, conn="A")
     await a.join(group_id="")
     await a.join(member_id="")
@@ -80,7 +81,8 @@ async def kip848_fields_of_a_join(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_fields_of_a_heartbeat(p: Prober) -> None:
-    """v1, other epochs: what each field must be, of no group and of one with a member."""
+    """ConsumerGroupHeartbeat v1 with other epochs: the rules for each field, for a missing group and for one with a
+    member."""
     a = Consumer(p=p, conn="A")
     for _ in range(2):
         await a.beat(member_epoch=1, member_id="")
@@ -102,7 +104,8 @@ async def kip848_fields_of_a_heartbeat(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_fields_in_version_0(p: Prober) -> None:
-    """v0: a member without an id gets one, 22 characters; names may not be missing, an empty list is taken."""
+    """ConsumerGroupHeartbeat v0: the coordinator generates a member id of 22 characters; the topic names may be empty
+    but not null."""
     a = Consumer(p=p, conn="A", version=0)
     await a.join(subscribed_topic_names=None)
     await a.join(subscribed_topic_names=[], group_id=f"{p.group}-empty")
@@ -122,7 +125,7 @@ async def kip848_fields_in_version_0(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_which_error(p: Prober) -> None:
-    """Heartbeats that are wrong in two ways: which one is told."""
+    """Heartbeats with two mistakes show which error the coordinator returns."""
     a = Consumer(p=p, conn="A")
     await a.join(group_id="", member_id="")
     await a.join(member_id="", instance_id="")
@@ -146,7 +149,7 @@ async def kip848_which_error(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_worked_example(p: Prober) -> None:
-    """Two members, three partitions, step by step: one is given up before the other gets it."""
+    """Two members share three partitions: the first one revokes a partition before the other one is assigned it."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await look(p)
@@ -165,7 +168,7 @@ async def kip848_worked_example(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_three_members(p: Prober) -> None:
-    """A third member comes, and the first leaves: what is taken from whom, and who gets what is free."""
+    """A third member joins and then the first one leaves: which partitions are revoked and who gets the free ones."""
     a, b = await two(p)
     c = Consumer(p=p, conn="C")
     await c.join()
@@ -188,7 +191,7 @@ async def kip848_three_members(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_more_members_than_partitions(p: Prober) -> None:
-    """Five members, three partitions: two have nothing, and are given what is left behind."""
+    """Five members of three partitions: two members have no partition until another member leaves."""
     members = [Consumer(p=p, conn=conn) for conn in "ABCDE"]
     a, *others = members
     await a.join()
@@ -207,7 +210,8 @@ async def kip848_more_members_than_partitions(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_blank_ids(p: Prober) -> None:
-    """Ids of one odd character: blank is what Java's trim takes away, so not every space."""
+    """Ids of one unusual character: an id is blank if Java's String.trim makes it empty, so some spaces are not
+    blank."""
     a = Consumer(p=p, conn="A")
     for blank in ("\t", "\0", "\x1f", "\x7f", "\x85", "\xa0", "\u2003", "\u3000"):
         await a.join(member_id=blank, group_id=f"{p.group}-{ord(blank)}")
@@ -218,9 +222,10 @@ async def kip848_blank_ids(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_without_topics_while_a_target_is_due(p: Prober) -> None:
-    """A member without topics joins after another has left: all count as subscribed alike, as they were before, and the
-    first in Kafka's order says to what. If that is the new one (B), nobody gets anything; if not (Z), there is a share
-    for it that it does not get. The next member that joins with topics ends it."""
+    """After a member has left, a member without topics joins before a new target is computed. The assignor treats the
+    group as homogeneous, as it was before, and uses the subscription of the first member in Kafka's order. If the new
+    member (B) is first, no member gets partitions; if not (Z), the target has a share for it that it does not receive.
+    The next join of a member with topics ends this."""
     for assignor in ("uniform", "range"):
         for conn in "BZ":
             group = f"{p.group}-{assignor}-{conn.lower()}"
@@ -238,7 +243,7 @@ async def kip848_without_topics_while_a_target_is_due(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_and_a_member_without_topics(p: Prober) -> None:
-    """A member without topics and one with an expression, which is resolved only after it has joined."""
+    """A member without topics joins, then one with a regular expression, which is resolved only after its join."""
     a, b = Consumer(p=p, conn="A", names=()), Consumer(p=p, conn="B", names=None, regex="prob[e]")
     await a.join()
     await b.join()
@@ -254,8 +259,8 @@ async def kip848_regex_and_a_member_without_topics(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_epochs(p: Prober) -> None:
-    """A member at epoch 2 heartbeats with 0 to 4, 99: only its own, 0 and the previous one with partitions that it may
-    have are taken."""
+    """A member at epoch 2 sends heartbeats with epochs 0 to 4 and 99: the coordinator accepts its own epoch, 0, and the
+    previous epoch if all owned partitions are assigned to the member."""
     a, _ = await two(p)
     for epoch in (3, 4, 99):
         await a.beat(0, 1, member_epoch=epoch)
@@ -274,7 +279,7 @@ async def kip848_epochs(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_lost_answer_of_a_join(p: Prober) -> None:
-    """The answer to a join was lost: the member joins again, with the same id and then another."""
+    """The response to a join was lost: the member joins again, first with the same id and then with another one."""
     a = Consumer(p=p, conn="A")
     await a.join()
     await a.join()
@@ -289,7 +294,8 @@ async def kip848_lost_answer_of_a_join(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_joins_again_while_revoking(p: Prober) -> None:
-    """A member that has to give up a partition joins again with epoch 0: it owns nothing, so nothing is waited for."""
+    """A member that has to revoke a partition joins again with epoch 0: it owns no partitions, so nothing has to be
+    revoked."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -302,7 +308,8 @@ async def kip848_joins_again_while_revoking(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_epochs_while_revoking(p: Prober) -> None:
-    """A member of a group at epoch 2 gives up a partition: it stays at 1, and 2 is too great."""
+    """A member of a group at epoch 2 has to revoke a partition: it stays at epoch 1, and epoch 2 is refused as too
+    high."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -319,7 +326,8 @@ async def kip848_epochs_while_revoking(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_full_requests(p: Prober) -> None:
-    """Heartbeats that say everything again are answered with the assignment, those that lack one of three are not."""
+    """A response has the assignment if the heartbeat has the timeout, the subscription and the owned partitions; if one
+    of them is absent, it does not."""
     a = Consumer(p=p, conn="A")
     await a.join()
     everything = {"rebalance_timeout_ms": 5000, "subscribed_topic_names": ["probe"]}
@@ -336,7 +344,8 @@ async def kip848_full_requests(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_null_is_not_empty(p: Prober) -> None:
-    """While a partition is to be given up: a heartbeat that names none says nothing, an empty list says all are gone."""
+    """While a partition has to be revoked, null owned partitions mean no change, and an empty list means that all are
+    revoked."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -352,7 +361,7 @@ async def kip848_null_is_not_empty(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_owns_nothing_to_give_up(p: Prober) -> None:
-    """A member that says it owns nothing (or not that one) when a partition is taken away: nothing is waited for."""
+    """A member reports that it does not own a partition that it has to revoke: the coordinator does not wait for it."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -367,7 +376,8 @@ async def kip848_owns_nothing_to_give_up(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_gives_up_in_two_steps(p: Prober) -> None:
-    """Two partitions are to be given up, one after the other: the epoch waits for both, and a third member too."""
+    """A member revokes two partitions one after the other: its epoch advances after both, and a third member waits
+    too."""
     a, b, c = (Consumer(p=p, conn=conn) for conn in "ABC")
     await a.join()
     await b.join()
@@ -386,7 +396,8 @@ async def kip848_gives_up_in_two_steps(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_target_changes_while_revoking(p: Prober) -> None:
-    """The joiner leaves again while a partition is being given up for it: that is finished first, then it comes back."""
+    """A new member leaves while a partition is being revoked for it: the revocation completes, then the partition
+    returns."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -403,7 +414,8 @@ async def kip848_target_changes_while_revoking(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_does_not_give_up(p: Prober) -> None:
-    """A partition is to be given up within the rebalance timeout (1.5 s): who heartbeats and keeps it is out then."""
+    """A member that does not revoke a partition within the rebalance timeout (1.5 s) is fenced, in spite of its
+    heartbeats."""
     a, b = Consumer(p=p, conn="A", rebalance=1500), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -421,7 +433,8 @@ async def kip848_does_not_give_up(p: Prober) -> None:
 
 @consumer_script(group_consumer_session_timeout_ms=1000)
 async def kip848_session_ends(p: Prober) -> None:
-    """Session timeout 1 s: a heartbeat renews it, a commit and a refused heartbeat do not; who is silent is out."""
+    """Session timeout 1 s: a heartbeat renews the session, a commit or a refused heartbeat does not; a silent member is
+    fenced."""
     clients = [Consumer(p=p, conn=conn, group=f"{p.group}-{conn}") for conn in "ABCD"]
     a, b, c, d = clients
     for client in clients:
@@ -439,8 +452,8 @@ async def kip848_session_ends(p: Prober) -> None:
 
 @consumer_script(group_consumer_session_timeout_ms=1000)
 async def kip848_does_not_give_up_in_silence(p: Prober) -> None:
-    """A partition is to be given up within 3 s, the session timeout is 1 s: who is silent is out after the latter; the
-    commits that it sends until then are taken."""
+    """A silent member has 3 s to revoke a partition and a session timeout of 1 s: it is fenced after the session
+    timeout, and its commits until then are accepted."""
     a, b = Consumer(p=p, conn="A", rebalance=3000), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -456,7 +469,8 @@ async def kip848_does_not_give_up_in_silence(p: Prober) -> None:
 
 @consumer_script(group_consumer_session_timeout_ms=1000)
 async def kip848_session_of_one_of_two(p: Prober) -> None:
-    """Session timeout 1 s: one of two is silent, and the other gets everything with its next heartbeat."""
+    """Session timeout 1 s: one of two members is silent, and the other one gets all partitions with its next
+    heartbeat."""
     _, b = await two(p)
     for _ in range(3):
         await p.wait(500)
@@ -469,7 +483,8 @@ async def kip848_session_of_one_of_two(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_leaving(p: Prober) -> None:
-    """Epoch -1: of a member, again, of a stranger, of no group; what other fields say is not looked at."""
+    """Epoch -1 from a member, from the same member again, from an unknown member and for a missing group; other fields
+    are ignored."""
     a, b = await two(p)
     await a.leave(member_id="nobody")
     await a.leave(group_id=f"{p.group}-absent")
@@ -490,7 +505,7 @@ async def kip848_leaving(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_leaving_while_revoking(p: Prober) -> None:
-    """Who has a partition to give up leaves: all that it had is free at once."""
+    """A member that has a partition to revoke leaves: all of its partitions are free at once."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -505,7 +520,8 @@ async def kip848_leaving_while_revoking(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_static_members(p: Prober) -> None:
-    """An instance that is in use is not given away, not even to its own id; the ways of naming it wrongly."""
+    """The instance id of an active member cannot be used by another join, not even with its own member id; other
+    invalid requests for static members."""
     a = Consumer(p=p, conn="A", instance="i")
     b = Consumer(p=p, conn="B", instance="i")
     await a.join()
@@ -527,7 +543,8 @@ async def kip848_static_members(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_static_comes_back(p: Prober) -> None:
-    """Epoch -2, then a new id: it has the old one's partitions at once, the epoch of the group stays."""
+    """A static member leaves with epoch -2 and returns with a new member id: it gets its partitions at once, and the
+    group epoch stays."""
     a, b = await two(p)
     await a.leave()
     c = Consumer(p=p, conn="C", instance="i")
@@ -553,7 +570,8 @@ async def kip848_static_comes_back(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_static_same_id_comes_back(p: Prober) -> None:
-    """Epoch -2, then the same id with epoch 0; and -2 a second time, and -1 after -2."""
+    """A static member sends epoch -2 and then joins with the same member id; it also sends -2 twice, and -1 after
+    -2."""
     a = Consumer(p=p, conn="A", instance="i")
     await a.join()
     await a.leave(-2)
@@ -568,7 +586,7 @@ async def kip848_static_same_id_comes_back(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_static_other_subscription(p: Prober) -> None:
-    """Epoch -2, then a new id that wants other topics: the epoch of the group goes up."""
+    """A static member returns after epoch -2 with a new member id and other topics: the group epoch advances."""
     a = Consumer(p=p, conn="A", instance="i")
     await a.join()
     await a.leave(-2)
@@ -579,7 +597,8 @@ async def kip848_static_other_subscription(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_static_away_while_another_joins(p: Prober) -> None:
-    """A static member is away (epoch -2): a second member's share waits until it is back and has given it up."""
+    """A static member is away (epoch -2): a second member gets its share only after the first has returned and revoked
+    it."""
     a = Consumer(p=p, conn="A", instance="i")
     await a.join()
     await a.leave(-2)
@@ -597,7 +616,8 @@ async def kip848_static_away_while_another_joins(p: Prober) -> None:
 
 @consumer_script(group_consumer_session_timeout_ms=1000)
 async def kip848_static_stays_away(p: Prober) -> None:
-    """Epoch -2, and nobody comes back within the session timeout (1 s): removed, the others get its partitions."""
+    """A static member that does not return within the session timeout (1 s) after epoch -2 is removed, and the others
+    get its partitions."""
     a = Consumer(p=p, conn="A", instance="i")
     await a.join()
     await p.wait(600)
@@ -616,7 +636,7 @@ async def kip848_static_stays_away(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_no_bump(p: Prober) -> None:
-    """Other rack, timeout, assignor, or the same names in any order: the epoch of the group stays."""
+    """Another rack, timeout or assignor, or the same topic names in another order, does not advance the group epoch."""
     a = Consumer(p=p, conn="A", names=("probe", "probe2"))
     await a.join()
     await a.beat(rack_id="r")
@@ -631,7 +651,8 @@ async def kip848_no_bump(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_names_change(p: Prober) -> None:
-    """Other names: the epoch of the group goes up, and what is not wanted any more is given up first."""
+    """Other topic names advance the group epoch, and partitions of topics that are no longer subscribed are revoked
+    first."""
     a = Consumer(p=p, conn="A")
     await a.join()
     await a.beat(0, 1, 2, subscribed_topic_names=["probe2"])
@@ -648,7 +669,8 @@ async def kip848_names_change(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_names_change_of_one_of_two(p: Prober) -> None:
-    """One of two wants another topic: what it has to give up is the other's once that is done."""
+    """One of two members subscribes to another topic: the partitions that it revokes are then assigned to the other
+    one."""
     a, b = await two(p)
     await b.beat(2, subscribed_topic_names=["probe2"])
     await a.beat()
@@ -660,7 +682,8 @@ async def kip848_names_change_of_one_of_two(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_topic_comes_later(p: Prober) -> None:
-    """A topic that is not there is subscribed to: nothing, until it is made; the next heartbeat of anybody sees it."""
+    """A member subscribes to a topic that does not exist and gets no partitions; once it is created, the next heartbeat
+    of any member assigns them."""
     name = f"{p.scenario}-topic"
     a, b = Consumer(p=p, conn="A", names=(name,)), Consumer(p=p, conn="B", names=("probe",))
     await a.join()
@@ -677,7 +700,7 @@ async def kip848_topic_comes_later(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_topic_grows(p: Prober) -> None:
-    """Partitions are added to a topic that is read: the next heartbeat brings them, with a new epoch."""
+    """Partitions are added to a subscribed topic: the next heartbeat assigns them with a new epoch."""
     name = f"{p.scenario}-topic"
     await create(p, name, 1)
     a = Consumer(p=p, conn="A", names=(name,))
@@ -690,7 +713,8 @@ async def kip848_topic_grows(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_topic_goes(p: Prober) -> None:
-    """A topic that is read is deleted, and made again: its partitions are taken away, the new ones come with an epoch."""
+    """A subscribed topic is deleted and created again: its partitions are removed, and the new ones are assigned with a
+    new epoch."""
     name = f"{p.scenario}-topic"
     await create(p, name, 2)
     a = Consumer(p=p, conn="A", names=(name, "probe"))
@@ -708,7 +732,7 @@ async def kip848_topic_goes(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_other_topics_do_not_matter(p: Prober) -> None:
-    """A topic is made that nobody reads: no epoch."""
+    """The creation of a topic to which no member subscribes does not advance the group epoch."""
     a = Consumer(p=p, conn="A")
     await a.join()
     await create(p, f"{p.scenario}-topic", 1)
@@ -721,7 +745,8 @@ async def kip848_other_topics_do_not_matter(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_range(p: Prober) -> None:
-    """Two members that prefer range, two topics of three partitions: the first has the first two of each."""
+    """Two members that prefer the range assignor, two topics of three partitions: the first member gets two partitions
+    of each topic."""
     a = Consumer(p=p, conn="A", names=("probe", "probe2"))
     b = Consumer(p=p, conn="B", names=("probe", "probe2"))
     await a.join(server_assignor="range")
@@ -735,7 +760,8 @@ async def kip848_range(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_assignors_are_voted_for(p: Prober) -> None:
-    """What most prefer is used, none counts for nothing; a changed mind counts with the next epoch."""
+    """The assignor that most members prefer is used, and members without a preference do not count; a changed
+    preference is used from the next epoch."""
     a, b, c = (Consumer(p=p, conn=conn) for conn in "ABC")
     await a.join(server_assignor="range")
     await look(p)
@@ -751,7 +777,7 @@ async def kip848_assignors_are_voted_for(p: Prober) -> None:
 
 @consumer_script(group_consumer_assignors="range")
 async def kip848_other_assignors(p: Prober) -> None:
-    """A broker that has range only: it is the default, and uniform is unsupported."""
+    """The broker has only the range assignor: it is the default, and uniform is unsupported."""
     a = Consumer(p=p, conn="A")
     await a.join(server_assignor="uniform")
     await a.join()
@@ -760,7 +786,8 @@ async def kip848_other_assignors(p: Prober) -> None:
 
 @consumer_script(group_consumer_max_size=2)
 async def kip848_max_size(p: Prober) -> None:
-    """At most two members: a third is sent away, even in place of a static one that is away; a member may join again."""
+    """group.consumer.max.size=2: a third member is refused, even as a replacement of a static member that is away; a
+    member may join again."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B", instance="i")
     await a.join()
     await b.join()
@@ -786,7 +813,7 @@ async def kip848_max_size(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex(p: Prober) -> None:
-    """A member joins by a regular expression: nothing at first, and everything once it is resolved."""
+    """A member joins with a regular expression: it has no partitions at first, and all of them once it is resolved."""
     a = Consumer(p=p, conn="A", names=None, regex="prob[e]")
     await a.join()
     await p.wait(300)
@@ -802,7 +829,8 @@ async def kip848_regex(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_that_matches_nothing(p: Prober) -> None:
-    """A regular expression is for whole names; one that matches no topic bumps nothing when it is resolved."""
+    """A regular expression must match whole topic names; if it matches no topic, its resolution does not advance the
+    group epoch."""
     a = Consumer(p=p, conn="A", names=None, regex="pro")
     await a.join()
     await p.wait(300)
@@ -812,7 +840,7 @@ async def kip848_regex_that_matches_nothing(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_of_a_second_member(p: Prober) -> None:
-    """Another regular expression within 10 s of the last resolution: it is resolved by a heartbeat after that time."""
+    """A second regular expression within 10 s of the last resolution is resolved by a heartbeat after that time."""
     a = Consumer(p=p, conn="A", names=None, regex="probe")
     b = Consumer(p=p, conn="B", names=None, regex="probe2")
     await a.join()
@@ -836,8 +864,8 @@ async def kip848_regex_of_a_second_member(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_changes(p: Prober) -> None:
-    """A member that has a regular expression only changes it: what it matched is taken away at once, the new one is
-    resolved by the heartbeat after."""
+    """A member that subscribes only by a regular expression changes it: the partitions of the old one are revoked at
+    once, and the next heartbeat resolves the new one."""
     a = Consumer(p=p, conn="A", names=None, regex="probe")
     await a.join()
     await p.wait(300)
@@ -854,7 +882,8 @@ async def kip848_regex_changes(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_shared(p: Prober) -> None:
-    """A member takes the regular expression that another has, so that it is known already, and gives it up again."""
+    """A member subscribes with the regular expression of another member, which is already resolved, and later clears
+    it."""
     a = Consumer(p=p, conn="A", names=None, regex="prob[e]")
     b = Consumer(p=p, conn="B", names=())
     await a.join()
@@ -873,7 +902,7 @@ async def kip848_regex_shared(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_and_internal_topics(p: Prober) -> None:
-    """Whether an expression that matches everything matches topics of the broker's own."""
+    """A regular expression that matches every name shows whether internal topics are matched."""
     await Client(p=p, conn="C", group=f"{p.group}-classic").commit(1, generation_id_or_member_epoch=-1, member_id="")
     await p.name_topics(["__consumer_offsets"])
     a = Consumer(p=p, conn="A", names=None, regex="__consumer.*|probe2")
@@ -885,7 +914,8 @@ async def kip848_regex_and_internal_topics(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_and_names(p: Prober) -> None:
-    """Names and a regular expression are added up; the expression changes, and is cleared."""
+    """A member subscribes to topic names and to a regular expression together; the expression changes and is
+    cleared."""
     a = Consumer(p=p, conn="A")
     await a.join()
     await a.beat(subscribed_topic_regex="probe2")
@@ -907,7 +937,7 @@ async def kip848_regex_and_names(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_cleared(p: Prober) -> None:
-    """A member that has a regular expression only clears it, and sets another."""
+    """A member that subscribes only by a regular expression clears it and sets another one."""
     a = Consumer(p=p, conn="A", names=None, regex="probe")
     await a.join()
     await p.wait(300)
@@ -924,7 +954,8 @@ async def kip848_regex_cleared(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_is_known_to_a_static_member(p: Prober) -> None:
-    """A static member with a regular expression comes back under a new id: the expression is known, and no epoch."""
+    """A static member with a regular expression returns with a new member id: the expression is already resolved, and
+    the group epoch stays."""
     a = Consumer(p=p, conn="A", instance="i", names=None, regex="probe")
     await a.join()
     await p.wait(300)
@@ -938,7 +969,7 @@ async def kip848_regex_is_known_to_a_static_member(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_of_re2j(p: Prober) -> None:
-    """Expressions of which RE2 and RE2/J may think differently, each in a group of its own."""
+    """Regular expressions that RE2 and RE2/J may treat differently, each in its own group."""
     a = Consumer(p=p, conn="A", names=None)
     for n, text in enumerate(
         (
@@ -962,7 +993,7 @@ async def kip848_regex_of_re2j(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_is_wrong(p: Prober) -> None:
-    """What is no regular expression of RE2/J: joining, and in a heartbeat, which changes nothing."""
+    """Expressions that RE2/J refuses, in a join and in a heartbeat, which then changes nothing."""
     a = Consumer(p=p, conn="A", names=None, regex="probe")
     for wrong in ("((", "[", "*", "a{2,1}", "(?=a)", "(a)\\1", "a**", "\\", "(?<n>a", "[z-a]", "a{1001}", "\\pX"):
         await a.join(subscribed_topic_regex=wrong)
@@ -976,7 +1007,7 @@ async def kip848_regex_is_wrong(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_regex_sees_new_topics(p: Prober) -> None:
-    """A topic is made that a regular expression matches: looked for again 10 s after the last time, by a heartbeat."""
+    """A new topic matches a regular expression: a heartbeat finds it 10 s after the last resolution."""
     name = f"{p.scenario}-topic"
     a = Consumer(p=p, conn="A", names=None, regex="probe|kip848_regex_sees.*")
     await a.join()
@@ -1000,7 +1031,8 @@ async def kip848_regex_sees_new_topics(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_described_in_each_state(p: Prober) -> None:
-    """Empty, Assigning, Reconciling and Stable: ConsumerGroupDescribe v0 and v1, ListGroups, DescribeGroups v4 to v6."""
+    """ConsumerGroupDescribe v0 and v1, ListGroups and DescribeGroups v4 to v6 of a group that is Empty, Assigning,
+    Reconciling and Stable."""
     a, b = Consumer(p=p, conn="A", instance="i"), Consumer(p=p, conn="B")
 
     async def everything() -> None:
@@ -1023,7 +1055,8 @@ async def kip848_described_in_each_state(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_describe_errors(p: Prober) -> None:
-    """ConsumerGroupDescribe of no group, of no name, of a classic one, of several and of one twice; operations."""
+    """ConsumerGroupDescribe of a missing group, an empty group id, a classic group, several groups and the same one
+    twice; authorized operations."""
     await Consumer(p=p, conn="A").join()
     classic = f"{p.group}-classic"
     await Client(p=p, conn="B", group=classic).stable()
@@ -1041,7 +1074,7 @@ async def kip848_describe_errors(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_listed(p: Prober) -> None:
-    """ListGroups: types and states of groups of the new protocol, of classic and of simple ones."""
+    """ListGroups returns the types and states of consumer groups, classic groups and simple groups."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -1061,8 +1094,8 @@ async def kip848_listed(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_two_instance_names(p: Prober) -> None:
-    """A member joins again under another instance: its first one stays its own while it lives, and after that is
-    nobody's, and cannot be taken."""
+    """A member joins again with another instance id: the first id stays reserved while the member lives; afterwards it
+    belongs to no member and cannot be used."""
     m, n = Consumer(p=p, conn="M", instance="a"), Consumer(p=p, conn="N", instance="a")
     await m.join()
     await m.join(instance_id="b")
@@ -1087,8 +1120,8 @@ async def kip848_two_instance_names(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_takes_a_place_while_it_has_one(p: Prober) -> None:
-    """A member takes the instance of one that is away: it has that one's target then, and its own is nobody's, until
-    the next epoch."""
+    """A static member replaces another one that is away: it gets the target of that member, and its own partitions are
+    unassigned until the next epoch."""
     a, b = Consumer(p=p, conn="A", instance="a"), Consumer(p=p, conn="B", instance="b")
     await b.join()
     await a.join()
@@ -1103,7 +1136,8 @@ async def kip848_takes_a_place_while_it_has_one(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_away_without_an_id(p: Prober) -> None:
-    """v0: an instance goes away, or leaves, without a member id; an administrator's LeaveGroup needs none."""
+    """ConsumerGroupHeartbeat v0 with epoch -2 is refused without the member id; LeaveGroup of an admin needs only the
+    instance id."""
     a = Consumer(p=p, conn="A", instance="i", version=0)
     await a.join()
     await a.beat(member_id="", member_epoch=-2, instance_id="i")
@@ -1119,7 +1153,8 @@ async def kip848_away_without_an_id(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_commits(p: Prober) -> None:
-    """OffsetCommit of a member v7 to v10: the right epoch, older and newer ones, strangers, none."""
+    """OffsetCommit v7 to v10 with the epoch of the member, with older and newer ones, with unknown members and without
+    a member."""
     a, _ = await two(p)
     for version in (7, 8, 9, 10):
         await a.commit(version)
@@ -1135,7 +1170,7 @@ async def kip848_commits(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_commits_of_a_static_member(p: Prober) -> None:
-    """OffsetCommit of a static member: instances are not looked at; and while it is away."""
+    """OffsetCommit of a static member ignores the instance id; also while the member is away."""
     a = Consumer(p=p, conn="A", instance="i")
     await a.join()
     await a.commit()
@@ -1150,7 +1185,8 @@ async def kip848_commits_of_a_static_member(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_commits_to_an_empty_group(p: Prober) -> None:
-    """All have left: a commit without an epoch is taken, one of a member that was there is not."""
+    """After all members have left, a commit without an epoch is accepted, and a commit of a former member is
+    refused."""
     a = Consumer(p=p, conn="A")
     await a.join()
     await a.leave()
@@ -1161,7 +1197,8 @@ async def kip848_commits_to_an_empty_group(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_fetches(p: Prober) -> None:
-    """OffsetFetch v8 to v10: with the right epoch, others, strangers, as an admin; no group."""
+    """OffsetFetch v8 to v10 with the epoch of the member, with other epochs, of unknown members, without a member, and
+    of a missing group."""
     a, _ = await two(p)
     await a.commit()
     await p.wait(100)
@@ -1184,8 +1221,8 @@ async def kip848_fetches(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_offsets_deleted(p: Prober) -> None:
-    """OffsetDelete of topics that are read, by name and by expression, and that are not; DeleteGroups; all once more
-    when the group is empty."""
+    """OffsetDelete of topics that are subscribed by name or by regular expression, and of other topics; DeleteGroups;
+    then the same requests for the empty group."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B", names=None, regex="probe2")
     await a.join()
     await b.join()
@@ -1218,8 +1255,8 @@ async def kip848_offsets_deleted(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def metadata_by_topic_id(p: Prober) -> None:
-    """Metadata v10 to v13 by topic id, as members resolve what they are given: a known id, an unknown one, none, that of
-    a topic that is deleted; with a name too."""
+    """Metadata v10 to v13 by topic id, as consumers resolve their assignments: an existing id, an unknown one, the zero
+    id, the id of a deleted topic, and an id together with a name."""
     kind = MetadataRequest.Topic
     await create(p, "probe3", 2)
     ids = {name: topic_id(p, name) for name in ("probe", "probe3")}

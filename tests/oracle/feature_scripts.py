@@ -38,7 +38,7 @@ async def look(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def features_validated(p: Prober) -> None:
-    """UpdateFeatures: levels and types of updates that are refused, in each version."""
+    """UpdateFeatures: feature levels and upgrade types that are refused, in each version."""
     checks = [
         *((STREAMS, level, how) for level, how in ((1, 1), (0, 1), (0, 2), (0, 3), (2, 1), (-1, 2), (1, 0), (1, 9))),
         *(
@@ -64,7 +64,7 @@ async def features_validated(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def features_updated(p: Prober) -> None:
-    """UpdateFeatures: the finalized features, and that nothing changes with an error."""
+    """UpdateFeatures changes the finalized features; after an error none of them changes."""
     await look(p)
     await update(p, (STREAMS, 0, SAFE), ("share.version", 0, UNSAFE))
     await look(p)

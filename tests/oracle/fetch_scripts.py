@@ -117,7 +117,8 @@ async def produce(p: Prober, topic: str, partition: int = 0, *values: bytes) -> 
 
 @script()
 async def fetch_session_life(p: Prober) -> None:
-    """A fetch session: what is asked for stays, what is told is news, what is forgotten is gone."""
+    """A fetch session keeps the requested partitions, returns only partitions with changes, and drops the forgotten
+    ones."""
     topic = await create(p)
     a = Reader(p=p, topic=topic)
     await a.fetch((0, 0), (1, 0), (2, 0))
@@ -143,7 +144,8 @@ async def fetch_session_life(p: Prober) -> None:
 
 @script()
 async def fetch_session_by_id(p: Prober) -> None:
-    """The same with topic ids."""
+    """A fetch session with topic ids keeps the requested partitions, returns only partitions with changes, and drops
+    the forgotten ones."""
     topic = await create(p)
     a = Reader(p=p, topic=topic, version=13)
     await a.fetch((0, 0), (1, 0), also=[("probe", [(0, 0)])])
@@ -160,7 +162,7 @@ async def fetch_session_by_id(p: Prober) -> None:
 
 @script()
 async def fetch_session_errors(p: Prober) -> None:
-    """Wrong epochs, sessions that are not there, and versions that do not fit."""
+    """Fetch with wrong session epochs, with unknown session ids, and with versions that do not match the session."""
     topic = await create(p)
     a = Reader(p=p, topic=topic)
     await a.fetch((0, 0), session_id=4711)
@@ -189,7 +191,7 @@ async def fetch_session_errors(p: Prober) -> None:
 
 @script()
 async def fetch_session_of_nothing(p: Prober) -> None:
-    """A session without partitions, and a partition that is named twice."""
+    """A fetch session without partitions, and a request that names a partition twice."""
     topic = await create(p)
     a = Reader(p=p, topic=topic)
     await a.fetch()
@@ -206,7 +208,8 @@ async def fetch_session_of_nothing(p: Prober) -> None:
 
 @script()
 async def fetch_session_bad_partitions(p: Prober) -> None:
-    """Topics and partitions that are not there, and offsets out of range: told each time."""
+    """Missing topics and partitions and offsets out of range: each response of the session returns their errors
+    again."""
     topic = await create(p)
     a = Reader(p=p, topic=topic)
     await a.fetch((0, 0), (1, 9), (7, 0), also=[("not-there", [(0, 0)])])
@@ -223,7 +226,7 @@ async def fetch_session_bad_partitions(p: Prober) -> None:
 
 @script()
 async def fetch_session_topic_goes(p: Prober) -> None:
-    """A topic in a session is deleted, and comes again; by name and by id."""
+    """A topic in a fetch session is deleted and created again, for sessions by name and by topic id."""
     topic = await create(p)
     a = Reader(p=p, topic=topic)
     b = Reader(p=p, topic=topic, conn="B", version=13)
@@ -245,7 +248,8 @@ async def fetch_session_topic_goes(p: Prober) -> None:
 
 @script()
 async def fetch_session_order(p: Prober) -> None:
-    """Who had records is last next time, so that all have their turn; a small answer has room for one."""
+    """A partition that returned records moves to the end of the session, so that each partition has its turn; a small
+    response has room for one."""
     topic = await create(p)
     a = Reader(p=p, topic=topic)
     for partition in (0, 1, 2):
@@ -260,7 +264,8 @@ async def fetch_session_order(p: Prober) -> None:
 
 @script(FEW_SLOTS)
 async def fetch_session_slots(p: Prober) -> None:
-    """More sessions than there is room for: the later ones get none, until one is closed."""
+    """More fetch sessions than the cache has slots for: the later requests get no session until another one is
+    closed."""
     topic = await create(p)
     readers = [Reader(p=p, topic=topic, conn=f"C{n}") for n in range(10)]
     for reader in readers:
@@ -281,7 +286,7 @@ async def fetch_session_slots(p: Prober) -> None:
 
 @script()
 async def fetch_session_while_it_waits(p: Prober) -> None:
-    """A session goes on, or is closed, while a fetch of it waits."""
+    """A fetch session is continued or closed while a Fetch of it is waiting."""
     topic = await create(p)
     a = Reader(p=p, topic=topic)
     await a.fetch((0, 0))

@@ -34,7 +34,8 @@ async def fetch(
 
 @script(RACKS, (NEW,), brokers=2)
 async def fetch_from_followers(p: Prober) -> None:
-    """Which replica serves consumers, by rack and version (KIP-392); what else a follower answers."""
+    """The replica that serves consumers, by rack and version (KIP-392), and the responses of a follower to other
+    requests."""
     led, followed, foreign = (f"t-{p.scenario}-{name}" for name in ("led", "followed", "foreign"))
     await create(p, led, [1, 2])
     await create(p, followed, [2, 1])

@@ -133,7 +133,7 @@ async def retention_by_size(p: Prober) -> None:
 
 @script(OFTEN, releases=(NEW,))
 async def retention_without_a_policy(p: Prober) -> None:
-    """cleanup.policy that is empty: neither retention nor compaction removes records."""
+    """With an empty cleanup.policy, neither retention nor compaction removes records."""
     given = [("cleanup.policy", ""), ("retention.ms", "1"), ("retention.bytes", "1"), *SMALL]
     (name,) = (await made(p, {"none": given})).values()
     for step in range(4):
@@ -144,7 +144,7 @@ async def retention_without_a_policy(p: Prober) -> None:
 
 @script(OFTEN, releases=(NEW,))
 async def segments_roll(p: Prober) -> None:
-    """Where segments begin, as retention shows it: by segment.ms and the largest timestamps of batches."""
+    """Retention shows where segments begin, by segment.ms and the largest timestamps of batches."""
     times = {
         "equal": (0, 1_000, 1_001),
         "more": (0, 1_001, 1_002, 2_002, 2_003),
@@ -165,7 +165,7 @@ async def segments_roll(p: Prober) -> None:
 
 @script(OFTEN, releases=(NEW,))
 async def leader_epochs_after_deletion(p: Prober) -> None:
-    """OffsetForLeaderEpoch after DeleteRecords."""
+    """OffsetForLeaderEpoch after DeleteRecords has advanced the log start offset."""
     (name,) = (await made(p, {"deleted": [("retention.ms", "-1")]})).values()
     for _ in range(3):
         await send(p, name, Record(timestamp=LONG_AGO, value=b"v"))
@@ -176,7 +176,8 @@ async def leader_epochs_after_deletion(p: Prober) -> None:
 
 @script(OFTEN, releases=(NEW,))
 async def compaction_of_keys(p: Prober) -> None:
-    """cleanup.policy=compact: the latest record of each key remains at its offset, not in the active segment."""
+    """cleanup.policy=compact retains the latest record of each key at its offset; the active segment is not
+    compacted."""
     (name,) = (await made(p, {"keys": COMPACT})).values()
     await send(p, name, at(0, b"a", b"1"), at(0, b"b", b"1", headers=[("h", b"1")]), at(0, b"c", b"1"))
     await send(p, name, at(1, b"a", b"2"), at(1, b"c", b"2"))
@@ -269,7 +270,8 @@ async def compaction_of_producers(p: Prober) -> None:
 
 @script(OFTEN, releases=(NEW,))
 async def compaction_of_transactions(p: Prober) -> None:
-    """Compaction of transactions: aborted records are removed, markers after them; an open one is not compacted."""
+    """Compaction of transactions removes aborted records first and their markers later; an open transaction is not
+    compacted."""
     producer, _ = await begin(p)
     (name,) = (await made(p, {"txn": [("delete.retention.ms", "0"), *COMPACT]})).values()
     for step, (value, committed) in enumerate(((b"1", True), (b"2", False), (b"3", True), (b"4", False))):
@@ -291,7 +293,8 @@ async def compaction_of_transactions(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def compression_types(p: Prober) -> None:
-    """compression.type: the broker stores batches with this codec, whatever the producer used; max.message.bytes too."""
+    """compression.type: the broker stores batches with this codec, whatever codec the producer used; also with a limit
+    by max.message.bytes."""
     types = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
     forever = ("retention.ms", "-1")
     given: dict[str, list[tuple[str, str]]] = {name: [("compression.type", name), forever] for name in types}

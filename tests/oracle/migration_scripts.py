@@ -58,8 +58,8 @@ async def mixed(p: Prober, **classic: Any) -> tuple[Consumer, Client]:
 
 @consumer_script()
 async def kip848_classic_joins(p: Prober) -> None:
-    """A classic member joins a group of the new protocol: an id at first, then an answer at once, never as leader; it
-    gets its partition when it joins and syncs again after the other has given it up."""
+    """A classic member joins a consumer group: it first gets a member id, then an immediate response, and is never the
+    leader. It gets its partition when it joins and syncs again after the other member has revoked it."""
     a, c = Consumer(p=p, conn="A"), Client(p=p, conn="C")
     await a.join()
     await c.get_id()
@@ -83,7 +83,8 @@ async def kip848_classic_joins(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_joins_in_every_version(p: Prober) -> None:
-    """JoinGroup v0 to v9 into a group of the new protocol: whether an id is given out first, and which."""
+    """JoinGroup v0 to v9 to a consumer group: in which versions the coordinator first returns a member id, and which
+    one."""
     a = Consumer(p=p, conn="A", names=("probe2",))
     await a.join()
     for version in range(10):
@@ -95,7 +96,8 @@ async def kip848_classic_joins_in_every_version(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_joins_wrongly(p: Prober) -> None:
-    """JoinGroup into a group of the new protocol: other types and protocols, made-up ids, no protocols, timeouts."""
+    """Invalid JoinGroup requests to a consumer group: other protocol types and protocols, unknown member ids, no
+    protocols, invalid timeouts."""
     a = Consumer(p=p, conn="A")
     await a.join()
     c = Client(p=p, conn="C")
@@ -123,7 +125,8 @@ async def kip848_classic_joins_wrongly(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_requests(p: Prober) -> None:
-    """Heartbeat, SyncGroup and OffsetCommit of a classic member of a mixed group: right, and wrong in every way."""
+    """Heartbeat, SyncGroup and OffsetCommit of a classic member of a mixed group: valid requests, and each kind of
+    invalid one."""
     a, c = await mixed(p)
     await c.beat()
     await c.beat(generation_id=1)
@@ -155,7 +158,8 @@ async def kip848_classic_requests(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_has_to_rejoin(p: Prober) -> None:
-    """A mixed group whose epoch moves on: the classic member hears of it by heartbeat and sync, and joins again."""
+    """The epoch of a mixed group advances: Heartbeat and SyncGroup of the classic member return REBALANCE_IN_PROGRESS,
+    and it joins again."""
     a, c = await mixed(p)
     b = Consumer(p=p, conn="B")
     await b.join()
@@ -173,7 +177,8 @@ async def kip848_classic_has_to_rejoin(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_gives_up(p: Prober) -> None:
-    """A classic member of a mixed group has to give up a partition: what it says it owns in the next JoinGroup decides."""
+    """A classic member of a mixed group has to revoke a partition: the owned partitions in its next JoinGroup decide
+    whether it has."""
     c, b = Client(p=p, conn="C"), Consumer(p=p, conn="B")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -194,7 +199,8 @@ async def kip848_classic_gives_up(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_leaves(p: Prober) -> None:
-    """LeaveGroup of a mixed group: a classic member, strangers, members of the new protocol by id and by instance."""
+    """LeaveGroup to a mixed group: a classic member, unknown members, and members of the consumer protocol by member id
+    and by instance id."""
     a, c = await mixed(p)
     b = Consumer(p=p, conn="B", instance="i")
     await b.join()
@@ -211,7 +217,8 @@ async def kip848_classic_leaves(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_session_ends(p: Prober) -> None:
-    """A classic member of a mixed group has its own session timeout (1 s): silent for longer, it is out."""
+    """A classic member of a mixed group uses its own session timeout (1 s): if it is silent for longer, it is
+    removed."""
     a, c = await mixed(p, session=1000)
     await p.wait(600)
     await c.beat()
@@ -226,8 +233,8 @@ async def kip848_classic_session_ends(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_does_not_come_back(p: Prober) -> None:
-    """A classic member of a mixed group that is told to rejoin and only heartbeats is out after its rebalance timeout
-    (1 s); so is one that joins and does not sync."""
+    """A classic member of a mixed group that has to rejoin and only sends heartbeats is removed after its rebalance
+    timeout (1 s); so is one that joins and does not sync."""
     a, c = await mixed(p, rebalance=1000)
     b = Consumer(p=p, conn="B")
     await b.join()
@@ -249,7 +256,7 @@ async def kip848_classic_does_not_come_back(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_classic_static(p: Prober) -> None:
-    """Static members of both protocols take each other's place in a mixed group."""
+    """Static members of both protocols replace each other in a mixed group."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B", instance="i")
     await a.join()
     await b.join()
@@ -274,8 +281,8 @@ async def kip848_classic_static(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_protocol_of_an_id_changes(p: Prober) -> None:
-    """A JoinGroup with the id of a member of the new protocol makes it a classic one, a heartbeat with epoch 0 the other
-    way round."""
+    """A JoinGroup with the member id of a member of the consumer protocol makes it a classic member; a heartbeat with
+    epoch 0 makes a classic member one of the consumer protocol."""
     a, b = Consumer(p=p, conn="A"), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -291,8 +298,8 @@ async def kip848_protocol_of_an_id_changes(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_consumer_turns_classic_while_revoking(p: Prober) -> None:
-    """A member with 1.5 s to give up a partition joins by the classic protocol instead. If it has given it up, it stays;
-    if it has not, the time runs on."""
+    """A member that has 1.5 s to revoke a partition joins by the classic protocol instead. If it has revoked the
+    partition, it stays; if not, the rebalance timeout continues."""
     a, b = Consumer(p=p, conn="A", rebalance=1_500), Consumer(p=p, conn="B")
     await a.join()
     await b.join()
@@ -327,7 +334,7 @@ async def kip848_consumer_turns_classic_while_revoking(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_of_an_empty_group(p: Prober) -> None:
-    """A classic group that is empty, and one that has offsets only: the new protocol takes over, the offsets stay."""
+    """An empty classic group and a group that has only offsets become consumer groups; their committed offsets stay."""
     c = Client(p=p, conn="C")
     await c.stable()
     await c.commit()
@@ -350,7 +357,8 @@ async def kip848_upgrade_of_an_empty_group(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_of_a_stable_group(p: Prober) -> None:
-    """A member of the new protocol joins a classic group of one: it is converted, generation becomes epoch."""
+    """A member of the consumer protocol joins a classic group of one member: the group is converted, and its generation
+    becomes the epoch."""
     c, a = Client(p=p, conn="C"), Consumer(p=p, conn="A")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -374,7 +382,7 @@ async def kip848_upgrade_of_a_stable_group(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_of_two(p: Prober) -> None:
-    """A classic group of two is upgraded by a third: both keep what they have until they join again."""
+    """A third member upgrades a classic group of two: both keep their partitions until they join again."""
     c, e, a = Client(p=p, conn="C"), Client(p=p, conn="E"), Consumer(p=p, conn="A")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -401,7 +409,8 @@ async def kip848_upgrade_of_two(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_while_preparing(p: Prober) -> None:
-    """A member of the new protocol joins while a classic JoinGroup is held: that one is told to rejoin."""
+    """A member of the consumer protocol joins while a classic JoinGroup is pending: that request fails with
+    REBALANCE_IN_PROGRESS."""
     c, e, a = Client(p=p, conn="C"), Client(p=p, conn="E", protocols=OTHER_TOPIC), Consumer(p=p, conn="A")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -420,7 +429,8 @@ async def kip848_upgrade_while_preparing(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_while_completing(p: Prober) -> None:
-    """A member of the new protocol joins while a classic SyncGroup is held: that one is told to rejoin."""
+    """A member of the consumer protocol joins while a classic SyncGroup is pending: that request fails with
+    REBALANCE_IN_PROGRESS."""
     c, e, a = Client(p=p, conn="C"), Client(p=p, conn="E", protocols=OTHER_TOPIC), Consumer(p=p, conn="A")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -443,7 +453,7 @@ async def kip848_upgrade_while_completing(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_refused(p: Prober) -> None:
-    """Classic groups that are not upgraded: of another type, with metadata that cannot be understood."""
+    """Classic groups that are not upgraded: groups of another protocol type, and groups with invalid metadata."""
     connect = Client(p=p, conn="C", group=f"{p.group}-connect", kind="connect", protocols=(("default", b"x"),))
     await connect.stable()
     await Consumer(p=p, conn="A", group=connect.group).join()
@@ -463,7 +473,8 @@ async def kip848_upgrade_refused(p: Prober) -> None:
 
 @consumer_script(group_consumer_max_size=1)
 async def kip848_upgrade_of_a_group_that_is_too_big(p: Prober) -> None:
-    """At most one member, two in a classic group, or one: whether a member of the new protocol can join."""
+    """group.consumer.max.size=1 and a classic group of two members or of one: whether a member of the consumer protocol
+    can join."""
     c, e, a = Client(p=p, conn="C"), Client(p=p, conn="E"), Consumer(p=p, conn="A")
     await c.stable()
     await a.join()
@@ -479,8 +490,8 @@ async def kip848_upgrade_of_a_group_that_is_too_big(p: Prober) -> None:
 
 @consumer_script(group_consumer_migration_policy="disabled")
 async def kip848_migration_is_off(p: Prober) -> None:
-    """No migration: a classic group with members stays one; a group of the new protocol takes classic members, and stays
-    what it is when they alone are left."""
+    """group.consumer.migration.policy=disabled: a classic group with members is not converted; a consumer group accepts
+    classic members, and is not converted when only they remain."""
     c, a = Client(p=p, conn="C"), Consumer(p=p, conn="A")
     await c.stable()
     await a.join()
@@ -505,7 +516,8 @@ async def kip848_migration_is_off(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_of_two_owners(p: Prober) -> None:
-    """The leader of a classic group gave one partition to two: no upgrade, but who is parked has been told to rejoin."""
+    """The leader of a classic group assigned one partition to two members: the upgrade fails, but pending requests have
+    already failed with REBALANCE_IN_PROGRESS."""
     c, e = Client(p=p, conn="C", instance="c"), Client(p=p, conn="E", instance="e")
     a, late = Consumer(p=p, conn="A"), Client(p=p, conn="F", instance="f")
     await c.enter()
@@ -529,8 +541,8 @@ async def kip848_upgrade_of_two_owners(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_upgrade_refused_while_preparing(p: Prober) -> None:
-    """No upgrade, of a group with a wrong share, or for a wrong expression: who is parked has been told to rejoin; not
-    if the group is of another type."""
+    """The upgrade of a group with an invalid assignment, or by an invalid regular expression, fails, but pending
+    requests have already failed with REBALANCE_IN_PROGRESS; not if the group has another protocol type."""
     c, e, a = Client(p=p, conn="C"), Client(p=p, conn="E", protocols=OTHER_TOPIC), Consumer(p=p, conn="A")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -558,7 +570,7 @@ async def kip848_upgrade_refused_while_preparing(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_offsets_survive(p: Prober) -> None:
-    """A group that lives is upgraded, and downgraded: offsets that were committed before are there after."""
+    """A group with members is upgraded and downgraded: the offsets that were committed before are still there."""
     c, a = Client(p=p, conn="C"), Consumer(p=p, conn="A")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -583,7 +595,8 @@ async def kip848_offsets_survive(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_downgrade_by_leaving(p: Prober) -> None:
-    """The last member of the new protocol leaves: a classic group again, in a rebalance, the generation is the epoch."""
+    """The last member of the consumer protocol leaves: the group becomes classic and rebalances, and the epoch becomes
+    its generation."""
     a, c = await mixed(p)
     await c.commit()
     await a.leave()
@@ -600,7 +613,7 @@ async def kip848_downgrade_by_leaving(p: Prober) -> None:
 
 @consumer_script(group_consumer_session_timeout_ms=1000)
 async def kip848_downgrade_by_timeout(p: Prober) -> None:
-    """The last member of the new protocol is silent for its session timeout (1 s): a classic group again."""
+    """The last member of the consumer protocol is silent for its session timeout (1 s): the group becomes classic."""
     _, c = await mixed(p)
     await p.wait(1300)
     await look_old(p)
@@ -610,7 +623,8 @@ async def kip848_downgrade_by_timeout(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_downgrade_by_a_static_member(p: Prober) -> None:
-    """The last member of the new protocol is replaced by a classic one of its instance: classic, and no rebalance."""
+    """A classic static member replaces the last member of the consumer protocol: the group becomes classic without a
+    rebalance."""
     a = Consumer(p=p, conn="A", instance="i")
     await a.join()
     await a.leave(-2)
@@ -624,7 +638,7 @@ async def kip848_downgrade_by_a_static_member(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_downgrade_by_a_classic_leave(p: Prober) -> None:
-    """LeaveGroup names the last member of the new protocol: a classic group again."""
+    """LeaveGroup removes the last member of the consumer protocol: the group becomes classic."""
     a, c = await mixed(p)
     await c.leave((a.member_id, None), conn="E")
     await look_old(p)
@@ -633,7 +647,8 @@ async def kip848_downgrade_by_a_classic_leave(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_downgrade_of_an_empty_group(p: Prober) -> None:
-    """All members of the new protocol have left: a classic member takes over, the offsets stay; and back again."""
+    """All members of the consumer protocol have left: a classic member converts the group, then a consumer member
+    converts it back; the offsets stay."""
     a, c = Consumer(p=p, conn="A"), Client(p=p, conn="C")
     await a.join()
     await a.commit()
@@ -656,7 +671,8 @@ async def kip848_downgrade_of_an_empty_group(p: Prober) -> None:
 
 @consumer_script(group_consumer_migration_policy="upgrade")
 async def kip848_no_downgrade(p: Prober) -> None:
-    """Upgrade only: the last member of the new protocol leaves, and the classic one stays in a group of that kind."""
+    """group.consumer.migration.policy=upgrade: the last member of the consumer protocol leaves, and the classic member
+    stays in a consumer group."""
     a, c = Consumer(p=p, conn="A"), Client(p=p, conn="C")
     await c.enter()
     await c.synced({c.member_id: share(0, 1, 2)})
@@ -675,7 +691,8 @@ async def kip848_no_downgrade(p: Prober) -> None:
 
 @consumer_script(group_consumer_migration_policy="downgrade")
 async def kip848_no_upgrade(p: Prober) -> None:
-    """Downgrade only: a classic group with members is not upgraded, a group of the new protocol takes classic ones."""
+    """group.consumer.migration.policy=downgrade: a classic group with members is not upgraded; a consumer group accepts
+    classic members."""
     a, c = Consumer(p=p, conn="A"), Client(p=p, conn="C")
     await c.stable()
     await a.join()

@@ -69,7 +69,8 @@ async def fetch(
 
 @script(releases=ONLY_OLD)
 async def old_produce(p: Prober) -> None:
-    """Message sets of both kinds in Produce v0-2, in every compression; they are stored as batches."""
+    """Produce v0-2 of message sets with magic 0 and 1 in every compression codec; the broker stores them as record
+    batches."""
     topic = await topic_of(p)
     for version in (0, 1, 2):
         for magic in (0, 1):
@@ -85,7 +86,7 @@ async def old_produce(p: Prober) -> None:
 
 @script(releases=ONLY_OLD)
 async def old_produce_odd(p: Prober) -> None:
-    """What Produce v0-2 refuses, and what it takes all the same."""
+    """Unusual message sets that Produce v0-2 refuses or accepts."""
     topic = await topic_of(p)
     plain = build_message_set(KEYED)
     zipped = build_message_set(KEYED, codec=GZIP)
@@ -147,7 +148,7 @@ def wrapper(inside: bytes) -> bytes:
 
 @script(releases=ONLY_OLD)
 async def old_fetch(p: Prober) -> None:
-    """Fetch v0-3: batches of every compression are told as message sets; headers are lost."""
+    """Fetch v0-3 returns record batches of every compression codec as message sets; record headers are lost."""
     topic = await topic_of(p)
     headed = [Record(timestamp=WRITTEN_AT, key=b"k", value=b"v", headers=[("h", b"1")])]
     for codec in (NONE, GZIP, SNAPPY, LZ4):
@@ -182,7 +183,7 @@ def waiting(topic: str) -> FetchRequest:
 
 @script(releases=ONLY_OLD)
 async def old_fetch_zstd(p: Prober) -> None:
-    """Batches in zstd, for those who cannot read them."""
+    """Fetch of zstd batches in versions that do not support zstd, and in version 10."""
     topic = await topic_of(p)
     await produce(p, topic, build_batch(KEYED), 7)
     await produce(p, topic, build_batch(KEYED, codec=ZSTD), 7)
@@ -194,7 +195,7 @@ async def old_fetch_zstd(p: Prober) -> None:
 
 @script(releases=ONLY_OLD)
 async def old_fetch_of_transactions(p: Prober) -> None:
-    """Fetch v0-3 of a log with transactions: aborted records are told, markers are not."""
+    """Fetch v0-3 of a log with transactions returns aborted records, but no markers."""
     a, topic = await begin(p)
     for committed in (True, False, True):
         await a.add((topic, [0]))
@@ -212,7 +213,7 @@ async def old_fetch_of_transactions(p: Prober) -> None:
 
 @script(releases=ONLY_OLD)
 async def old_offsets(p: Prober) -> None:
-    """ListOffsets v0 and OffsetForLeaderEpoch v0 and v1."""
+    """ListOffsets v0, and OffsetForLeaderEpoch v0 and v1."""
     topic = await topic_of(p)
 
     async def ask(timestamp: int, most: int = 1, partition: int = 0) -> None:
@@ -241,7 +242,7 @@ async def old_offsets(p: Prober) -> None:
 
 @script(releases=ONLY_OLD)
 async def old_commits(p: Prober) -> None:
-    """OffsetCommit v0 and v1, OffsetFetch v0."""
+    """OffsetCommit v0 and v1, and OffsetFetch v0."""
     for version in (0, 1, 2):
         one = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=version, committed_metadata="m")
         two = OffsetCommitRequest.Topic.Partition(partition_index=99, committed_offset=5)
@@ -261,7 +262,7 @@ async def old_commits(p: Prober) -> None:
 
 @script(releases=ONLY_OLD)
 async def old_admin(p: Prober) -> None:
-    """CreateTopics v0 and v1, DeleteTopics v0, DescribeConfigs v0."""
+    """CreateTopics v0 and v1, DeleteTopics v0, and DescribeConfigs v0."""
     for version in (0, 1, 2):
         name = f"t-{p.scenario}-{version}"
         good = CreateTopicsRequest.Topic(name=name, num_partitions=2, replication_factor=1)
@@ -280,7 +281,7 @@ async def old_admin(p: Prober) -> None:
 
 @script(releases=ONLY_OLD)
 async def old_markers(p: Prober) -> None:
-    """WriteTxnMarkers v0."""
+    """WriteTxnMarkers v0 for a partition of the transaction and for a missing one."""
     a, topic = await begin(p)
     await a.add((topic, [0]))
     await a.produce(topic, 0, b"a", version=7)

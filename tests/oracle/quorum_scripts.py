@@ -45,7 +45,7 @@ async def quorum_described(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def quorum_is_static(p: Prober) -> None:
-    """AddRaftVoter and RemoveRaftVoter with controller.quorum.voters."""
+    """AddRaftVoter and RemoveRaftVoter to a static quorum (controller.quorum.voters)."""
     for version in (0, 1):
         await p.ask("A", added(), version)
     await p.ask("A", added("not the id of the cluster"), 0)
@@ -61,7 +61,7 @@ async def quorum_is_static(p: Prober) -> None:
 
 @script(releases=(NEW,), brokers=3, down=(3,))
 async def brokers_unregistered(p: Prober) -> None:
-    """UnregisterBroker, and what DescribeCluster returns of fenced brokers."""
+    """UnregisterBroker, and the fenced brokers that DescribeCluster returns."""
     for broker in (7, -1):
         await p.ask("A", UnregisterBrokerRequest(broker_id=broker), 0)
     for version, fenced in ((0, False), (1, False), (2, False), (2, True)):
@@ -76,7 +76,7 @@ async def brokers_unregistered(p: Prober) -> None:
 
 @script(SETTINGS, (NEW,), USERS, ("super",))
 async def acl_quorum(p: Prober) -> None:
-    """DescribeQuorum needs DESCRIBE on the cluster, the other requests about controllers and brokers ALTER."""
+    """DescribeQuorum needs DESCRIBE on the cluster; the other requests about controllers and brokers need ALTER."""
     await grant(p, {"one": [(DESCRIBE, CLUSTER, THE_CLUSTER)], "two": [(ALTER, CLUSTER, THE_CLUSTER)]})
     for user in ("none", "one", "two"):
         await p.ask(user, quorum((METADATA_LOG, 0)), 2)

@@ -37,7 +37,7 @@ async def describe(p: Prober, *parts: tuple[str, int, str | None], strict: bool 
 
 @script(releases=(NEW,))
 async def quotas_altered(p: Prober) -> None:
-    """AlterClientQuotas and DescribeClientQuotas: entities, keys, filters, and what is refused."""
+    """AlterClientQuotas and DescribeClientQuotas: entities, keys and filters, and requests that are refused."""
     await alter(p, {"user": "ann"}, producer_byte_rate=1000.5)
     await alter(p, {"user": "ann"}, producer_byte_rate=1000, consumer_byte_rate=2000)
     await alter(p, {"user": None}, request_percentage=50)
@@ -94,7 +94,8 @@ async def quotas_altered(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def quotas_throttle(p: Prober) -> None:
-    """Quotas of 1,000 bytes and one mutation per second: throttled, or refused; a connection each, as they are muted."""
+    """Quotas of 1,000 bytes and one mutation per second: requests are throttled or refused, each on its own connection,
+    because the broker mutes throttled connections."""
     topic = "t-quotas_throttle"
     forever = CreateTopicsRequest.Topic.Config(name="retention.ms", value="-1")
     wanted_topic = CreateTopicsRequest.Topic(name=topic, num_partitions=1, replication_factor=1, configs=[forever])

@@ -108,7 +108,7 @@ async def reassignments_in_progress(p: Prober) -> None:
 
 @script(releases=(NEW,), brokers=3, down=(3,))
 async def reassignments_refused(p: Prober) -> None:
-    """What AlterPartitionReassignments refuses, and the change of the replication factor."""
+    """Requests that AlterPartitionReassignments refuses, and changes of the replication factor."""
     topic = "t-reassignments_refused"
     await create(p, topic, [1, 2], [2, 1])
     await move(p, topic, [], [1, 1], [1])
@@ -131,7 +131,7 @@ async def reassignments_refused(p: Prober) -> None:
 
 @script(releases=(NEW,), brokers=3, down=(3,))
 async def elections(p: Prober) -> None:
-    """ElectLeaders: preferred and unclean elections, and what they refuse."""
+    """ElectLeaders: preferred and unclean elections, and requests that are refused."""
     topic = "t-elections"
     await create(p, topic, [1, 2], [2, 1], [1, 2])
     await move(p, topic, [2, 1], [1, 2], [2, 3])
@@ -164,7 +164,7 @@ async def dirs_of(p: Prober, topic: str, *indexes: int, version: int = 4) -> Non
 
 @script(LOG_DIRS, (NEW,))
 async def log_dirs_altered(p: Prober) -> None:
-    """AlterReplicaLogDirs moves replicas between the directories of a broker; what it refuses."""
+    """AlterReplicaLogDirs moves replicas between the log directories of a broker; invalid requests are refused."""
     topic = "t-log_dirs_altered"
     await place(p, (A, topic, [0, 1]), (B, topic, [2]))
     await create(p, topic, [1], [1], [1])

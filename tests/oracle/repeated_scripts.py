@@ -46,7 +46,7 @@ WRITTEN_AT = 1_700_000_000_000  # milliseconds since 1970
 
 @script(releases=(NEW,))
 async def repeated_topics(p: Prober) -> None:
-    """Metadata and DescribeTopicPartitions that name a topic twice: by name, by id, one that is not there."""
+    """Metadata and DescribeTopicPartitions that name a topic twice: by name, by id, and a topic that does not exist."""
     topic_struct = MetadataRequest.Topic
     there, gone, illegal = topic_struct(name="probe"), topic_struct(name="not-there"), topic_struct(name="bad/name")
     for version in (4, 8, 12):
@@ -272,7 +272,7 @@ async def repeated_offsets(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def repeated_assignments(p: Prober) -> None:
-    """SyncGroup that gives one member two shares."""
+    """SyncGroup that has two assignments for one member."""
     a = Client(p=p, conn="A")
     await a.enter()
     share = SyncGroupRequest.Assignment
@@ -282,7 +282,7 @@ async def repeated_assignments(p: Prober) -> None:
 
 @consumer_script()
 async def kip848_repeated(p: Prober) -> None:
-    """A member of the new protocol names a topic or a partition twice."""
+    """ConsumerGroupHeartbeat of a member that names a topic or a partition twice."""
     a = Consumer(p=p, conn="A")
     await a.join(subscribed_topic_names=["probe", "probe", "probe2", "probe"])
     await a.beat(0, 1, 2, 0)
@@ -292,7 +292,8 @@ async def kip848_repeated(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def repeated_transactions(p: Prober) -> None:
-    """AddPartitionsToTxn, TxnOffsetCommit, DescribeTransactions, ListTransactions: what is named twice."""
+    """AddPartitionsToTxn, TxnOffsetCommit, DescribeTransactions and ListTransactions that name a transaction, a
+    partition or a filter twice."""
     a, topic = await begin(p)
     await a.add((topic, [0, 0]), (topic, [0, 1]))
     await a.describe()
@@ -350,7 +351,8 @@ async def repeated_in_verification(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def repeated_markers(p: Prober) -> None:
-    """WriteTxnMarkers that names a producer twice; a partition that is there twice for one producer is never answered."""
+    """WriteTxnMarkers that names a producer twice; if it names a partition twice for one producer, the broker never
+    responds."""
     a, topic = await begin(p)
     await a.add((topic, [0, 1]))
     await a.produce(topic)

@@ -67,7 +67,8 @@ def bearer(claims: object = None, head: object = None, *, signature: bytes = b""
 
 @script(users=USERS)
 async def sasl_order(p: Prober) -> None:
-    """What may come before and during an authentication, and what ends the connection."""
+    """The requests that a client may send before and during authentication, and those after which the broker closes the
+    connection."""
     await p.ask("versions", ApiVersionsRequest(client_software_name="!", client_software_version="1"), 3)
     await shake(p, "versions")
     await p.closed(await p.send("versions-wrong", METADATA, 9))
@@ -100,7 +101,7 @@ async def sasl_order(p: Prober) -> None:
 
 @script(users=USERS)
 async def sasl_bare_tokens(p: Prober) -> None:
-    """After a handshake of version 0 come tokens without headers, after one of version 1 they may not."""
+    """After a handshake of version 0, tokens have no request headers; after one of version 1, they must have them."""
     await shake(p, "right", version=0)
     await p.raw("right", pack(b"\0alice\0alice-secret"), "the token of PLAIN")
     await p.unmatched("right")
@@ -120,7 +121,7 @@ async def sasl_bare_tokens(p: Prober) -> None:
 
 @script(users=USERS)
 async def sasl_sizes(p: Prober) -> None:
-    """Before it is known, a client may send 512 KiB at once; then as much as anybody."""
+    """Before authentication a request may have at most 512 KiB; afterwards the general limit applies."""
     await p.raw("largest", (512 * 1024).to_bytes(4, "big"), "the length of a frame")
     await p.still_open("largest")
     await p.raw("too-large", (512 * 1024 + 1).to_bytes(4, "big"), "the length of a frame")
@@ -133,7 +134,7 @@ async def sasl_sizes(p: Prober) -> None:
 
 @script(users=USERS)
 async def sasl_plain_tokens(p: Prober) -> None:
-    """PLAIN: tokens of every shape, and what is said of them."""
+    """PLAIN tokens of every form, and the error messages for them."""
     for number, token in enumerate(
         [
             b"",
@@ -158,7 +159,7 @@ async def sasl_plain_tokens(p: Prober) -> None:
 
 @script(users=USERS)
 async def sasl_scram_refused(p: Prober) -> None:
-    """SCRAM: first words that are refused, whoever they are of."""
+    """First SCRAM messages that the broker refuses for any user."""
     for number, token in enumerate(
         [
             b"",
@@ -181,7 +182,7 @@ async def sasl_scram_refused(p: Prober) -> None:
 
 @script(LONG, users=USERS)
 async def sasl_oauthbearer_tokens(p: Prober) -> None:
-    """OAUTHBEARER: unsecured tokens, right and wrong; sessions end after an hour, long before the tokens."""
+    """OAUTHBEARER: valid and invalid unsecured tokens; sessions end after an hour, long before the tokens expire."""
     wrong: Mapping[str, bytes] = {
         "over": bearer({"sub": "alice", "exp": 1}),
         "begins-late": bearer({"sub": "alice", "iat": FAR - 1, "exp": FAR}),
@@ -238,7 +239,7 @@ async def sasl_oauthbearer_tokens(p: Prober) -> None:
 
 @script(OF_LISTENER, (NEW,), USERS)
 async def sasl_settings_of_a_listener(p: Prober) -> None:
-    """A listener with mechanisms of its own, and with other claims and a required scope for OAUTHBEARER."""
+    """A listener with its own mechanisms, and with other claims and a required scope for OAUTHBEARER."""
     for mechanism in (SCRAM, "nonsense"):
         await shake(p, mechanism, mechanism)
         await p.closed(mechanism)
@@ -269,7 +270,8 @@ async def sasl_settings_of_a_listener(p: Prober) -> None:
 
 @script(SHORT, users=USERS)
 async def sasl_again(p: Prober) -> None:
-    """Sessions of 1.5 s: who authenticates again in time goes on, who does not is gone with the next request."""
+    """Sessions of 1.5 s: a client that reauthenticates in time continues; otherwise the broker closes the connection at
+    the next request."""
     for conn in ("late", "punctual", "old"):
         await shake(p, conn)
         await password(p, conn, version=0 if conn == "old" else 2)
@@ -289,7 +291,8 @@ async def sasl_again(p: Prober) -> None:
 
 @script(LONG, users=USERS)
 async def sasl_again_wrongly(p: Prober) -> None:
-    """Authenticating again: too soon, as somebody else, with another mechanism, wrongly, with something between."""
+    """Reauthentication too early, as another user, with another mechanism, with a wrong password, or with another
+    request in between."""
     await shake(p, "soon")
     await password(p, "soon")
     await shake(p, "soon")
@@ -326,7 +329,7 @@ async def sasl_again_wrongly(p: Prober) -> None:
 
 @script()
 async def scram_credentials(p: Prober) -> None:
-    """SCRAM credentials of users: set, described, deleted, and the ways of asking for that wrongly."""
+    """SCRAM credentials of users: they are set, described and deleted, and invalid requests are refused."""
 
     async def alter(*alterations: Deletion | Upsertion) -> None:
         deletions = [one for one in alterations if isinstance(one, Deletion)]

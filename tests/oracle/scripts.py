@@ -63,7 +63,8 @@ async def pair(p: Prober, **both: object) -> tuple[Client, Client]:
 
 @script(DELAY)
 async def delay_two_joiners(p: Prober) -> None:
-    """Initial delay 1 s, a second member after half of it: both are answered after 2 s, the first one leads."""
+    """Initial rebalance delay of 1 s, and a second member joins during it: both get responses after 2 s, and the first
+    one is the leader."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B")
     await a.get_id()
     await b.get_id()
@@ -77,7 +78,7 @@ async def delay_two_joiners(p: Prober) -> None:
 
 @script(DELAY)
 async def delay_heartbeats_of_the_parked(p: Prober) -> None:
-    """While the first join of a group is held its member may heartbeat: generation 0 is the right one."""
+    """While the first JoinGroup of a group is pending, its member may send heartbeats with generation 0."""
     a = Client(p=p, conn="A")
     parked = await a.join()
     for generation in (0, -1, 1):
@@ -89,7 +90,8 @@ async def delay_heartbeats_of_the_parked(p: Prober) -> None:
 
 @script(DELAY)
 async def delay_outlives_who_leaves(p: Prober) -> None:
-    """The only joiner leaves during the initial delay: answered at once; the group is empty after the delay only."""
+    """The only joining member leaves during the initial rebalance delay: its JoinGroup gets a response at once, but the
+    group is empty only after the delay."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B")
     parked = await a.join()
     await a.leave(conn="C")
@@ -102,7 +104,8 @@ async def delay_outlives_who_leaves(p: Prober) -> None:
 
 @script(DELAY)
 async def delay_again_after_empty(p: Prober) -> None:
-    """A group that became empty after its first generation: 4.2 stretches the delay for a second joiner, 3.9 does not."""
+    """A group has become empty after its first generation: a second joining member extends the initial delay in 4.2,
+    but not in 3.9."""
     a, b, c = (Client(p=p, conn=conn) for conn in "ABC")
     await a.stable()
     await a.leave()
@@ -120,7 +123,7 @@ async def delay_again_after_empty(p: Prober) -> None:
 
 @script(DELAY | TWO_AT_MOST)
 async def max_size_of_ids(p: Prober) -> None:
-    """At most two members, three ids given out to an empty group: the third that joins is sent away."""
+    """group.max.size=2 and three member ids from an empty group: the third member that joins is refused."""
     a, b, c = (Client(p=p, conn=conn) for conn in "ABC")
     for client in (a, b, c):
         await client.get_id()
@@ -135,7 +138,7 @@ async def max_size_of_ids(p: Prober) -> None:
 
 @script(TWO_AT_MOST)
 async def max_size_full(p: Prober) -> None:
-    """At most two members, two there: nobody else comes in, whoever it is; a member may join again."""
+    """group.max.size=2 and a group of two members: every new member is refused; a member may join again."""
     a, b = await pair(p)
     c = Client(p=p, conn="C")
     await p.ask("C", c._join(), 9)
@@ -152,8 +155,8 @@ async def max_size_full(p: Prober) -> None:
 
 @script(TWO_AT_MOST)
 async def max_size_while_preparing(p: Prober) -> None:
-    """At most two members, PreparingRebalance: places go to who joins first, and the old leader comes too late. To send
-    it away ends the rebalance in 3.9, not in 4.2."""
+    """group.max.size=2 in PreparingRebalance: the members that join first are accepted, and the old leader joins too
+    late. Its refusal completes the rebalance in 3.9, not in 4.2."""
     a, b, c, d = (Client(p=p, conn=conn) for conn in "ABCD")
     await a.stable()
     await b.get_id()
@@ -176,7 +179,7 @@ async def max_size_while_preparing(p: Prober) -> None:
 
 @script()
 async def id_given_holds_completion(p: Prober) -> None:
-    """Somebody fetched a member id and vanished: a rebalance waits for it until its session timeout (2 s)."""
+    """A client gets a member id and disappears: a rebalance waits for it until its session timeout (2 s) ends."""
     a, b, gone = Client(p=p, conn="A"), Client(p=p, conn="B"), Client(p=p, conn="C", session=2000)
     await a.stable()
     await gone.get_id()
@@ -190,7 +193,8 @@ async def id_given_holds_completion(p: Prober) -> None:
 
 @script()
 async def id_given_is_nobody(p: Prober) -> None:
-    """A member id that was given out and not used: other requests do not know it; leaving takes it back."""
+    """Other requests with a member id that was assigned but has not joined fail with UNKNOWN_MEMBER_ID; LeaveGroup
+    removes it."""
     a = Client(p=p, conn="A")
     await a.get_id()
     await describe(p)
@@ -203,7 +207,7 @@ async def id_given_is_nobody(p: Prober) -> None:
 
 @script()
 async def id_given_expires(p: Prober) -> None:
-    """A member id that is not used within the session timeout (600 ms) is forgotten."""
+    """A member id that is not used within the session timeout (600 ms) expires."""
     a = Client(p=p, conn="A", session=600)
     await a.get_id()
     await p.wait(1000)
@@ -212,7 +216,7 @@ async def id_given_expires(p: Prober) -> None:
 
 @script()
 async def id_given_with_instance(p: Prober) -> None:
-    """A member id given to a dynamic member, used by a static one."""
+    """A static member joins with a member id that was assigned to a dynamic member."""
     a = Client(p=p, conn="A")
     await a.get_id()
     await p.answer(await a.join(group_instance_id="i"))
@@ -221,8 +225,8 @@ async def id_given_with_instance(p: Prober) -> None:
 
 @script()
 async def id_given_disturbs_nobody(p: Prober) -> None:
-    """Two members and a third that only fetches an id: heartbeats go on. It joins: heartbeat and sync say rebalance,
-    a commit is taken."""
+    """A third client only gets a member id: the heartbeats of the two members still succeed. When it joins, Heartbeat
+    and SyncGroup return REBALANCE_IN_PROGRESS, and a commit is accepted."""
     a, b = await pair(p)
     c = Client(p=p, conn="C")
     await c.get_id()
@@ -246,7 +250,8 @@ async def id_given_disturbs_nobody(p: Prober) -> None:
 
 @script()
 async def parked_join_leaves(p: Prober) -> None:
-    """A member with a held JoinGroup leaves by another connection: the join is answered, the rebalance ends."""
+    """A member with a pending JoinGroup leaves on another connection: the JoinGroup gets a response, and the rebalance
+    ends."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B")
     await a.stable()
     parked = await b.join()
@@ -259,7 +264,8 @@ async def parked_join_leaves(p: Prober) -> None:
 
 @script()
 async def parked_join_loses_its_socket(p: Prober) -> None:
-    """The connection of a held JoinGroup is closed: the member stays and is in the leader's next list."""
+    """The connection of a pending JoinGroup is closed: the member stays and is in the next member list of the
+    leader."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B", session=1500)
     await a.stable()
     await b.join()
@@ -272,7 +278,7 @@ async def parked_join_loses_its_socket(p: Prober) -> None:
 
 @script()
 async def parked_sync_and_a_leave(p: Prober) -> None:
-    """A follower leaves while another's SyncGroup is held: that one is told to rejoin."""
+    """A follower leaves while the SyncGroup of another one is pending: that SyncGroup returns REBALANCE_IN_PROGRESS."""
     a, b = await pair(p)
     c = Client(p=p, conn="C")
     parked = await c.join()
@@ -290,7 +296,7 @@ async def parked_sync_and_a_leave(p: Prober) -> None:
 
 @script()
 async def parked_sync_outlives_the_session(p: Prober) -> None:
-    """A held SyncGroup keeps its member, whatever its session timeout (1 s) says."""
+    """A member with a pending SyncGroup does not expire, even after its session timeout (1 s)."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B", session=1000)
     await a.stable()
     await together(a, b)
@@ -303,7 +309,7 @@ async def parked_sync_outlives_the_session(p: Prober) -> None:
 
 @script()
 async def parked_sync_again(p: Prober) -> None:
-    """A second SyncGroup of a member whose first is held: only the second is ever answered."""
+    """A member sends a second SyncGroup while its first one is pending: only the second one gets a response."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B")
     await a.stable()
     await together(a, b)
@@ -320,8 +326,8 @@ async def parked_sync_again(p: Prober) -> None:
 
 @script()
 async def never_syncs(p: Prober) -> None:
-    """A member that heartbeats and never syncs is removed after the rebalance timeout (1.5 s); the next generation is
-    two further on."""
+    """A member that sends heartbeats but never SyncGroup is removed after the rebalance timeout (1.5 s); the next
+    generation is higher by two."""
     a = Client(p=p, conn="A", rebalance=1500)
     await a.enter()
     for _ in range(2):
@@ -336,7 +342,8 @@ async def never_syncs(p: Prober) -> None:
 
 @script()
 async def never_rejoins(p: Prober) -> None:
-    """Rebalance timeouts 2 s and 1 s: who heartbeats and does not rejoin is out after 2 s, and the other leads."""
+    """Rebalance timeouts of 2 s and 1 s: a member that sends heartbeats and does not rejoin is removed after 2 s, and
+    the other one leads."""
     a, b = Client(p=p, conn="A", rebalance=2000), Client(p=p, conn="B", rebalance=1000)
     await a.stable()
     parked = await b.join()
@@ -350,7 +357,8 @@ async def never_rejoins(p: Prober) -> None:
 
 @script()
 async def old_joins_have_one_timeout(p: Prober) -> None:
-    """JoinGroup v0 has no rebalance timeout: the session timeout (1.2 s) of the members is it."""
+    """JoinGroup v0 has no rebalance timeout: the coordinator uses the session timeout (1.2 s) of the members
+    instead."""
     a = Client(p=p, conn="A", session=1200, join_version=0, sync_version=0)
     b = Client(p=p, conn="B", session=1200, join_version=0, sync_version=0)
     await a.stable()
@@ -363,7 +371,8 @@ async def old_joins_have_one_timeout(p: Prober) -> None:
 
 @script()
 async def session_what_renews_it(p: Prober) -> None:
-    """Session timeout 1.2 s, Stable: a SyncGroup (in 3.9 only), an accepted commit, a refused one; who lives at 1.7 s."""
+    """Session timeout 1.2 s in Stable: which of a SyncGroup (in 3.9 only), an accepted commit and a refused commit
+    renews the session."""
     clients = [Client(p=p, conn=conn, group=f"{p.group}-{conn}", session=1200) for conn in "ABC"]
     for client in clients:
         await client.stable()
@@ -379,7 +388,8 @@ async def session_what_renews_it(p: Prober) -> None:
 
 @script()
 async def session_while_preparing(p: Prober) -> None:
-    """Session timeout 1.2 s, PreparingRebalance: an accepted commit, or a heartbeat that says rebalance, renews it."""
+    """Session timeout 1.2 s in PreparingRebalance: an accepted commit, or a heartbeat that returns
+    REBALANCE_IN_PROGRESS, renews the session."""
     pairs = [
         (Client(p=p, conn=one, group=f"{p.group}-{one}", session=1200), Client(p=p, conn=two, group=f"{p.group}-{one}"))
         for one, two in ("AX", "BY")
@@ -398,7 +408,7 @@ async def session_while_preparing(p: Prober) -> None:
 
 @script()
 async def session_while_completing(p: Prober) -> None:
-    """Session timeout 1.2 s, CompletingRebalance: a commit is refused and renews nothing."""
+    """Session timeout 1.2 s in CompletingRebalance: a commit is refused and does not renew the session."""
     a = Client(p=p, conn="A", session=1200)
     await a.enter()
     await p.wait(700)
@@ -412,8 +422,8 @@ async def session_while_completing(p: Prober) -> None:
 
 @script()
 async def static_leader_restarts_v5(p: Prober) -> None:
-    """JoinGroup v5: a static leader comes back with other metadata and the group stays Stable; it is told that its old
-    id leads, and gets the old assignment."""
+    """JoinGroup v5: a static leader returns with other metadata, and the group stays Stable; the response names its old
+    member id as the leader, and the member gets the old assignment."""
     a = Client(p=p, conn="A", instance="i1", join_version=5, sync_version=3)
     b = Client(p=p, conn="B", instance="i2", join_version=5, sync_version=3)
     await a.stable()
@@ -434,7 +444,8 @@ async def static_leader_restarts_v5(p: Prober) -> None:
 
 @script()
 async def static_joins_twice(p: Prober) -> None:
-    """An instance joins a second time while its first JoinGroup is held: the first is fenced, the second is served."""
+    """A static member joins a second time while its first JoinGroup is pending: the first is fenced, the second is
+    accepted."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B", instance="i")
     await a.stable()
     first = await b.join()
@@ -451,7 +462,8 @@ async def static_joins_twice(p: Prober) -> None:
 
 @script()
 async def static_sync_is_fenced(p: Prober) -> None:
-    """A static follower is replaced while its SyncGroup is held: that is fenced, and the group rebalances."""
+    """A static follower is replaced while its SyncGroup is pending: the SyncGroup is fenced, and the group
+    rebalances."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B", instance="i")
     await a.stable()
     await together(a, b)
@@ -466,8 +478,8 @@ async def static_sync_is_fenced(p: Prober) -> None:
 
 @script()
 async def static_leader_replaced_while_completing(p: Prober) -> None:
-    """CompletingRebalance, the static leader restarts: it waits for the others, the held SyncGroup says rebalance, and
-    the new id leads."""
+    """A static leader restarts in CompletingRebalance: its JoinGroup waits for the others, the pending SyncGroup
+    returns REBALANCE_IN_PROGRESS, and the new member id becomes the leader."""
     a, b = Client(p=p, conn="A", instance="i1"), Client(p=p, conn="B", instance="i2")
     await a.stable()
     await together(a, b)
@@ -482,7 +494,8 @@ async def static_leader_replaced_while_completing(p: Prober) -> None:
 
 @script()
 async def static_replacement_changes_the_protocol(p: Prober) -> None:
-    """A static member comes back without the protocol that was chosen: a new generation with what all can do."""
+    """A static member returns without the selected protocol: a new generation uses a protocol that all members
+    support."""
     both = (RANGE, ROUND_ROBIN)
     a = Client(p=p, conn="A", instance="i1", protocols=both)
     b = Client(p=p, conn="B", instance="i2", protocols=both)
@@ -499,8 +512,8 @@ async def static_replacement_changes_the_protocol(p: Prober) -> None:
 
 @script()
 async def static_absentees_stay(p: Prober) -> None:
-    """Two static members do not come back: after the rebalance timeout (1.5 s) they are in the list of the one that
-    did. Nobody syncs: after 1.5 s more all are gone."""
+    """Two static members do not rejoin: after the rebalance timeout (1.5 s) they are still in the member list of the
+    one that did. No member syncs: after another 1.5 s all members are removed."""
     a = Client(p=p, conn="A", instance="i1", rebalance=1500)
     b = Client(p=p, conn="B", instance="i2", rebalance=1500)
     c = Client(p=p, conn="C", rebalance=1500)
@@ -518,7 +531,8 @@ async def static_absentees_stay(p: Prober) -> None:
 
 @script()
 async def static_all_absent(p: Prober) -> None:
-    """All that are left are static and away: the rebalance goes on after its timeout (1 s), until one comes back."""
+    """All remaining members are static and absent: the rebalance is extended after its timeout (1 s) until one
+    returns."""
     a = Client(p=p, conn="A", instance="i1", rebalance=1000)
     b = Client(p=p, conn="B", instance="i2", rebalance=1000)
     await a.stable()
@@ -539,7 +553,8 @@ async def static_all_absent(p: Prober) -> None:
 
 @script()
 async def static_needs_no_id(p: Prober) -> None:
-    """Static members are never sent back for an id, in no version, and a made-up one is unknown."""
+    """JoinGroup of a static member never fails with MEMBER_ID_REQUIRED, in any version; a made-up member id is
+    unknown."""
     for version in range(5, 10):
         a = Client(p=p, conn=f"v{version}", instance="i", group=f"{p.group}-v{version}", join_version=version)
         await p.answer(await a.join(member_id="made-up-1"))
@@ -549,7 +564,7 @@ async def static_needs_no_id(p: Prober) -> None:
 
 @script()
 async def static_identity(p: Prober) -> None:
-    """Every way of naming a static member wrongly, in every request that names one."""
+    """Every mismatch of member id and instance id, in every request that has both."""
     a = Client(p=p, conn="A", instance="i")
     other = Client(p=p, conn="B")
     await a.stable()
@@ -581,7 +596,7 @@ async def static_identity(p: Prober) -> None:
 
 @script()
 async def votes_are_equal(p: Prober) -> None:
-    """One vote each for range and roundrobin: 4.2 takes range, 3.9 roundrobin."""
+    """One vote each for range and roundrobin: 4.2 selects range, 3.9 roundrobin."""
     a = Client(p=p, conn="A", protocols=(RANGE, ROUND_ROBIN))
     b = Client(p=p, conn="B", protocols=(ROUND_ROBIN, RANGE))
     await a.stable()
@@ -590,7 +605,8 @@ async def votes_are_equal(p: Prober) -> None:
 
 @script()
 async def votes_decide(p: Prober) -> None:
-    """Three members, two of which prefer roundrobin; sticky is nobody's first that all can do."""
+    """Two of three members prefer sticky, which the third does not support: their votes count for roundrobin, their
+    first protocol that all members support."""
     sticky = ("sticky", RANGE[1])
     a = Client(p=p, conn="A", protocols=(RANGE, ROUND_ROBIN))
     b = Client(p=p, conn="B", protocols=(sticky, ROUND_ROBIN, RANGE))
@@ -605,7 +621,7 @@ async def votes_decide(p: Prober) -> None:
 
 @script()
 async def leader_rejoins_while_completing(p: Prober) -> None:
-    """CompletingRebalance: the leader joins again, the same at first and then with other metadata."""
+    """The leader joins again in CompletingRebalance, first with the same metadata and then with other metadata."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B")
     await a.stable()
     await together(a, b)
@@ -619,7 +635,7 @@ async def leader_rejoins_while_completing(p: Prober) -> None:
 
 @script()
 async def kind_changes_when_empty(p: Prober) -> None:
-    """The protocol type is kept while a group is empty, and the next member may bring another."""
+    """An empty group keeps its protocol type, but the next member may join with another type."""
     a, b = Client(p=p, conn="A"), Client(p=p, conn="B", kind="connect", protocols=(("sessioned", b"x"),))
     await a.stable()
     await p.ask("B", b._join(), 9)
@@ -631,7 +647,7 @@ async def kind_changes_when_empty(p: Prober) -> None:
 
 @script()
 async def order_of_checks(p: Prober) -> None:
-    """Requests that are wrong in two ways: which one is told."""
+    """Requests with two mistakes show which error the broker returns."""
     a = Client(p=p, conn="A")
     await p.ask("A", a._join(group_id="", session_timeout_ms=1), 9)
     await p.ask("A", a._join(group_id=f"{p.group}-absent", session_timeout_ms=1, member_id="made-up-1"), 9)
@@ -656,7 +672,8 @@ async def order_of_checks(p: Prober) -> None:
 
 @script()
 async def commit_to_no_group(p: Prober) -> None:
-    """OffsetCommit with a generation to a group that is not there: 69 in 4.2 from v9 on, 22 otherwise."""
+    """OffsetCommit with a generation to a missing group: GROUP_ID_NOT_FOUND in 4.2 from v9 on, otherwise
+    ILLEGAL_GENERATION."""
     a = Client(p=p, conn="A")
     for version in range(5, 10):
         for generation in (0, 1):
@@ -667,7 +684,7 @@ async def commit_to_no_group(p: Prober) -> None:
 
 @script()
 async def commit_long_metadata(p: Prober) -> None:
-    """What offset.metadata.max.bytes (4096) counts: UTF-16 units, and the empty text and null are one."""
+    """offset.metadata.max.bytes (4096) counts UTF-16 units; empty and null metadata are the same."""
     a = Client(p=p, conn="A")
     for text in ("x" * 4096, "x" * 4097, "é" * 4096, "é" * 4097, "😀" * 2048, "😀" * 2049, "", None):
         await a.commit(metadata=text)
@@ -676,7 +693,7 @@ async def commit_long_metadata(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def offsets_by_topic_id(p: Prober) -> None:
-    """OffsetCommit and OffsetFetch v10 name topics by id: known, unknown and zero."""
+    """OffsetCommit and OffsetFetch v10 by topic id: existing, unknown and zero ids."""
     known = next(UUID(bytes=_uuid(text)) for text, label in p.names.items() if label == "$topic:probe")
     for topic in (known, UUID(int=7), UUID(int=0)):
         place = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=5, committed_metadata="")
@@ -702,8 +719,8 @@ async def delete_offsets(p: Prober, topic: str, *partitions: int, group: str = "
 
 @script()
 async def offset_delete_states(p: Prober) -> None:
-    """OffsetDelete: no group, a group with members that read the topic, or another one, or cannot be understood, or
-    are not consumers, and an empty group."""
+    """OffsetDelete of a missing group, of an empty group, and of groups whose members subscribe to the topic, subscribe
+    to another topic, have invalid metadata or are not consumers."""
     await delete_offsets(p, "probe", 0)
     a = Client(p=p, conn="A")
     await a.stable()
@@ -728,7 +745,7 @@ async def offset_delete_states(p: Prober) -> None:
 
 @script()
 async def offsets_of_a_deleted_topic(p: Prober) -> None:
-    """Offsets of a topic are gone with the topic, and do not come back with one of its name."""
+    """The offsets of a topic are deleted with the topic, and do not return when a topic of the same name is created."""
     name = f"{p.scenario}-topic"
     made = CreateTopicsRequest(topics=[CreateTopicsRequest.Topic(name=name, num_partitions=2, replication_factor=1)])
     await p.ask("A", made, 4)
@@ -752,7 +769,7 @@ async def offsets_of_a_deleted_topic(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def describe_in_version_6(p: Prober) -> None:
-    """DescribeGroups v6: a group that is not there is an error with a text; the same group twice is answered twice."""
+    """DescribeGroups v6: a missing group has an error with a message; a group that is named twice is returned twice."""
     await describe(p, "no-such-group", version=6)
     a = Client(p=p, conn="A")
     await a.get_id()
@@ -765,7 +782,7 @@ async def describe_in_version_6(p: Prober) -> None:
 
 @script()
 async def describe_while_rebalancing(p: Prober) -> None:
-    """DescribeGroups of two members through a rebalance: what is shown of metadata and assignment in each state."""
+    """DescribeGroups of two members during a rebalance: which metadata and assignment it returns in each state."""
     a, b = await pair(p)
     await describe(p)
     again = await a.join()
@@ -780,7 +797,7 @@ async def describe_while_rebalancing(p: Prober) -> None:
 
 @script()
 async def list_filters(p: Prober) -> None:
-    """ListGroups filters: states and types in any case, unknown ones, several, none."""
+    """ListGroups with filters: states and types in upper and lower case, unknown ones, several and none."""
     _, b = await pair(p)
     empty = Client(p=p, conn="C", group=f"{p.group}-empty")
     await empty.commit()
@@ -797,7 +814,8 @@ async def list_filters(p: Prober) -> None:
 
 @script()
 async def leave_many(p: Prober) -> None:
-    """LeaveGroup of several at once: members, unknown ones, one twice, an id that was only given out."""
+    """LeaveGroup of several members at once: members, unknown ones, the same one twice, a member id that has not
+    joined."""
     a, b = await pair(p)
     c = Client(p=p, conn="C")
     await c.get_id()
@@ -816,7 +834,7 @@ async def leave_many(p: Prober) -> None:
 
 @script()
 async def leader_epochs(p: Prober) -> None:
-    """OffsetForLeaderEpoch: the epoch of an empty log, newer and older ones, partitions that are not there."""
+    """OffsetForLeaderEpoch: the epoch of an empty log, newer and older epochs, missing partitions."""
     kind = OffsetForLeaderEpochRequest.Topic
     for version in (2, 3, 4):
         for current, wanted in ((-1, 0), (0, 0), (0, 5), (5, 0), (-1, -1)):
@@ -831,7 +849,7 @@ async def leader_epochs(p: Prober) -> None:
 
 @script()
 async def configs_described(p: Prober) -> None:
-    """DescribeConfigs: chosen keys of a topic and of the broker, unknown keys, things that are not there."""
+    """DescribeConfigs: selected keys of a topic and of the broker, unknown keys, missing resources."""
     kind = DescribeConfigsRequest.Resource
     resources = [
         (2, "probe", ["cleanup.policy", "retention.ms"]),
@@ -852,7 +870,8 @@ async def configs_described(p: Prober) -> None:
 
 @script()
 async def cluster_described(p: Prober) -> None:
-    """DescribeCluster in the versions that both releases have, asked for brokers, controllers and nonsense."""
+    """DescribeCluster in the versions that both releases support, with the endpoint types brokers, controllers and an
+    unknown one."""
     for version, endpoint in ((0, 1), (1, 1), (1, 2), (1, 7)):
         request = DescribeClusterRequest(endpoint_type=endpoint) if version else DescribeClusterRequest()
         await p.ask("A", request, version)
@@ -861,7 +880,8 @@ async def cluster_described(p: Prober) -> None:
 
 @script()
 async def partitions_created(p: Prober) -> None:
-    """CreatePartitions: more, the same, fewer, none, too many names, a try only, with places that do not fit."""
+    """CreatePartitions: more partitions, the same number, fewer, none, too many names, validate_only, and invalid
+    assignments."""
     name = f"{p.scenario}-topic"
     made = CreateTopicsRequest(topics=[CreateTopicsRequest.Topic(name=name, num_partitions=2, replication_factor=1)])
     await p.ask("A", made, 4)
@@ -894,7 +914,8 @@ async def partitions_created(p: Prober) -> None:
 
 @script()
 async def heartbeat_versions(p: Prober) -> None:
-    """Heartbeat in every version: right, wrong generation, unknown member, no group, empty group id."""
+    """Heartbeat in every version: a valid one, a wrong generation, an unknown member, a missing group and an empty
+    group id."""
     a = Client(p=p, conn="A")
     await a.stable()
     for version in range(5):

@@ -46,7 +46,7 @@ async def deleted(p: Prober, *topics: str, group: str | None = None) -> None:
 
 @share_script()
 async def share_offsets_described(p: Prober) -> None:
-    """DescribeShareGroupOffsets: of no group, of initialized partitions, and after records were acknowledged."""
+    """DescribeShareGroupOffsets of a missing group, of initialized partitions, and after records were acknowledged."""
     topic = f"{p.group}-t"
     await create(p, topic, 2)
     await described(p, "none", "")
@@ -72,7 +72,7 @@ async def share_offsets_described(p: Prober) -> None:
 
 @share_script()
 async def share_offsets_altered(p: Prober) -> None:
-    """AlterShareGroupOffsets: creates the group, needs it empty, and sets where the group begins."""
+    """AlterShareGroupOffsets creates the group or requires it to be empty, and sets its start offsets."""
     topic = f"{p.group}-t"
     await create(p, topic, 2)
     await values(p, topic, 1, 1, 1, 1)
@@ -103,7 +103,7 @@ async def share_offsets_altered(p: Prober) -> None:
 
 @share_script()
 async def share_offsets_deleted(p: Prober) -> None:
-    """DeleteShareGroupOffsets: needs an empty group, of topics that the group has."""
+    """DeleteShareGroupOffsets requires an empty group and topics that the group has."""
     topic, other = f"{p.group}-t", f"{p.group}-u"
     await create(p, topic, 1)
     await create(p, other, 1)

@@ -165,7 +165,7 @@ async def values(p: Prober, topic: str, *counts: int, partition: int = 0) -> Non
 
 @share_script()
 async def share_fetch_acquires(p: Prober) -> None:
-    """ShareFetch acquires records for one member at a time; accepted records are delivered no more."""
+    """ShareFetch acquires records for one member at a time; accepted records are not delivered again."""
     topic = await create(p)
     await initialize(p, topic, 0)
     await values(p, topic, 3, 2)
@@ -186,7 +186,7 @@ async def share_fetch_acquires(p: Prober) -> None:
 
 @share_script()
 async def share_acknowledge_types(p: Prober) -> None:
-    """Accept, release, reject and gap, for a whole batch, for a part of it, and for each offset."""
+    """Accept, release, reject and gap for a whole batch, for a part of it, and for each offset."""
     topic = await create(p)
     await initialize(p, topic, 0)
     await values(p, topic, 10, 10, 10)
@@ -206,7 +206,8 @@ async def share_acknowledge_types(p: Prober) -> None:
 
 @share_script()
 async def share_session_errors(p: Prober) -> None:
-    """Sessions: unknown, wrong epochs, acknowledgements in a first request, invalid members, a last request."""
+    """Share sessions: unknown members, wrong epochs, acknowledgements in the first request, invalid member ids, and a
+    final request."""
     topic = await create(p)
     await initialize(p, topic, 0, 1)
     await values(p, topic, 2)
@@ -242,7 +243,8 @@ async def share_session_errors(p: Prober) -> None:
 
 @share_script()
 async def share_acknowledge_errors(p: Prober) -> None:
-    """Acknowledgements with invalid ranges or types, of records of others, of records that are not acquired."""
+    """Acknowledgements with invalid ranges or types, of records of other members, and of records that are not
+    acquired."""
     topic = await create(p)
     await initialize(p, topic, 0)
     await values(p, topic, 5, 5)
@@ -282,7 +284,7 @@ async def share_acknowledge_errors(p: Prober) -> None:
 
 @share_script()
 async def share_acquire_modes(p: Prober) -> None:
-    """Whole record batches beyond max_records (batch_optimized), and at most max_records (record_limit)."""
+    """batch_optimized acquires whole record batches beyond max_records; record_limit acquires at most max_records."""
     topic = await create(p)
     await initialize(p, topic, 0, 1, 2)
     for partition in (0, 1):
@@ -305,7 +307,8 @@ async def share_acquire_modes(p: Prober) -> None:
 
 @share_script()
 async def share_delivery_limit(p: Prober) -> None:
-    """Records that are delivered often come in smaller numbers, the last time alone, and are then archived."""
+    """Records that approach the delivery count limit are acquired in smaller numbers, the last time alone, and are then
+    archived."""
     topic = await create(p)
     await initialize(p, topic, 0)
     await values(p, topic, 8)
@@ -326,7 +329,7 @@ async def share_delivery_limit(p: Prober) -> None:
 
 @share_script(group_share_delivery_count_limit=2)
 async def share_delivery_limit_of_two(p: Prober) -> None:
-    """With a delivery count limit of 2 no record is delivered alone; one record that is accepted does not return."""
+    """With a delivery count limit of 2, records are not delivered alone; an accepted record is not delivered again."""
     topic = await create(p)
     await initialize(p, topic, 0)
     await values(p, topic, 4)
@@ -401,7 +404,7 @@ async def share_fetch_waits(p: Prober) -> None:
 
 @share_script(group_share_max_size=1, group_share_max_share_sessions=1)
 async def share_session_limit(p: Prober) -> None:
-    """One session too many: the error comes after the maximum wait."""
+    """A member exceeds the maximum number of share sessions: the error is returned after the maximum wait."""
     topic = await create(p)
     await initialize(p, topic, 0)
     a, b = Sharer(p=p, topic=topic), Sharer(p=p, topic=topic, conn="B", name="member-b")
@@ -416,7 +419,7 @@ async def share_session_limit(p: Prober) -> None:
 
 @share_script()
 async def share_unknown_partitions(p: Prober) -> None:
-    """Topics and partitions that do not exist, that are deleted, and that no group coordinator has initialized."""
+    """Topics and partitions that do not exist, are deleted, or are not initialized by a group coordinator."""
     topic = await create(p)
     await initialize(p, topic, 0)
     a = Sharer(p=p, topic=topic)
@@ -479,7 +482,8 @@ async def share_in_flight_limit(p: Prober) -> None:
 
 @share_script()
 async def share_start_offset(p: Prober) -> None:
-    """Without a stored start offset a group begins at the end of the log (latest), and with one there."""
+    """Without a stored start offset a group begins at the end of the log (latest); otherwise it begins at the stored
+    offset."""
     topic = await create(p)
     await values(p, topic, 3)
     await values(p, topic, 3, partition=1)

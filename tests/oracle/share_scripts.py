@@ -23,7 +23,7 @@ from kwire.messages.offset_fetch import OffsetFetchRequest
 
 @share_script()
 async def share_fields_of_a_join(p: Prober) -> None:
-    """Epoch 0: what each field must be; then a join with the least that is taken."""
+    """ShareGroupHeartbeat with epoch 0: the rules for each field, then a join with the minimum of fields."""
     a = Sharer(p=p, conn="A")
     await a.join(group_id="")
     await a.join(group_id=" ")
@@ -43,7 +43,8 @@ async def share_fields_of_a_join(p: Prober) -> None:
 
 @share_script()
 async def share_fields_of_a_heartbeat(p: Prober) -> None:
-    """Other epochs: what each field must be, of no group and of one with a member."""
+    """ShareGroupHeartbeat with other epochs: the rules for each field, for a missing group and for one with a
+    member."""
     a = Sharer(p=p, conn="A")
     for _ in range(2):
         await a.beat(member_epoch=1, member_id="")
@@ -97,7 +98,7 @@ async def share_more_members_than_partitions(p: Prober) -> None:
 
 @share_script()
 async def share_member_epochs(p: Prober) -> None:
-    """The epoch of a member, the one before it, and others."""
+    """Heartbeats with the epoch of the member, the previous epoch, and other epochs."""
     a, b = Sharer(p=p, conn="A"), Sharer(p=p, conn="B")
     await a.enter()
     await a.beat(member_epoch=1)
@@ -152,7 +153,7 @@ async def share_subscription_changes(p: Prober) -> None:
 
 @share_script()
 async def share_topics_come_and_grow(p: Prober) -> None:
-    """A subscribed topic is made, gets more partitions, and is deleted."""
+    """A subscribed topic is created, gets more partitions, and is deleted."""
     topic = f"{p.group}-late"
     a = Sharer(p=p, conn="A", names=["probe", topic])
     await a.enter()
@@ -209,7 +210,8 @@ async def share_group_is_full(p: Prober) -> None:
 
 @share_script()
 async def share_descriptions(p: Prober) -> None:
-    """ShareGroupDescribe, ListGroups and the descriptions of other types, of groups of all types and of none."""
+    """ShareGroupDescribe, ListGroups and the describe requests of other group types, for groups of all types and for a
+    missing group."""
     a, b, c = Sharer(p=p, conn="A"), Consumer(p=p, conn="B", group=f"{p.group}-848"), Client(p=p, conn="C")
     c.group = f"{p.group}-classic"
     await a.enter()
@@ -229,7 +231,8 @@ async def share_descriptions(p: Prober) -> None:
 
 @share_script()
 async def share_group_and_other_protocols(p: Prober) -> None:
-    """Members of other protocols cannot join a share group, even if it is empty, nor the other way round."""
+    """Members of other protocols cannot join a share group, even if it is empty, and members of share groups cannot
+    join other groups."""
     a, b, c = Sharer(p=p, conn="A"), Consumer(p=p, conn="B"), Client(p=p, conn="C", join_version=3)
     await a.enter()
     for _ in range(2):
@@ -255,7 +258,7 @@ async def share_group_and_other_protocols(p: Prober) -> None:
 
 @share_script()
 async def share_group_has_no_offsets(p: Prober) -> None:
-    """OffsetCommit, OffsetFetch and OffsetDelete of a share group, and its deletion."""
+    """OffsetCommit, OffsetFetch and OffsetDelete of a share group, and the deletion of the group."""
     a = Sharer(p=p, conn="A")
     await a.enter()
     for _ in range(2):
@@ -288,7 +291,7 @@ async def share_group_has_no_offsets(p: Prober) -> None:
 
 @share_script()
 async def share_coordinators(p: Prober) -> None:
-    """FindCoordinator of share partitions: keys that are none, and versions before 6."""
+    """FindCoordinator of share partitions: valid and invalid keys, and versions before 6."""
     await Sharer(p=p, conn="A").enter()
     for version in (6, 5, 3):
         for key in (
@@ -334,7 +337,7 @@ async def configs_of(p: Prober, *keys: str, group: str | None = None, synonyms: 
 
 @share_script()
 async def group_configs_described(p: Prober) -> None:
-    """DescribeConfigs of groups: without configurations, with some, and of a group without a name."""
+    """DescribeConfigs of a group without configurations, of a group with some, and of an empty group id."""
     await configs_of(p)
     await configs_of(p, "share.auto.offset.reset", "nothing", synonyms=False)
     await configs_of(p, group="")
@@ -352,7 +355,7 @@ async def group_configs_described(p: Prober) -> None:
 
 @share_script()
 async def group_configs_validated(p: Prober) -> None:
-    """IncrementalAlterConfigs of groups: which names, values and operations are taken."""
+    """IncrementalAlterConfigs of groups: the names, values and operations that are valid."""
     values = {
         "share.auto.offset.reset": [
             "latest",
@@ -402,7 +405,7 @@ async def group_configs_validated(p: Prober) -> None:
 
 @share_script()
 async def group_configs_take_effect(p: Prober) -> None:
-    """Session timeout and heartbeat interval of one group, of a share group and of a consumer group."""
+    """The session timeout and the heartbeat interval of a single group, for a share group and a consumer group."""
     await alter(p, ("share.session.timeout.ms", 0, "1500"), ("share.heartbeat.interval.ms", 0, "300"))
     a = Sharer(p=p, conn="A", names=["nowhere"])
     await a.join()

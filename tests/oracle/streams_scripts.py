@@ -46,7 +46,7 @@ async def kip1071_switched_off(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_fields_of_a_join(p: Prober) -> None:
-    """Epoch 0: what each field must be; then a join with the least that is taken."""
+    """StreamsGroupHeartbeat with epoch 0: the rules for each field, then a join with the minimum of fields."""
     a = Streams(p=p, conn="A")
     tasks = task_ids({"0": [0]})
     await a.join(group_id="")
@@ -73,7 +73,8 @@ async def kip1071_fields_of_a_join(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_fields_of_a_heartbeat(p: Prober) -> None:
-    """Other epochs: what each field must be, of no group and of one with a member."""
+    """StreamsGroupHeartbeat with other epochs: the rules for each field, for a missing group and for one with a
+    member."""
     a = Streams(p=p, conn="A")
     for _ in range(2):
         await a.beat(member_epoch=2, member_id="")
@@ -98,7 +99,8 @@ async def kip1071_fields_of_a_heartbeat(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_invalid_topologies(p: Prober) -> None:
-    """Topologies that are refused: internal and illegal names, two of one id, no sources, loops, bad indexes."""
+    """Topologies that are refused: internal and invalid topic names, duplicate subtopology ids, no sources, cycles and
+    invalid indexes."""
     a = Streams(p=p, conn="A")
     group = part("0").CopartitionGroup
     await a.join(topology=topology(part("0", "__consumer_offsets", "probe", "__transaction_state")))
@@ -126,7 +128,8 @@ async def kip1071_invalid_topologies(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_topology_epochs(p: Prober) -> None:
-    """The first member sets the topology; another one needs a newer epoch, which 4.2 refuses, or is stale."""
+    """The first member sets the topology of the group. Another topology needs a newer epoch, which 4.2 refuses; a
+    topology with an older epoch is stale."""
     a, b = Streams(p=p, conn="A", topology=topology(part("0", "probe"), epoch=3)), Streams(p=p, conn="B")
     await a.join()
     await b.join(topology=topology(part("0", "probe2"), epoch=3))
@@ -151,7 +154,7 @@ async def kip1071_topology_epochs(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_join_and_leave(p: Prober) -> None:
-    """One member gets all tasks at epoch 2; another one gets its share once the first has given it up."""
+    """One member gets all tasks at epoch 2; a second one gets its share after the first has revoked it."""
     a, b = Streams(p=p, conn="A"), Streams(p=p, conn="B")
     await a.join()
     await look(p)
@@ -180,7 +183,8 @@ async def kip1071_join_and_leave(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_epochs(p: Prober) -> None:
-    """Which epochs are taken: the current one, 0, and the previous one with owned tasks that are assigned."""
+    """Heartbeats are accepted with the current epoch, with 0, and with the previous epoch if the owned tasks are
+    assigned to the member."""
     a, b = await two(p)
     await a.beat(member_epoch=a.epoch + 1)
     await a.beat(member_epoch=a.epoch - 1)
@@ -200,7 +204,8 @@ async def kip1071_epochs(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_metadata_of_a_member_changes(p: Prober) -> None:
-    """Rack, tags, endpoint, timeout and process: each change is a new epoch; the same again is not."""
+    """A change of the rack, client tags, endpoint, timeout or process id advances the group epoch; the same values
+    again do not."""
     a = Streams(p=p, conn="A")
     await a.join()
     await a.own(rack_id="r")
@@ -229,7 +234,7 @@ async def kip1071_sessions_end(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_rebalance_timeout(p: Prober) -> None:
-    """A member that does not give up tasks within its rebalance timeout is fenced, in spite of its heartbeats."""
+    """A member that does not revoke tasks within its rebalance timeout is fenced, in spite of its heartbeats."""
     a, b = Streams(p=p, conn="A"), Streams(p=p, conn="B")
     await a.join(rebalance_timeout_ms=1_500)
     await b.join()
@@ -249,7 +254,8 @@ async def kip1071_rebalance_timeout(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_revokes_in_two_steps(p: Prober) -> None:
-    """While a member gives up a task, a third one joins: the epoch goes up by one, and it has more to give up."""
+    """A third member joins while a member revokes a task: the group epoch advances by one, and the member has to revoke
+    another task."""
     a, b, c = (Streams(p=p, conn=conn) for conn in "ABC")
     await a.join()
     await b.join()
@@ -284,7 +290,7 @@ async def kip1071_threads_of_one_process(p: Prober) -> None:
 
 @streams_script(group_streams_max_size=2)
 async def kip1071_max_size(p: Prober) -> None:
-    """group.streams.max.size: a third member is refused, and also one of the two that joins again."""
+    """group.streams.max.size=2: a third member is refused, and so is one of the two members that joins again."""
     a, b = await two(p)
     c = Streams(p=p, conn="C")
     await c.join()
@@ -316,7 +322,8 @@ async def kip1071_standby_tasks(p: Prober) -> None:
 
 @streams_script(group_streams_initial_rebalance_delay_ms=1500)
 async def kip1071_initial_rebalance_delay(p: Prober) -> None:
-    """An empty group waits for more members: nothing is assigned before, and the status says so."""
+    """An empty group waits for more members during the initial rebalance delay: no task is assigned until its end, and
+    the status of the response reports this."""
     a, b = Streams(p=p, conn="A"), Streams(p=p, conn="B")
     await a.join()
     await look(p)
@@ -340,7 +347,8 @@ async def kip1071_initial_rebalance_delay(p: Prober) -> None:
 
 @streams_script(group_streams_initial_rebalance_delay_ms=1000)
 async def kip1071_initial_delay_of_one_heartbeat(p: Prober) -> None:
-    """After the delay the group still has no assignment if its only heartbeat was the first; the next one makes it."""
+    """After the initial delay the group has no assignment if the first heartbeat was the only one; the next heartbeat
+    computes it."""
     a = Streams(p=p, conn="A")
     await a.join()
     await p.wait(1300)
@@ -374,7 +382,7 @@ async def kip1071_internal_topics(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_missing_source_topics(p: Prober) -> None:
-    """Source topics that do not exist: a status names three of them, and no task is assigned until they exist."""
+    """Source topics that do not exist: a status names three of them, and no task is assigned until they are created."""
     names = [f"{p.group}-{letter}" for letter in "dabc"]
     a = Streams(p=p, conn="A", topology=topology(part("0", "probe", *names[:2]), part("1", *names[2:])))
     await a.join()
@@ -395,7 +403,7 @@ async def kip1071_missing_source_topics(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_source_topic_grows(p: Prober) -> None:
-    """New partitions of a source topic are new tasks; then the changelog has too few."""
+    """New partitions of a source topic become new tasks; then the changelog topic has too few partitions."""
     name, log = f"{p.group}-in", f"{p.group}-log"
     await create(p, name, 2)
     a = Streams(p=p, conn="A", topology=topology(part("0", name, state_changelog_topics=[info(log)])))
@@ -413,7 +421,8 @@ async def kip1071_source_topic_grows(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_repartition_counts(p: Prober) -> None:
-    """How many partitions repartition topics get: as given, as many as the sources, through several steps."""
+    """The number of partitions of repartition topics: a given number, or that of the sources, also through several
+    subtopologies."""
     r1, r2, r3 = (f"{p.group}-r{n}" for n in (1, 2, 3))
     a = Streams(
         p=p,
@@ -434,7 +443,8 @@ async def kip1071_repartition_counts(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_copartitioning(p: Prober) -> None:
-    """Topics that are joined must have equal counts: repartition topics follow, source topics are refused."""
+    """Copartitioned topics must have equal partition counts: repartition topics are adapted, source topics are
+    refused."""
     small, r1, r2 = f"{p.group}-small", f"{p.group}-r1", f"{p.group}-r2"
     await create(p, small, 2)
     kind = part("0").CopartitionGroup
@@ -479,7 +489,8 @@ async def kip1071_copartitioning(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_existing_internal_topic(p: Prober) -> None:
-    """An internal topic that exists with another number of partitions: a status, no task."""
+    """An internal topic exists with a wrong number of partitions: the response has a status, and no task is
+    assigned."""
     log = f"{p.group}-log"
     await create(p, log, 2)
     a = Streams(p=p, conn="A", topology=topology(part("0", "probe", state_changelog_topics=[info(log)])))
@@ -495,7 +506,7 @@ async def kip1071_existing_internal_topic(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_internal_topics_fail(p: Prober) -> None:
-    """An internal topic that cannot be created: the status of a later heartbeat has the reason."""
+    """An internal topic cannot be created: the status of a later heartbeat contains the reason."""
     changelogs = [info(f"{p.group}-{n}", factor=3) for n in range(2)]
     a = Streams(p=p, conn="A", topology=topology(part("0", "probe", state_changelog_topics=changelogs)))
     await a.join()
@@ -519,7 +530,8 @@ async def kip1071_internal_topics_fail(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_shutdown(p: Prober) -> None:
-    """A member asks all to shut down: every later response says so, until the group is empty."""
+    """A member requests the shutdown of the application: every later response has this status until the group is
+    empty."""
     a, b = await two(p)
     await b.own(shutdown_application=True)
     await a.own()
@@ -538,7 +550,7 @@ async def kip1071_shutdown(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_shutdown_by_an_unknown_member(p: Prober) -> None:
-    """A member that is not in the group leaves and asks all to shut down."""
+    """A member that is not in the group sends a leave request and requests the shutdown of the application."""
     a, b = await two(p)
     c = Streams(p=p, conn="C")
     await c.leave(shutdown_application=True)
@@ -556,7 +568,7 @@ async def kip1071_shutdown_by_an_unknown_member(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_endpoints(p: Prober) -> None:
-    """Members with endpoints learn the partitions of all endpoints when the endpoint epoch has changed."""
+    """Members with endpoints receive the partitions of all endpoints when the endpoint epoch has changed."""
     a = Streams(p=p, conn="A")
     b = Streams(p=p, conn="B")
     c = Streams(p=p, conn="C")
@@ -578,7 +590,7 @@ async def kip1071_endpoints(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_endpoints_of_uneven_topics(p: Prober) -> None:
-    """A subtopology that reads topics of two and of three partitions: an endpoint has those that exist."""
+    """A subtopology reads topics of two and of three partitions: an endpoint lists only the partitions that exist."""
     small = f"{p.group}-small"
     await create(p, small, 2)
     a = Streams(p=p, conn="A", topology=topology(part("0", "probe", small)))
@@ -603,7 +615,8 @@ async def kip1071_endpoint_without_source_topics(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_described_in_each_state(p: Prober) -> None:
-    """Empty, NotReady, Assigning, Reconciling and Stable: StreamsGroupDescribe, ListGroups, DescribeGroups."""
+    """StreamsGroupDescribe, ListGroups and DescribeGroups of a group that is Empty, NotReady, Assigning, Reconciling
+    and Stable."""
 
     async def see() -> None:
         await look(p)
@@ -638,7 +651,8 @@ async def kip1071_described_in_each_state(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_commits(p: Prober) -> None:
-    """OffsetCommit and OffsetFetch by members: epochs, also older ones since which the member has had the task."""
+    """OffsetCommit and OffsetFetch of members: current epochs, and older ones that are not before the assignment of the
+    task."""
     a, b = await two(p)
     await a.commit()
     await a.commit(8)
@@ -668,7 +682,7 @@ async def kip1071_commits(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_commits_while_revoking(p: Prober) -> None:
-    """A member that has to give up a task may still commit it, with the epoch since which it has had it."""
+    """A member that has to revoke a task may still commit its offsets with the epoch at which the task was assigned."""
     a, b = Streams(p=p, conn="A"), Streams(p=p, conn="B")
     await a.join()
     await b.join()
@@ -684,7 +698,7 @@ async def kip1071_commits_while_revoking(p: Prober) -> None:
 
 @streams_script()
 async def kip1071_deletes(p: Prober) -> None:
-    """DeleteGroups and OffsetDelete: not of a group with members, nor of topics that it reads."""
+    """DeleteGroups of a group with members and OffsetDelete of topics that it reads are refused."""
     a = Streams(p=p, conn="A")
     place = OffsetDeleteRequest.Topic.Partition(partition_index=0)
 
@@ -705,7 +719,7 @@ async def kip1071_deletes(p: Prober) -> None:
 
 @streams_script(group_consumer_heartbeat_interval_ms=500, group_consumer_min_heartbeat_interval_ms=100)
 async def kip1071_other_types(p: Prober) -> None:
-    """Streams heartbeats to groups of other types, and members of other types in a streams group."""
+    """Streams heartbeats to groups of other types, and members of other protocols that join a streams group."""
     classic, a = Client(p=p, conn="C"), Streams(p=p, conn="A")
     await classic.stable()
     await a.join()

@@ -43,7 +43,7 @@ async def subscribe(p: Prober, name: str, **configs: str) -> None:
 
 @script(releases=(NEW,))
 async def client_metrics_configs(p: Prober) -> None:
-    """Configurations of client metrics: set, described, listed, deleted, and those that are refused."""
+    """Configurations of client metrics are set, described, listed and deleted, and invalid ones are refused."""
     await describe(p, "sub", kind=CLIENT_METRICS)
     software = "client_software_name=apache-kafka-java,client_software_version=3.*"
     await subscribe(p, "sub", interval_ms="100", metrics="org.apache.kafka.consumer.,x.", match=software)
@@ -96,7 +96,8 @@ async def push(
 
 @script(WITH_RECEIVER, (NEW,))
 async def telemetry_without_subscriptions(p: Prober) -> None:
-    """A client that no subscription matches gets an empty list; requests that come too early are throttled."""
+    """A client that matches no subscription gets an empty list of metrics; requests that come too early are
+    throttled."""
     await subscribe(p, "s0", metrics="x.")
     await remove(p, "s0")
     subscription = await get(p, FIRST)
@@ -111,7 +112,7 @@ async def telemetry_without_subscriptions(p: Prober) -> None:
 
 @script(WITH_RECEIVER, (NEW,))
 async def telemetry_pushed(p: Prober) -> None:
-    """Pushes: when, for which subscription, compression, size, and the last one of a client."""
+    """PushTelemetry: the push interval, the subscription id, compression, size limit, and the last push of a client."""
     await subscribe(p, "s1", interval_ms="500", metrics="org.apache.kafka.consumer.")
     subscription = await get(p, FIRST)
     for number in (subscription, subscription, subscription + 1):
@@ -143,7 +144,7 @@ async def telemetry_pushed(p: Prober) -> None:
 
 @script(WITH_RECEIVER, (NEW,))
 async def telemetry_subscriptions_matched(p: Prober) -> None:
-    """Of all subscriptions that match a client: the shortest interval and all metrics, in Kafka's order."""
+    """A client that matches several subscriptions gets the shortest interval and all metrics, in Kafka's order."""
     await subscribe(p, "s1", interval_ms="500", metrics="z,org.apache.")
     await subscribe(p, "s2", interval_ms="400", metrics="a.,b.", match="client_id=other")
     await subscribe(p, "s3", interval_ms="300", metrics="c.,a.", match="client_id=pro.*,client_source_address=127.*")

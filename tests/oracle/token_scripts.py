@@ -83,7 +83,7 @@ async def all_four(p: Prober, conn: str) -> None:
 
 @script(releases=(NEW,), users=USERS)
 async def tokens_disabled(p: Prober) -> None:
-    """Without delegation.token.secret.key there are no tokens."""
+    """Delegation tokens are disabled without delegation.token.secret.key."""
     await log_in_all(p)
     await all_four(p, "alice")
     wrong = creation()
@@ -94,13 +94,14 @@ async def tokens_disabled(p: Prober) -> None:
 
 @script(SECRET, (NEW,), USERS, ("plain",))
 async def tokens_not_allowed(p: Prober) -> None:
-    """A client without authentication may not send requests about tokens."""
+    """A client without authentication may not send requests about delegation tokens."""
     await all_four(p, "plain")
 
 
 @script(SECRET, (NEW,), USERS)
 async def tokens_created(p: Prober) -> None:
-    """Owners, requesters, renewers and lifetimes of tokens, and what DescribeDelegationToken returns of them."""
+    """CreateDelegationToken: owners, requesters, renewers and lifetimes, and the tokens that DescribeDelegationToken
+    returns."""
     await log_in_all(p)
     everybody = list(USERS)
     tokens = [
@@ -137,7 +138,7 @@ async def tokens_created(p: Prober) -> None:
 
 @script(SECRET, (NEW,), USERS)
 async def tokens_renewed(p: Prober) -> None:
-    """RenewDelegationToken and ExpireDelegationToken: by owners, renewers and requesters, and what they return."""
+    """RenewDelegationToken and ExpireDelegationToken by owners, renewers and requesters, and their responses."""
     await log_in_all(p)
     token = await create(p, "alice", "bob", lifetime=3 * DAY)
     await renew(p, "alice", NO_HMAC)
@@ -209,7 +210,7 @@ async def tokens_deleted(p: Prober) -> None:
 
 @script({**SECRET, "delegation.token.max.lifetime.ms": 60_000}, (NEW,), USERS)
 async def tokens_of_limited_lifetime(p: Prober) -> None:
-    """delegation.token.max.lifetime.ms limits each token."""
+    """delegation.token.max.lifetime.ms limits the lifetime of each token."""
     await log_in_all(p)
     tokens = [await create(p, "alice", lifetime=each) for each in (-1, 0, 1_000_000, 30_000)]
     for token in tokens:
@@ -220,7 +221,7 @@ async def tokens_of_limited_lifetime(p: Prober) -> None:
 
 @script(SECRET, (NEW,), USERS)
 async def tokens_of_unknown_ids(p: Prober) -> None:
-    """A login with the id of a token that does not exist, and of a user as if it were one."""
+    """SCRAM authentication with the id of a token that does not exist, and with a user name as a token id."""
     for conn, first in (
         ("unknown", "n,,n=AAAAAAAAAAAAAAAAAAAAAA,r=abc,tokenauth=true"),
         ("user", "n,,n=alice,r=abc,tokenauth=true"),
@@ -237,7 +238,7 @@ async def tokens_of_unknown_ids(p: Prober) -> None:
 
 @script({**SETTINGS, **SECRET}, (NEW,), ACL_USERS, ("super",))
 async def acl_delegation_tokens(p: Prober) -> None:
-    """Tokens of others need CREATE_TOKENS and DESCRIBE_TOKENS on the user, or DESCRIBE on the token."""
+    """Tokens of other users need CREATE_TOKENS and DESCRIBE_TOKENS on the user, or DESCRIBE on the token."""
     users = NAMES[:5]
     await grant(
         p,

@@ -162,7 +162,8 @@ async def make(p: Prober, *topics: Topic, version: int = 7, only_try: bool = Fal
 
 @script()
 async def topic_configs_validated(p: Prober) -> None:
-    """CreateTopics that is only a try, one configuration a topic: what each may be, and several at once."""
+    """CreateTopics with validate_only: the valid values of each configuration, one configuration per topic, and
+    combinations of several."""
     for name, values in VALUES:
         tries = [topic(f"{p.scenario}-{n}", [(name, value)]) for n, value in enumerate([*values, None])]
         await make(p, *tries, only_try=True, version=4)
@@ -171,7 +172,7 @@ async def topic_configs_validated(p: Prober) -> None:
 
 @script()
 async def topic_configs_reported(p: Prober) -> None:
-    """CreateTopics v5 and later reports every configuration of the topic and where it comes from."""
+    """CreateTopics v5 and later returns every configuration of the topic and its source."""
     given = [("retention.ms", "1000"), ("cleanup.policy", " compact , delete ")]
     for version in range(2, 8):
         await make(p, topic(f"{p.scenario}-{version}", given), version=version)
@@ -186,7 +187,8 @@ async def topic_configs_reported(p: Prober) -> None:
 
 @script()
 async def topics_refused(p: Prober) -> None:
-    """CreateTopics: which of several mistakes counts, assignments by hand, names that collide, too many partitions."""
+    """CreateTopics: which of several mistakes is reported, manual assignments, names that collide, too many
+    partitions."""
     name = await create(p, f"{p.scenario}.here", partitions=1)
     kind = Topic.Assignment
     unknown = [("no.such.config", "1")]
@@ -236,7 +238,7 @@ async def topics_refused(p: Prober) -> None:
 
 @script()
 async def topics_refused_elsewhere(p: Prober) -> None:
-    """Topics and partitions that are wrong or not there, in requests whose answers have texts."""
+    """Invalid or missing topics and partitions in requests whose responses have error messages."""
     name = await create(p, partitions=1)
     for version in (5, 6):
         if version == 5:
@@ -276,7 +278,8 @@ async def topics_refused_elsewhere(p: Prober) -> None:
 
 @script()
 async def topic_configs_refused(p: Prober) -> None:
-    """AlterConfigs and IncrementalAlterConfigs of a topic: values that it cannot have, alone and beside what it has."""
+    """AlterConfigs and IncrementalAlterConfigs of a topic: values that are invalid alone or in combination with the
+    existing ones."""
     name = await create(p, partitions=1)
     whole, part = AlterConfigsRequest.Resource, IncrementalAlterConfigsRequest.Resource
 
@@ -351,7 +354,7 @@ def of(size: int, key: bytes | None = None) -> Record:
 
 @script()
 async def records_too_large(p: Prober) -> None:
-    """Produce: a topic's max.message.bytes and segment.bytes, which count bytes of a batch as it was sent."""
+    """Produce: max.message.bytes and segment.bytes of a topic limit the size of a batch as the client sent it."""
     small = await configured(p, "small", ("max.message.bytes", "200"))
     for version in (3, 7, 9):
         await send(p, small, of(100), version=version)
@@ -372,7 +375,7 @@ async def records_too_large(p: Prober) -> None:
 
 @script({"message.max.bytes": 300})
 async def records_too_large_for_the_broker(p: Prober) -> None:
-    """Produce: the broker's message.max.bytes is the default of topics, which may have more or less."""
+    """Produce: message.max.bytes of the broker is the default of topics; a topic may have a higher or lower limit."""
     usual = await configured(p, "usual")
     large = await configured(p, "large", ("max.message.bytes", "500"))
     for name in (usual, large):
@@ -391,7 +394,8 @@ async def records_too_large_for_the_broker(p: Prober) -> None:
 
 @script()
 async def records_without_a_key(p: Prober) -> None:
-    """Produce to compacted topics: every record needs a key, else none is stored, and the answer names the records."""
+    """Produce to compacted topics: every record needs a key; otherwise no record is stored, and the response lists the
+    invalid records."""
     keyed, bare = of(1, b"k"), of(1)
     for suffix, policy in (("compact", "compact"), ("both", "compact,delete"), ("delete", "delete"), ("neither", "")):
         name = await configured(p, suffix, ("cleanup.policy", policy))
@@ -408,7 +412,8 @@ async def records_without_a_key(p: Prober) -> None:
 
 @script()
 async def record_timestamps(p: Prober) -> None:
-    """Produce: how far timestamps may be from now, what LogAppendTime makes of them, and records without any."""
+    """Produce: how far timestamps may be from the current time, how LogAppendTime replaces them, and records without a
+    timestamp."""
     past, now, future = Record(timestamp=LONG_AGO), Record(timestamp=-1), Record(timestamp=FAR_OFF)
     usual = await configured(p, "usual")
     early = await configured(p, "before", ("message.timestamp.before.max.ms", "1000"))
@@ -434,7 +439,8 @@ async def record_timestamps(p: Prober) -> None:
 
 @script()
 async def operations_reported(p: Prober) -> None:
-    """Operations that a client may do, as bits: of topics, of the cluster, of groups; not asked for, and in errors."""
+    """Authorized operations of topics, of the cluster and of groups, as bits; also if they are not requested, and in
+    errors."""
     member = Client(p=p, conn="A")
     await member.stable()
     names = ["probe", "not-there", "a/b"]
@@ -465,7 +471,7 @@ async def operations_reported(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def operations_reported_in_new_versions(p: Prober) -> None:
-    """Operations of groups of both protocols, in the versions that 4.2 has beyond 3.9."""
+    """Authorized operations of groups of both protocols, in the versions that 4.2 has beyond 3.9."""
     member = Client(p=p, conn="A")
     await member.stable()
     for group in (p.group, "not-there"):
@@ -478,7 +484,7 @@ async def operations_reported_in_new_versions(p: Prober) -> None:
 
 @script()
 async def features_reported(p: Prober) -> None:
-    """ApiVersions: features that are supported and finalized; those that may be at level 0 are there from v4 on."""
+    """ApiVersions: supported and finalized features; features whose minimum level is 0 are returned from v4 on."""
     for version in (2, 3, 4):
         named = ApiVersionsRequest(client_software_name="probe", client_software_version="1")
         await p.ask("A", named if version >= 3 else ApiVersionsRequest(), version)
@@ -486,7 +492,7 @@ async def features_reported(p: Prober) -> None:
 
 @script()
 async def resources_described(p: Prober) -> None:
-    """DescribeConfigs of what is neither a topic nor this broker: texts of what is refused."""
+    """DescribeConfigs of resources that are neither a topic nor this broker: the error messages of refused requests."""
     kind = DescribeConfigsRequest.Resource
     for number, name in (
         (2, "not-there"),

@@ -52,7 +52,7 @@ async def begin(p: Prober, topic: str = "", partitions: int = 2, **how: object) 
 
 @script()
 async def txn_init(p: Prober) -> None:
-    """InitProducerId: what it may say, and epochs that grow."""
+    """InitProducerId: valid and invalid fields, and an epoch that advances with each request."""
     a, _ = await begin(p)
     await a.init()
     await a.init(version=0)
@@ -67,7 +67,8 @@ async def txn_init(p: Prober) -> None:
 
 @script()
 async def txn_init_again(p: Prober) -> None:
-    """InitProducerId v3+ that says who it is: a bump, the same asked twice, and one that is too old."""
+    """InitProducerId v3+ with the producer id and epoch of the producer: an epoch bump, the same request twice, and an
+    epoch that is too old."""
     a, _ = await begin(p)
     first, old = a.producer_id, a.epoch
     await a.init(producer_id=first, producer_epoch=old)
@@ -83,7 +84,7 @@ async def txn_init_again(p: Prober) -> None:
 
 @script()
 async def txn_init_with_an_id_that_is_new(p: Prober) -> None:
-    """A producer id and epoch for a transactional id that nobody has used."""
+    """InitProducerId with a producer id and epoch for a transactional id that has not been used."""
     a, _ = await begin(p)
     b = Producer(p=p, conn="B", name=f"{a.name}-b")
     await b.init(producer_id=a.producer_id + 1000, producer_epoch=5)
@@ -92,7 +93,8 @@ async def txn_init_with_an_id_that_is_new(p: Prober) -> None:
 
 @script()
 async def txn_fenced_by_another(p: Prober) -> None:
-    """A second producer with the same name while a transaction is open: first it is aborted, then the epoch grows."""
+    """A second producer with the same transactional id during an open transaction: the transaction is aborted first,
+    then the second producer gets a new epoch."""
     a, topic = await begin(p)
     await a.add((topic, [0]))
     await a.produce(topic)
@@ -122,7 +124,8 @@ async def txn_fenced_by_another(p: Prober) -> None:
 
 @script()
 async def txn_add_partitions(p: Prober) -> None:
-    """AddPartitionsToTxn: all or none, who asks, and what is in already."""
+    """AddPartitionsToTxn: it adds all partitions or none; wrong transactional ids, producer ids and epochs; partitions
+    that are already in the transaction."""
     a, topic = await begin(p)
     await a.add((topic, [0]), transactional_id="")
     await a.add((topic, [0]), transactional_id="nobody")
@@ -145,7 +148,7 @@ async def txn_add_partitions(p: Prober) -> None:
 
 @script()
 async def txn_verify(p: Prober) -> None:
-    """AddPartitionsToTxn v4 and v5, as brokers ask each other."""
+    """AddPartitionsToTxn v4 and v5, which brokers send to verify a transaction."""
     a, topic = await begin(p)
 
     async def ask(version: int, *, verify: bool, which: tuple[int, ...], **changes: object) -> None:
@@ -175,7 +178,7 @@ async def txn_verify(p: Prober) -> None:
 
 @script()
 async def txn_produce(p: Prober) -> None:
-    """Produce in a transaction, and what is refused there."""
+    """Produce in a transaction, and the requests that it refuses."""
     a, topic = await begin(p)
     for version in (3, 9, 10, 11):
         await a.produce(topic, version=version)
@@ -204,7 +207,7 @@ async def txn_produce(p: Prober) -> None:
 
 @script()
 async def txn_read_committed(p: Prober) -> None:
-    """What readers see of two transactions side by side: the last stable offset, aborted ones, control batches."""
+    """Fetch during two interleaved transactions: the last stable offset, aborted transactions and control batches."""
     a, topic = await begin(p)
     b = Producer(p=p, conn="B", name=f"{a.name}-b")
     await b.init()
@@ -233,7 +236,7 @@ async def txn_read_committed(p: Prober) -> None:
 
 @script()
 async def txn_end(p: Prober) -> None:
-    """EndTxn in every state, and who may say it."""
+    """EndTxn in every state of the transaction, and from wrong producers."""
     a, topic = await begin(p)
     await a.end(True)
     await a.end(False)
@@ -257,7 +260,8 @@ async def txn_end(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def txn_kip890(p: Prober) -> None:
-    """The new flow: partitions come in by producing, each end has a new epoch, and may be asked for again."""
+    """Transactions V2 (KIP-890): Produce adds partitions, each EndTxn returns a new epoch, and EndTxn can be
+    retried."""
     a, topic = await begin(p, new=True)
     await a.produce(topic, 0, b"a")
     await a.describe()
@@ -284,7 +288,7 @@ async def txn_kip890(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def txn_kip890_nothing_done(p: Prober) -> None:
-    """The new flow: ends without anything in the transaction."""
+    """Transactions V2: EndTxn of transactions without partitions and offsets."""
     a, _ = await begin(p, new=True)
     await a.end(True)
     await a.end(False)
@@ -295,7 +299,7 @@ async def txn_kip890_nothing_done(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def txn_kip890_produce(p: Prober) -> None:
-    """The new flow: what Produce v12 refuses."""
+    """Transactions V2: requests that Produce v12 refuses."""
     a, topic = await begin(p, new=True)
     await a.produce(topic, 0, transactional_id="nobody")
     await a.produce(topic, 0, epoch=a.epoch + 1)
@@ -316,7 +320,7 @@ async def txn_kip890_produce(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def txn_markers_by_clients(p: Prober) -> None:
-    """A control batch that a client sends, in both flows, before it wrote anything else and after."""
+    """A client produces a control batch, with transactions V1 and V2, before and after its first other batch."""
     a, topic = await begin(p, new=True)
     await a.produce(topic, 0, control=True)
     await a.describe()
@@ -337,7 +341,8 @@ async def txn_markers_by_clients(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def txn_kip890_fenced_end(p: Prober) -> None:
-    """EndTxn of the new flow by a fenced producer, whose epoch is one below that of a transaction in either flow."""
+    """EndTxn with transactions V2 by a fenced producer whose epoch is one below that of the transaction, which uses V1
+    or V2."""
     a, topic = await begin(p, new=True)
     for new in (False, True):
         a.new = new
@@ -362,7 +367,7 @@ async def txn_kip890_fenced_end(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def txn_kip890_both_flows(p: Prober) -> None:
-    """The new flow and the old one by turns."""
+    """One producer alternates between transactions V1 and V2."""
     a, topic = await begin(p)
     await a.add((topic, [0]))
     await a.produce(topic)
@@ -385,7 +390,8 @@ async def txn_kip890_both_flows(p: Prober) -> None:
 
 @script()
 async def txn_offsets(p: Prober) -> None:
-    """Offsets in a transaction: hidden, then there; one committed meanwhile stays."""
+    """Offsets in a transaction are visible only after its commit; an offset that is committed outside of it in the
+    meantime stays."""
     a, _ = await begin(p)
     await a.commit(5)
     await a.commit(5, version=4)
@@ -417,7 +423,7 @@ async def txn_offsets(p: Prober) -> None:
 
 @script()
 async def txn_offsets_of_members(p: Prober) -> None:
-    """TxnOffsetCommit says which member it is for (KIP-447)."""
+    """TxnOffsetCommit with the generation, member id and instance id of a group member (KIP-447)."""
     a, _ = await begin(p)
     c = Client(p=p, conn="C")
     await c.stable()
@@ -446,7 +452,7 @@ async def txn_offsets_of_members(p: Prober) -> None:
 
 @consumer_script()
 async def txn_offsets_of_consumers(p: Prober) -> None:
-    """TxnOffsetCommit for members of a group of the consumer protocol, and for one with a classic member."""
+    """TxnOffsetCommit for members of a consumer group, and for a group with a classic member."""
     a, _ = await begin(p)
     c = Consumer(p=p, conn="C")
     await c.join()
@@ -488,7 +494,7 @@ async def txn_offsets_while_rebalancing(p: Prober) -> None:
 
 @script()
 async def txn_offsets_are_deleted(p: Prober) -> None:
-    """OffsetDelete and DeleteGroups while offsets wait for their transaction."""
+    """OffsetDelete and DeleteGroups while offsets are pending in a transaction."""
     a, _ = await begin(p)
     await a.add_group()
     await a.commit(5)
@@ -512,7 +518,7 @@ async def txn_offsets_are_deleted(p: Prober) -> None:
 
 @script(releases=(NEW,))
 async def txn_kip890_offsets(p: Prober) -> None:
-    """The new flow: the group comes in by TxnOffsetCommit v5."""
+    """Transactions V2: TxnOffsetCommit v5 adds the group to the transaction."""
     a, _ = await begin(p, new=True)
     await a.commit(5, transactional_id="nobody")
     await a.commit(5, producer_epoch=a.epoch + 1)
@@ -535,7 +541,7 @@ async def txn_kip890_offsets(p: Prober) -> None:
 
 @script(SOON_OVER)
 async def txn_timeout(p: Prober) -> None:
-    """A transaction that takes too long is aborted, and its producer is fenced."""
+    """A transaction that exceeds its timeout is aborted, and its producer is fenced."""
     a, topic = await begin(p, timeout_ms=1000)
     await a.add((topic, [0]))
     await a.produce(topic)
@@ -556,7 +562,7 @@ async def txn_timeout(p: Prober) -> None:
 
 @script(SOON_OVER, releases=(NEW,))
 async def txn_kip890_timeout(p: Prober) -> None:
-    """The new flow: a transaction that takes too long."""
+    """Transactions V2: a transaction exceeds its timeout."""
     a, topic = await begin(p, new=True, timeout_ms=1000)
     await a.produce(topic)
     await p.wait(2500)
@@ -575,7 +581,7 @@ async def txn_kip890_timeout(p: Prober) -> None:
 
 @script()
 async def txn_listed(p: Prober) -> None:
-    """ListTransactions by state, producer and duration."""
+    """ListTransactions filters by state, producer id and duration."""
     a, topic = await begin(p)
     b = Producer(p=p, conn="B", name=f"{a.name}-b")
     await b.init()
@@ -612,7 +618,7 @@ def marker_of(a: Producer, topic: str, indexes: Sequence[int], epoch: int, **fie
 
 @script()
 async def txn_markers_by_hand(p: Prober) -> None:
-    """WriteTxnMarkers, with which an admin ends a transaction that hangs."""
+    """WriteTxnMarkers of an admin ends a hanging transaction."""
     a, topic = await begin(p)
     await a.add((topic, [0]))
     await a.produce(topic)
@@ -661,7 +667,7 @@ async def txn_markers_of_versions(p: Prober) -> None:
 
 @script()
 async def idempotent_producers(p: Prober) -> None:
-    """Sequences without transactions, and what the leader tells of producers."""
+    """Sequence numbers of a producer without transactions, and DescribeProducers of its partitions."""
     a, topic = await begin(p)
     await a.init(transactional_id=None)
     plain = {"transactional": False, "transactional_id": None}
