@@ -351,7 +351,7 @@ def test_deliveries_of_a_share_group_have_a_list_of_their_own(browser: Any, brok
     trio.run(accept, broker.servers, count)
     with live_page(browser, broker, "#/groups/parcels") as page:
         page.wait_text(re.compile("packer accepts .* of orders"), "[aria-label=Deliveries]")
-        assert "packer joins" in page.text("[aria-label=Events]")
+        page.wait_text("packer joins", "[aria-label=Events]")
         assert "accepts" not in page.text("[aria-label=Events]")
         page.show("events")
         page.wait_text(re.compile("packer acquires .* of orders"), "[aria-label=Events]")
