@@ -131,11 +131,8 @@ class Authorization:
 
     @property
     def refused(self) -> dict[tuple[UUID, int], ErrorCode]:
-        """The errors of the partitions of a ShareFetch, by topic id and index, whose records may not be acquired."""
-        refused = dict(self.call.refused or {})
-        for injection in self.injections:
-            refused |= injection.refused or {}
-        return refused
+        """The errors of the denied partitions of a ShareFetch, by topic id and index; empty for other requests."""
+        return {partition: error for each in self.injections for partition, error in each.refused.items()}
 
     def deny_names(self, check: Check, denied: frozenset[str]) -> Steps:
         """Deny the elements of the request that name a denied resource. Yield between slices (parts of limited size) of

@@ -7,7 +7,6 @@ processed as usual.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
@@ -16,7 +15,18 @@ from mockbroker.authorizer import responses
 from mockbroker.authorizer.authorization import Authorization
 from mockbroker.authorizer.checks import CHECKS, Check
 from mockbroker.authorizer.special import AFTER_CHECKS, BEFORE_CHECKS, SLICE
-from mockbroker.base.effects import Answer, AuthorizedCall, Call, Close, Effects, Reply, Steps, Ticket, begin
+from mockbroker.base.effects import (
+    Answer,
+    AuthorizedCall,
+    Call,
+    Close,
+    Effects,
+    Reply,
+    Steps,
+    Ticket,
+    begin,
+    with_request,
+)
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.fetch.session_cache import FINAL, INITIAL
 from mockbroker.broker.router import Router
@@ -111,7 +121,7 @@ class AuthorizerStage(Stage):
         if not auth.adjust and not auth.injections:
             return _authorized_call(auth) if key in WITH_TOPICS else None
         self._pending[auth.call.ticket] = auth
-        return replace(auth.call, request=auth.request, refused=auth.refused)
+        return with_request(auth.call, auth.request, auth.refused)
 
 
 def _run(answer: Effects | Generator[None, None, Effects | None] | None) -> Generator[None, None, Effects | None]:

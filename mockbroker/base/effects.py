@@ -6,7 +6,7 @@ An effect is an action that the caller must carry out, such as sending a respons
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 from uuid import UUID
 
@@ -83,15 +83,12 @@ class Call(Generic[R]):
         request: The decoded message.
         frame: The bytes from which the message was decoded, without the length prefix; empty if the message was not
             decoded from bytes.
-        refused: The errors of partitions of a ShareFetch, by topic id and index, whose records are not acquired; None
-            for no errors.
     """
 
     ticket: Ticket
     client: Client
     request: R
     frame: bytes = field(default=b"", compare=False, repr=False)
-    refused: Mapping[tuple[UUID, int], ErrorCode] | None = field(default=None, compare=False, repr=False)
 
     @property
     def version(self) -> int:
@@ -111,6 +108,36 @@ class AuthorizedCall(Call[R]):
     may_describe: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
     may_create: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
     may_read: Callable[[str], bool] = field(default=lambda _: True, compare=False, repr=False)
+
+
+@dataclass(slots=True)
+class PartlyRefusedCall(Call[R]):
+    """A ShareFetch of which some partitions get an error instead of records.
+
+    Attributes:
+        refused: The errors of these partitions, by topic id and index.
+    """
+
+    refused: Mapping[tuple[UUID, int], ErrorCode] = field(default_factory=dict, compare=False, repr=False)
+
+
+def refused_partitions(call: Call[Any]) -> Mapping[tuple[UUID, int], ErrorCode]:
+    """Return the errors of the partitions of a ShareFetch whose records may not be acquired, by topic id and index."""
+    return call.refused if isinstance(call, PartlyRefusedCall) else {}
+
+
+def with_request(call: Call[Any], request: Any, refused: Mapping[tuple[UUID, int], ErrorCode]) -> Call[Any]:
+    """Return a copy of a call with another request.
+
+    Args:
+        call: The call.
+        request: The message of the copy.
+        refused: Errors of partitions of a ShareFetch, in addition to those of ``call``; empty for other requests.
+    """
+    errors = {**refused_partitions(call), **refused}
+    if not errors:
+        return replace(call, request=request)
+    return PartlyRefusedCall(call.ticket, call.client, request, call.frame, errors)
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,12 +224,12 @@ class ErrorInjection:
         return rest
 
     @property
-    def refused(self) -> Mapping[tuple[UUID, int], ErrorCode] | None:
-        """The errors of partitions of a ShareFetch, by topic id and index, whose records may not be acquired; None for
+    def refused(self) -> Mapping[tuple[UUID, int], ErrorCode]:
+        """The errors of partitions of a ShareFetch, by topic id and index, whose records may not be acquired; empty for
         other requests.
         """
         if self._key != ApiKey.SHARE_FETCH or not self._is_whole_needed:
-            return None
+            return {}
         return {
             (topic.topic_id, topic.partitions[index].partition_index): self._code
             for at, topic_marks in self._marks.inner.get("topics", {}).items()

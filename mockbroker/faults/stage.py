@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
 from uuid import UUID
@@ -33,6 +32,7 @@ from mockbroker.base.effects import (
     SendMore,
     Ticket,
     Unmute,
+    with_request,
 )
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
@@ -442,7 +442,7 @@ class FaultStage(Stage):
         if rest is None:
             return self._answer(entry, [Reply(ticket, injection.error_response())], now)
         entry.injection = injection
-        return replace(call, request=rest, refused=injection.refused)
+        return with_request(call, rest, injection.refused)
 
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
         """Evict the member that sent a request. The request is processed afterwards.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 
 from kwire import ErrorCode
 from kwire.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
-from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin, refused_partitions
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.share_fetch.acknowledgements import RENEW_SINCE, acknowledge_all
 from mockbroker.broker.share_fetch.delayed_share_fetch import (
@@ -191,11 +191,12 @@ def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[Partition
         named: The partitions in the request.
         now: The broker's time in seconds.
     """
-    request, refused_partitions = fetch.call.request, fetch.call.refused
+    request, refused = fetch.call.request, refused_partitions(fetch.call)
     for topic_id, index in named:
-        if refused_partitions is not None and (refusal := refused_partitions.get((topic_id, index))):
-            refused = PartitionResponse(partition_index=index, error_code=refusal, records=b"")
-            fetch.responses[topic_id, index] = refused
+        if (topic_id, index) in refused:
+            error_code = refused[topic_id, index]
+            response = PartitionResponse(partition_index=index, error_code=error_code, records=b"")
+            fetch.responses[topic_id, index] = response
             continue
         topic = broker.cluster.by_id.get(topic_id)
         partition = None if topic is None else topic.partition(index)
