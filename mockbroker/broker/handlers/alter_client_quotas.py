@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kwire import ErrorCode
-from kwire.java import map_order
 from kwire.messages.alter_client_quotas import AlterClientQuotasRequest, AlterClientQuotasResponse
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.texts import shortened
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.slices import chunks
 from mockbroker.quotas.client_quotas import QuotaError, check_entity
-from mockbroker.quotas.entity import DEFAULT, of_names
+from mockbroker.quotas.entity import DEFAULT, TYPES, of_names
 
 Entry = AlterClientQuotasRequest.Entry
 Answered = AlterClientQuotasResponse.Entry
@@ -60,13 +59,13 @@ def _alter(broker: Broker, entry: Entry, names: Mapping[str, str | None], *, val
     """
     answered = Answered(
         error_message=None,
-        entity=[Answered.Entity(entity_type=kind, entity_name=names[kind]) for kind in map_order(names)],
+        entity=[Answered.Entity(entity_type=kind, entity_name=names[kind]) for kind in sorted(names, key=_position)],
     )
     changes = {op.key: None if op.remove else op.value for op in entry.ops}
     if len(changes) < len(entry.ops):
         _refuse(answered, _repeated(names))  # Kafka's message is about the entity, not about the quota
         return answered
-    parts = {kind: DEFAULT if names[kind] is None else names[kind] or "" for kind in map_order(names)}
+    parts = {kind: DEFAULT if name is None else name for kind, name in names.items()}
     try:
         check_entity(parts)
         broker.quotas.alter(of_names(parts), changes, validate_only=validate_only)
@@ -81,5 +80,10 @@ def _refuse(answered: Answered, text: str) -> None:
 
 def _repeated(names: Mapping[str, str | None]) -> str:
     """Return Kafka's message for an entity (``names``) that occurs twice in a request."""
-    parts = (f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in map_order(names))
+    parts = (f"{kind}={'null' if names[kind] is None else names[kind]}" for kind in sorted(names, key=_position))
     return f"Ignoring duplicate entity ClientQuotaEntity(entries={{{shortened(', '.join(parts))}}})"
+
+
+def _position(entity_type: str) -> int:
+    """Return the position at which the response lists the component of a quota entity with a type, such as the user."""
+    return TYPES.index(entity_type) if entity_type in TYPES else len(TYPES)
