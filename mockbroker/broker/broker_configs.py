@@ -26,6 +26,7 @@ from mockbroker.topics.model import Node
 
 OWN_TYPES: dict[type, str] = {bool: "BOOLEAN", int: "INT", str: "STRING"}
 SHARE_GROUPS = "group.share."  # prefix of settings whose defaults differ in releases without stable share groups
+CLEANUP_POLICY = "log.cleanup.policy"
 STATIC = ("broker.id", "node.id", "listeners")  # always reported as set, with the value of the broker
 OURS = "mockbroker."  # prefix of settings that Kafka does not have
 UNKNOWN = 0  # type of a setting that Kafka does not know
@@ -78,6 +79,8 @@ def broker_configs(settings: Settings, release: Release, node: Node) -> Iterator
             text = in_release[name].default if name in in_release else None
         elif not is_set and sources and text is not None:
             sources[-1] = replace(sources[-1], value=text)
+        if name == CLEANUP_POLICY and text:  # Kafka removes duplicates here, but not in the synonyms
+            text = ",".join(dict.fromkeys(text.split(",")))
         yield _config(name, text, sources, in_release, settings)
 
 

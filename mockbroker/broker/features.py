@@ -44,10 +44,10 @@ def update_error(
     """
     invalid = f"Invalid update version {level} for feature {shortened(name)}."
     present = features.get(name, 0)
-    if level < 0:
-        return f"{invalid} A feature version cannot be less than 0."
     if kind not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return f"{invalid} The controller does not support the given upgrade type."
+    if level < 0:
+        return f"{invalid} A feature version cannot be less than 0."
     if name not in release.supported:
         return f"{invalid} Local controller {controller} does not support this feature."
     least, most = release.supported[name]

@@ -15,11 +15,11 @@ from mockbroker.base.broker_loggers import BrokerLoggers
 from mockbroker.base.live_settings import ALL_BROKERS, BrokerSettings
 from mockbroker.base.release import Release
 from mockbroker.topics import broker_alteration, client_metrics_configs, group_configs, logger_alteration
-from mockbroker.topics.config_changes import NOT_REFUSED, Change, Refusal, apply
+from mockbroker.topics.config_changes import NOT_REFUSED, Change, Refusal, apply, structural_refusal
 from mockbroker.topics.configs import configs_error, topic_configs
 from mockbroker.topics.dynamic_broker_configs import listener_error
 from mockbroker.topics.listener_configs import listeners_error
-from mockbroker.topics.model import ClusterState, Topic, name_error
+from mockbroker.topics.model import ClusterState, name_error
 
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32  # resource types
 Resource: TypeAlias = tuple[int, str]  # type and name
@@ -63,6 +63,18 @@ class Alteration:
         ]
 
     def _alter(self, resource_type: int, name: str, changes: Sequence[Change]) -> Refusal:
+        """Change one resource. Return NOT_REFUSED or the first error.
+
+        The checks have Kafka's order: names without duplicates, no null values, the type of the resource, the
+        operations, the name of the resource, the values, and last that the topic exists.
+
+        Args:
+            resource_type: type of the resource.
+            name: name of the resource.
+            changes: the changes, in order.
+        """
+        if refusal := structural_refusal(changes):
+            return refusal
         if resource_type == BROKER:
             return self._alter_broker(name, changes)
         if resource_type == BROKER_LOGGER and not self.replace_all:
@@ -71,15 +83,22 @@ class Alteration:
             return self._alter_group(name, changes)
         if resource_type == CLIENT_METRICS and self.release.has_client_metrics:
             return self._alter_client_metrics(name, changes)
-        topic, refusal = _find_topic(self.cluster, resource_type, name)
-        return refusal if topic is None else self._alter_topic(topic, changes)
+        return self._alter_topic(name, changes) if resource_type == TOPIC else _unknown_type(resource_type)
 
-    def _alter_topic(self, topic: Topic, changes: Sequence[Change]) -> Refusal:
-        changed = apply({} if self.replace_all else topic.configs, changes, topic_configs(self.release))
+    def _alter_topic(self, name: str, changes: Sequence[Change]) -> Refusal:
+        topic = self.cluster.topics.get(name)
+        before = {} if topic is None or self.replace_all else topic.configs
+        changed = apply(before, changes, topic_configs(self.release))
         if isinstance(changed, Refusal):
             return changed
+        if not name:
+            return Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
+        if text := name_error(name):
+            return Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, text)
         if text := configs_error(changed, self.release):
             return Refusal(ErrorCode.INVALID_CONFIG, text)
+        if topic is None:
+            return Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
         if not self.validate_only:
             self.cluster.configure(topic, changed)
         return NOT_REFUSED
@@ -143,18 +162,18 @@ class Alteration:
             group_id: group id.
             changes: the changes, in order.
         """
+        configured = self.cluster.group_configs
+        own = {} if self.replace_all else configured.get(group_id, {})
+        changed = apply(own, changes, group_configs.GROUP_CONFIGS)
+        if isinstance(changed, Refusal):
+            return changed
         if not group_id:
             return Refusal(ErrorCode.INVALID_REQUEST, "Default group resources are not allowed.")
-        configured = self.cluster.group_configs
         if group_id not in configured and len(configured) >= group_configs.MAX_GROUPS:
             limit = (
                 f"{len(configured)} groups have configurations, the maximum: start a new cluster, or use fewer groups."
             )
             return Refusal(ErrorCode.INVALID_REQUEST, limit)
-        own = {} if self.replace_all else configured.get(group_id, {})
-        changed = apply(own, changes, group_configs.GROUP_CONFIGS)
-        if isinstance(changed, Refusal):
-            return changed
         if text := group_configs.configs_error(changed, self.brokers.cluster):
             return Refusal(ErrorCode.INVALID_CONFIG, text)
         if not self.validate_only:
@@ -162,22 +181,6 @@ class Alteration:
         return NOT_REFUSED
 
 
-def _find_topic(cluster: ClusterState, resource_type: int, name: str) -> tuple[Topic | None, Refusal]:
-    """Return the topic that a resource names, and NOT_REFUSED; or None and the error.
-
-    Args:
-        cluster: The cluster metadata.
-        resource_type: Type of the resource, which is not BROKER.
-        name: Name of the resource.
-    """
-    if resource_type != TOPIC:
-        since = f": {SINCE[resource_type]}" if resource_type in SINCE else ""
-        return None, Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}{since}")
-    if not name:
-        return None, Refusal(ErrorCode.INVALID_REQUEST, "Default topic resources are not allowed.")
-    if error := name_error(name):
-        return None, Refusal(ErrorCode.INVALID_TOPIC_EXCEPTION, error)
-    topic = cluster.topics.get(name)
-    if topic is None:
-        return None, Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
-    return topic, NOT_REFUSED
+def _unknown_type(resource_type: int) -> Refusal:
+    since = f": {SINCE[resource_type]}" if resource_type in SINCE else ""
+    return Refusal(ErrorCode.INVALID_REQUEST, f"Unknown resource type {resource_type}{since}")

@@ -49,7 +49,7 @@ def changed(
         release: the emulated Kafka release.
         node: id of the broker that received the request. A broker can change only its own settings.
         name: broker id as text, or ALL_BROKERS for the cluster-wide settings.
-        changes: the changes, in order.
+        changes: the changes, in order, which ``structural_refusal`` accepts.
         replace_all: True for AlterConfigs, which removes the settings that the request omits; False for
             IncrementalAlterConfigs.
     """

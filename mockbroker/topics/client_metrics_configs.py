@@ -42,8 +42,8 @@ def _without_empty_items(name: str, value: Value) -> None:
 
 CONFIGS: Mapping[str, TopicConfig] = {
     INTERVAL: TopicConfig(str(DEFAULT_INTERVAL_MS), INT),
-    MATCH: TopicConfig("", LIST, _without_empty_items),
-    METRICS: TopicConfig("", LIST, _without_empty_items),
+    MATCH: TopicConfig("", LIST, _without_empty_items, without_duplicates=True),
+    METRICS: TopicConfig("", LIST, _without_empty_items, without_duplicates=True),
 }
 
 

@@ -84,14 +84,12 @@ def apply(
 
     Args:
         configs: configurations before the changes.
-        changes: the changes, in order.
+        changes: the changes, in order, which ``structural_refusal`` accepts.
         definitions: definitions of all configurations of the resource, by name.
         not_a_list: function that gets an APPEND or SUBTRACT to a configuration that is not a list, and the definition
             of the configuration, and returns the error.
         unknown_operation: function that gets a change with an unknown operation, and returns the error.
     """
-    if refusal := structural_refusal(changes):
-        return refusal
     changed: dict[str, Any] = dict(configs)
     for change in changes:
         if change.operation == DELETE:

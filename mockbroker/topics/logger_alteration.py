@@ -18,7 +18,6 @@ from mockbroker.topics.config_changes import (
     UNKNOWN_OPERATION,
     Change,
     Refusal,
-    structural_refusal,
 )
 
 
@@ -30,10 +29,8 @@ def changed(node: int, name: str, changes: Sequence[Change]) -> dict[str, str | 
     Args:
         node: id of the broker that received the request.
         name: broker id in the request, as text.
-        changes: the changes, in order.
+        changes: the changes, in order, which ``structural_refusal`` accepts.
     """
-    if refusal := structural_refusal(changes):
-        return refusal
     if not INTEGER.fullmatch(name):
         return Refusal(ErrorCode.INVALID_REQUEST, f"Node id must be an integer, but it is: {shortened(name)}")
     if int(name) != node:

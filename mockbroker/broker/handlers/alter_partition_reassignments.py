@@ -33,11 +33,13 @@ def _handle(broker: Broker, call: Call[Request], now: float) -> Effects:
     request = call.request
     effects: Effects = []
     is_changeable = request.allow_replication_factor_change
-    text = None if request.topics else ""
-    response = Response(error_message=text, allow_replication_factor_change=is_changeable)
-    if request.topics and is_expired(request.timeout_ms):
+    if not request.topics:  # Kafka omits allow_replication_factor_change: the response has its default, True
+        return [Reply(call.ticket, Response(error_message=""))]
+    response = Response(error_message=None, allow_replication_factor_change=is_changeable)
+    if is_expired(request.timeout_ms):
         return [Reply(call.ticket, _timed_out(request, response))]
     error: ErrorCode
+    text: str | None
     for wanted in request.topics:
         topic = broker.cluster.topics.get(wanted.name)
         answered = Response.Topic(name=wanted.name)

@@ -5,6 +5,8 @@ Source: Kafka's ReplicaManager.alterReplicaLogDirs.
 
 from __future__ import annotations
 
+from uuid import UUID
+
 from kwire import ErrorCode
 from kwire.messages.alter_replica_log_dirs import AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse
 from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
@@ -13,6 +15,8 @@ from mockbroker.broker.failover import schedule_move
 from mockbroker.broker.slices import chunks
 from mockbroker.topics.log_dirs import Replica
 
+FUTURE_SUFFIX = len(f".{UUID(int=0).hex}-future")  # characters after topic and partition in the folder of a future log
+MAX_FOLDER_NAME = 255
 Topic = AlterReplicaLogDirsResponse.Topic
 
 
@@ -53,6 +57,8 @@ def _alter(broker: Broker, call: Call[AlterReplicaLogDirsRequest], now: float) -
 
 def _move(broker: Broker, node: int, name: str, index: int, path: str, now: float) -> ErrorCode:
     dirs = broker.log_dirs
+    if len(f"{name}-{index}") + FUTURE_SUFFIX > MAX_FOLDER_NAME:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
     if path not in dirs.paths:
         return ErrorCode.LOG_DIR_NOT_FOUND
     topic = broker.cluster.topics.get(name)

@@ -5,6 +5,7 @@ Source: Kafka's KafkaApis.handleAlterShareGroupOffsetsRequest and GroupCoordinat
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
@@ -12,13 +13,44 @@ from typing import Any
 from kwire import ErrorCode
 from kwire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from mockbroker.base.effects import Call, Effects, Reply
-from mockbroker.base.texts import OF_ERRORS
+from mockbroker.base.texts import OF_ERRORS, shortened
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.slices import in_slices, merge_by_topic, split_partitions
 from mockbroker.groups.events import AlterShareOffsets
 from mockbroker.groups.group_type import Refused
 
 SLICE = 200  # partitions that are altered before other requests; they take about 20 ms
+
+
+def handle(broker: Broker, call: Call[AlterShareGroupOffsetsRequest], now: float) -> Effects:
+    request = call.request
+    invalid = _invalid_partition(broker, request)
+    if invalid is None or not broker.serves_share_groups or broker.group_error(request.group_id, call.client.node):
+        return _alter_in_slices(broker, call, now)
+    try:  # without topics: errors of the group come first
+        broker.groups.receive(request.group_id, AlterShareOffsets(ticket=call.ticket, offsets={}), now)
+    except Refused as refused:
+        error, text = refused.error, refused.message
+    else:
+        error, text = ErrorCode.UNKNOWN_SERVER_ERROR, invalid
+    return [Reply(call.ticket, AlterShareGroupOffsetsResponse(error_code=error, error_message=text))]
+
+
+def _invalid_partition(broker: Broker, request: AlterShareGroupOffsetsRequest) -> str | None:
+    """Return Kafka's message if a request has a negative partition of a topic that exists; else None.
+
+    Args:
+        broker: The state of the cluster.
+        request: The request.
+    """
+    for requested in request.topics:
+        topic = broker.cluster.topics.get(requested.topic_name)
+        index = min((each.partition_index for each in requested.partitions), default=0)
+        if topic is not None and index < 0:
+            topic_id = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
+            parameters = f"{shortened(request.group_id)} {topic_id} {index}"
+            return f"Initialize share group parameters has invalid partitionId - {parameters}"
+    return None
 
 
 def _handle(broker: Broker, call: Call[AlterShareGroupOffsetsRequest], now: float) -> Effects:
@@ -55,4 +87,4 @@ def _merge(response: AlterShareGroupOffsetsResponse, more: AlterShareGroupOffset
     _merge_topics(response, more)
 
 
-handle = in_slices(_handle, _split, _merge)
+_alter_in_slices = in_slices(_handle, _split, _merge)

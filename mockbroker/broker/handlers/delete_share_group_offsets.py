@@ -6,6 +6,7 @@ Source: Kafka's KafkaApis.handleDeleteShareGroupOffsetsRequest and GroupCoordina
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsRequest, DeleteShareGroupOffsetsResponse
@@ -45,21 +46,29 @@ def _delete(broker: Broker, call: Call[DeleteShareGroupOffsetsRequest], now: flo
 def _split(broker: Broker, request: DeleteShareGroupOffsetsRequest) -> list[Any]:
     """Split a request into requests with topics of about SLICE partitions in total. A topic is never divided.
 
-    Duplicate topics are removed.
+    A topic with offsets is in one slice, once. All other topics occur as often as in the request.
 
     Args:
         broker: The state of the cluster.
         request: The request.
     """
+    group = broker.groups.get(request.group_id)
+    deletable = {} if group is None else broker.groups.types.of(group).share_partitions(group)
+    listed: set[UUID] = set()
     slices: list[list[Any]] = [[]]
     room = SLICE
-    for name in dict.fromkeys(topic.topic_name for topic in request.topics):
+    for requested in request.topics:
         if room <= 0:
             slices.append([])
             room = SLICE
-        slices[-1].append(DeleteShareGroupOffsetsRequest.Topic(topic_name=name))
-        topic = broker.cluster.topics.get(name)
-        room -= 1 if topic is None else len(topic.partitions)
+        topic = broker.cluster.topics.get(requested.topic_name)
+        room -= 1
+        if topic is not None and topic.topic_id in deletable:
+            if topic.topic_id in listed:
+                continue
+            listed.add(topic.topic_id)
+            room -= len(topic.partitions)
+        slices[-1].append(requested)
     return [copy_with(request, topics=topics) for topics in slices]
 
 

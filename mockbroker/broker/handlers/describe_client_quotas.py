@@ -44,7 +44,7 @@ def _parts(request: DescribeClientQuotasRequest) -> dict[str, str | Default | No
     for component in request.components:
         kind, match = component.entity_type, component.match
         if kind == "":
-            raise _InvalidFilterError("Unexpected empty filter component entity type")
+            raise _InvalidFilterError("Invalid empty entity type.")
         if kind not in TYPES:
             raise _InvalidFilterError(f"Unsupported entity type {kind}", ErrorCode.UNSUPPORTED_VERSION)
         if kind in parts:

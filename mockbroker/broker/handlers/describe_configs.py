@@ -256,10 +256,11 @@ def _client_metrics(broker: Broker, name: str) -> tuple[Mapping[str, Config], Er
     own = broker.cluster.client_metrics.get(name, {})
     configs = {}
     for key, config in client_metrics_configs.CONFIGS.items():
-        found = [ConfigSource(key, own[key], client_metrics_configs.OF_SUBSCRIPTION)] if key in own else []
+        value = topic_configs.reported(key, config, own.get(key, config.default))
+        found = [ConfigSource(key, value, client_metrics_configs.OF_SUBSCRIPTION)] if key in own else []
         configs[key] = Config(
             name=key,
-            value=topic_configs.reported(key, config, own.get(key, config.default)),
+            value=value,
             config_source=found[0].source if found else DEFAULT,
             config_type=config.type,
             synonyms=_synonyms(found),

@@ -26,6 +26,7 @@ Group = DescribeShareGroupOffsetsResponse.Group
 Partition = Group.Topic.Partition
 PARTITION_SIZE = 25  # approximate bytes of a partition in a response
 UNKNOWN_LAG = -1
+SERVER_ERROR = "The server experienced an unexpected error when processing the request."
 
 
 def handle(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest], now: float) -> Effects:  # noqa: ARG001
@@ -44,7 +45,7 @@ def _describe_groups(broker: Broker, call: Call[DescribeShareGroupOffsetsRequest
         group = Group(group_id=requested.group_id)
         groups.append(group)
         group.error_code = error = _error(broker, call, requested)
-        group.error_message = OF_ERRORS.get(error)
+        group.error_message = SERVER_ERROR if error == ErrorCode.UNKNOWN_SERVER_ERROR else OF_ERRORS.get(error)
         for name, topic, indexes in () if error else list(_topics(broker, requested)):
             element = Group.Topic(topic_name=name, partitions=[])
             if topic is not None:
@@ -65,7 +66,9 @@ def _error(
 ) -> ErrorCode:
     """Return the error code of a group in a request; NONE if the group can be described.
 
-    As in Kafka, the broker need not be the coordinator of the group if the request lists partitions.
+    As in Kafka, the broker need not be the coordinator of the group if the request lists partitions, and the request of
+    the coordinator to the share coordinator fails if the group id is empty, a topic has no partitions, or a partition
+    index is negative. Unknown topics are not in that request.
 
     Args:
         broker: the state of the cluster.
@@ -75,7 +78,9 @@ def _error(
     if not broker.serves_share_groups:
         return ErrorCode.UNSUPPORTED_VERSION
     if requested.topics is not None:
-        return ErrorCode.NONE
+        listed = [topic.partitions for topic in requested.topics if topic.topic_name in broker.cluster.topics]
+        is_invalid = not requested.group_id or any(min(indexes, default=-1) < 0 for indexes in listed)
+        return ErrorCode.UNKNOWN_SERVER_ERROR if listed and is_invalid else ErrorCode.NONE
     return broker.coordinator_error(requested.group_id, call.client.node)
 
 

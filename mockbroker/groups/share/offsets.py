@@ -26,13 +26,15 @@ from mockbroker.topics.model import Topic
 Altered = AlterShareGroupOffsetsResponse.Topic
 Deleted = DeleteShareGroupOffsetsResponse.Topic
 UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+NO_TOPIC = UUID(int=0)  # topic id of a topic without offsets
 NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
 def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: float) -> AlterShareGroupOffsetsResponse:
     """Set the start offsets of share partitions, by initializing their share state again. Return the response.
 
-    Errors of single partitions, such as an unknown topic, are in the response.
+    Errors of single partitions, such as an unknown topic, are in the response. An unknown topic without partitions is
+    not.
 
     Args:
         group: The group.
@@ -49,7 +51,7 @@ def alter(group: ShareGroup, event: AlterShareOffsets, context: Context, now: fl
         topic = context.cluster.topics.get(name)
         if topic is None:
             partitions = [_altered(index, UNKNOWN_PARTITION) for index in offsets]
-            responses.append(Altered(topic_name=name, partitions=partitions))
+            responses += [Altered(topic_name=name, partitions=partitions)] if partitions else []
             continue
         errors = {index: _initialize(group, topic, index, offset, context, now) for index, offset in offsets.items()}
         initialized = frozenset(index for index, error in errors.items() if not error)
@@ -71,7 +73,8 @@ def delete(
 ) -> DeleteShareGroupOffsetsResponse:
     """Delete the share state of all partitions of the topics in a request, and return the response.
 
-    Errors of single topics are in the response.
+    Errors of single topics are in the response, after the topics with offsets. As in Kafka, the response contains a
+    topic with offsets once, and any other topic as often as the request.
 
     Args:
         group: The group.
@@ -82,8 +85,17 @@ def delete(
     Raises: Refused if the group has members.
     """
     _check_empty(group)
-    responses = [_delete_topic(group, name, context, now) for name in dict.fromkeys(event.topics)]
-    return DeleteShareGroupOffsetsResponse(responses=responses)
+    deleted: dict[str, Deleted] = {}
+    without_offsets: list[Deleted] = []
+    for name in event.topics:
+        if name in deleted:
+            continue
+        answered = _delete_topic(group, name, context, now)
+        if answered.topic_id == NO_TOPIC:
+            without_offsets.append(answered)
+        else:
+            deleted[name] = answered
+    return DeleteShareGroupOffsetsResponse(responses=[*deleted.values(), *without_offsets])
 
 
 def _check_empty(group: ShareGroup) -> None:

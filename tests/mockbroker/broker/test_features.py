@@ -30,6 +30,8 @@ def test_feature_of_level_0_is_not_finalized() -> None:
         ("share.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
         ("metadata.version", 22, SAFE_DOWNGRADE, "it might delete metadata information"),
         ("nope", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("nope", -1, UPGRADE, "A feature version cannot be less than 0."),
+        ("nope", -1, 0, "The controller does not support the given upgrade type."),
     ],
 )
 def test_update_is_validated(name: str, level: int, kind: int, error: str) -> None:

@@ -185,6 +185,13 @@ def test_many_partitions_are_reassigned_in_slices(harness):
     assert [partition(harness, index).replicas for index in range(3)] == [[0, 1], [1, 2], [2, 0]]
 
 
+@pytest.mark.parametrize("is_changeable", [True, False])
+def test_without_topics_the_factor_is_changeable(harness, is_changeable):
+    request = AlterPartitionReassignmentsRequest(topics=[], allow_replication_factor_change=is_changeable)
+    response = harness.ask(request, 1)
+    assert (response.allow_replication_factor_change, response.error_message) == (True, "")
+
+
 def test_the_offsets_topic_can_be_reassigned(harness):
     assert move(harness, [0], topic="__consumer_offsets") == [E.NONE]
     harness.wait(AFTER)

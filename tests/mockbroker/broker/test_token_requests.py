@@ -138,6 +138,15 @@ def test_long_names_are_refused():
     assert create(harness_of(), "b" * 1_001).error_code == E.INVALID_REQUEST
 
 
+def test_an_owner_without_a_type_is_a_server_error() -> None:
+    request = CreateDelegationTokenRequest(owner_principal_type=None, owner_principal_name="bob")
+    for harness in (harness_of(), harness_of(may_use_tokens=False)):
+        response = harness.ask(request, 3)
+        principals = (response.principal_name, response.token_requester_principal_name)
+        assert (response.error_code, principals) == (E.UNKNOWN_SERVER_ERROR, ("ANONYMOUS", "ANONYMOUS"))
+        assert described(harness) == []
+
+
 def test_tokens_are_described_in_slices():
     harness = harness_of()
     harness.broker.slice_size = 2

@@ -92,6 +92,37 @@ def test_invalid_change_is_refused(changes, error):
     assert (refusal.error, harness.broker.cluster.topics["t"].configs) == (error, {})
 
 
+TWICE = [Change(RETENTION, SET, "5"), Change(RETENTION, SET, "6")]
+NAMES = [(2, "absent"), (2, ""), (2, "bad name"), (4, "9"), (8, "9"), (32, ""), (99, "1")]
+
+
+@pytest.mark.parametrize(("kind", "name"), NAMES)
+def test_changes_are_checked_before_the_resource(kind, name):
+    broker = BrokerHarness().broker
+    for changes, text in (
+        (TWICE, "Error due to duplicate config keys"),
+        ([Change(RETENTION, SET, None)], "Null value not supported for : retention.ms"),
+    ):
+        assert alter(broker, kind, name, changes) == Refusal(E.INVALID_REQUEST, text)
+    if kind in (2, 32):
+        assert alter(broker, kind, name, [Change(RETENTION, APPEND, "5")]).error == E.INVALID_CONFIG
+        assert alter(broker, kind, name, [Change(RETENTION, 9, "5")]).error == E.UNKNOWN_SERVER_ERROR
+
+
+@pytest.mark.parametrize("replace_all", [True, False])
+def test_values_are_checked_before_the_existence_of_a_topic(replace_all):
+    broker = BrokerHarness().broker
+    errors = {
+        name: [alter(broker, 2, name, [Change(RETENTION, SET, value)], replace_all=replace_all).error for value in "x5"]
+        for name in ("absent", "", "bad name")
+    }
+    assert errors == {
+        "absent": [E.INVALID_CONFIG, E.UNKNOWN_TOPIC_OR_PARTITION],
+        "": [E.INVALID_REQUEST, E.INVALID_REQUEST],
+        "bad name": [E.INVALID_TOPIC_EXCEPTION, E.INVALID_TOPIC_EXCEPTION],
+    }
+
+
 @pytest.mark.parametrize(("kind", "what"), [(16, "client metrics"), (32, "groups"), (99, "type 99")])
 def test_error_names_the_resource_type_that_cannot_be_altered(kind, what):
     release = RELEASES["3.6"] if kind in (16, GROUP) else KAFKA_4_2

@@ -31,9 +31,9 @@ def described(harness: BrokerHarness) -> dict[str, list[tuple[int, bool]]]:
     }
 
 
-def move(harness: BrokerHarness, path: str, *partitions: int) -> list[E]:
+def move(harness: BrokerHarness, path: str, *partitions: int, topic: str = "t") -> list[E]:
     kind = AlterReplicaLogDirsRequest.Dir
-    wanted = kind(path=path, topics=[kind.Topic(name="t", partitions=list(partitions))])
+    wanted = kind(path=path, topics=[kind.Topic(name=topic, partitions=list(partitions))])
     answer: Any = harness.ask(AlterReplicaLogDirsRequest(dirs=[wanted]), 2)
     return [E(each.error_code) for topic in answer.results for each in topic.partitions]
 
@@ -65,6 +65,14 @@ def test_large_requests_are_handled_in_slices():
     harness.broker.slice_size = 2
     assert move(harness, "/a", 0, 1, 2, 3, 4, 5) == [E.NONE] * 5 + [E.UNKNOWN_TOPIC_OR_PARTITION]
     assert described(harness) == {"/a": [(index, False) for index in range(5)]}
+
+
+@pytest.mark.parametrize(("partition", "longest"), [(0, 213), (10, 212), (-1, 212)])
+def test_the_folder_name_of_a_future_log_is_limited(partition: int, longest: int) -> None:
+    harness = BrokerHarness(config={"log.dir": "/a"})
+    for path, error in (("/a", E.UNKNOWN_TOPIC_OR_PARTITION), ("/other", E.LOG_DIR_NOT_FOUND)):
+        assert move(harness, path, partition, topic="x" * longest) == [error]
+        assert move(harness, path, partition, topic="x" * (longest + 1)) == [E.INVALID_TOPIC_EXCEPTION]
 
 
 def test_directories_have_the_size_of_their_volume():

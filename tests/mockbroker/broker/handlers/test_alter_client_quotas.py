@@ -35,27 +35,42 @@ def test_quotas_are_set_and_removed(version: int) -> None:
     assert harness.broker.quotas.quotas == expected
 
 
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        (
-            entry([("user", "a"), ("user", "b")], ("producer_byte_rate", 5.0)),
-            "The entity type user occurs twice in an entity: name each type once",
-        ),
-        (
-            entry([("user", "a")], ("producer_byte_rate", 5.0), ("producer_byte_rate", None)),
-            "The quota producer_byte_rate occurs twice in the changes of an entity: name each quota once",
-        ),
-    ],
-    ids=["type", "quota"],
-)
-def test_repetition_is_refused(wrong: Entry, message: str) -> None:
+REPEATED = "Ignoring duplicate entity ClientQuotaEntity(entries={client-id=null, user=a})"
+BOTH: list[tuple[str, str | None]] = [("user", "a"), ("client-id", None)]
+
+
+@pytest.mark.parametrize("slice_size", [1, 100])
+def test_the_first_entry_of_a_repeated_entity_is_applied(slice_size: int) -> None:
     harness = BrokerHarness()
-    fine = entry([("user", "fine")], ("producer_byte_rate", 5.0))
-    response = harness.ask(AlterClientQuotasRequest(entries=[wrong, fine]), 1)
-    assert [each.error_code for each in response.entries] == [E.INVALID_REQUEST, E.NONE]
-    assert response.entries[0].error_message == message
-    assert list(harness.broker.quotas.quotas) == [Entity("fine")]
+    harness.broker.slice_size = slice_size
+    entries = [
+        entry(BOTH, ("producer_byte_rate", 5.0)),
+        entry([("user", "fine")], ("producer_byte_rate", 5.0)),
+        entry(BOTH[::-1], ("producer_byte_rate", 6.0)),
+    ]
+    response = harness.ask(AlterClientQuotasRequest(entries=entries), 1)
+    assert [(each.error_code, each.error_message) for each in response.entries] == [
+        (E.INVALID_REQUEST, REPEATED),
+        (E.NONE, None),
+    ]
+    quota = {"producer_byte_rate": 5.0}
+    assert harness.broker.quotas.quotas == {Entity("a", DEFAULT): quota, Entity("fine"): quota}
+
+
+def test_a_repeated_quota_is_refused() -> None:
+    harness = BrokerHarness()
+    wrong = entry(BOTH, ("producer_byte_rate", 5.0), ("producer_byte_rate", None))
+    (refused,) = harness.ask(AlterClientQuotasRequest(entries=[wrong]), 1).entries
+    assert (refused.error_code, refused.error_message) == (E.INVALID_REQUEST, REPEATED)
+    assert harness.broker.quotas.quotas == {}
+
+
+def test_the_last_name_of_a_repeated_entity_type_is_used() -> None:
+    harness = BrokerHarness()
+    twice = entry([("user", "a"), ("user", "b")], ("producer_byte_rate", 5.0))
+    (altered,) = harness.ask(AlterClientQuotasRequest(entries=[twice]), 1).entries
+    assert (altered.error_code, [part.entity_name for part in altered.entity]) == (E.NONE, ["b"])
+    assert list(harness.broker.quotas.quotas) == [Entity("b")]
 
 
 def test_validation_changes_nothing() -> None:

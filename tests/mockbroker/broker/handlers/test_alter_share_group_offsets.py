@@ -76,6 +76,19 @@ def test_invalid_requests_are_rejected(release: str, group: str, error: int) -> 
     assert alter(ShareGroupHarness(release=RELEASES[release]), {"t": {0: 1}}, group).error_code == error
 
 
+@pytest.mark.parametrize("count", [1, 300])
+def test_a_negative_partition_is_an_error_of_the_request(count: int) -> None:
+    harness = ShareGroupHarness(topics={"t": 300})
+    response = alter(harness, {"t": dict.fromkeys(range(count), 3) | {-1: 0}})
+    assert (response.error_code, response.responses) == (E.UNKNOWN_SERVER_ERROR, [])
+    assert response.error_message.startswith("Initialize share group parameters has invalid partitionId - g ")
+    assert start_offset(harness, 0) is None
+    (topic,) = alter(harness, {"nowhere": {-1: 0}, "other": {}}).responses
+    assert (topic.topic_name, topic.partitions[0].error_code) == ("nowhere", E.UNKNOWN_TOPIC_OR_PARTITION)
+    harness.enter("a")
+    assert alter(harness, {"t": {-1: 0}}).error_code == E.NON_EMPTY_GROUP
+
+
 def test_many_partitions_are_altered_in_slices() -> None:
     harness = ShareGroupHarness(topics={"t": 500, "u": 1})
     first, second = alter(harness, {"t": dict.fromkeys(range(500), 3), "u": {0: 4}}).responses

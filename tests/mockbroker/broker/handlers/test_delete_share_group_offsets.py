@@ -42,6 +42,16 @@ def test_the_state_of_a_topic_is_deleted() -> None:
     assert delete(harness, "t").responses[0].error_message == "There is no offset information to delete."
 
 
+@pytest.mark.parametrize("more", [0, 300])
+def test_topics_without_offsets_are_in_the_response_twice(more: int) -> None:
+    harness = empty_group()
+    requested = ["nowhere", "t", "t", "nowhere", *["t"] * more]
+    topics = [(each.topic_name, each.error_code) for each in delete(harness, *requested).responses]
+    unknown = ("nowhere", E.UNKNOWN_TOPIC_OR_PARTITION)
+    assert topics == [("t", E.NONE), unknown, unknown]
+    assert [each.error_code for each in delete(harness, "t", "t").responses] == [E.UNKNOWN_TOPIC_OR_PARTITION] * 2
+
+
 def test_state_without_a_share_coordinator_is_deleted_later() -> None:
     config = {"share.coordinator.state.topic.replication.factor": 1}
     harness = empty_group(brokers=2, config=config, topics={"t": 3})

@@ -42,7 +42,7 @@ def test_quotas_that_match():
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([Component(entity_type="", match_type=2, match=None)], "Unexpected empty filter component entity type"),
+        ([Component(entity_type="", match_type=2, match=None)], "Invalid empty entity type."),
         (
             [Component(entity_type="user", match_type=2, match="ann")],
             "Request specified MATCH_TYPE_SPECIFIED, but also specified a match string.",

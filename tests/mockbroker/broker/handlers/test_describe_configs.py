@@ -10,12 +10,14 @@ from tools.broker_harness import BrokerHarness
 from kwire import ErrorCode as E
 from kwire.messages.create_topics import CreateTopicsRequest
 from kwire.messages.describe_configs import DescribeConfigsRequest
+from kwire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from mockbroker.base.effects import Effects, Steps
 from mockbroker.base.release import KAFKA_3_9
 from mockbroker.broker.handlers import describe_configs
 from mockbroker.broker.handlers.describe_configs import SLICE
 from mockbroker.topics.configs import SINCE_4_0
 
+Altered = IncrementalAlterConfigsRequest.Resource
 TOPIC, BROKER, GROUP = 2, 4, 32
 OF_TOPIC, STATIC, DEFAULT = 1, 4, 5
 
@@ -58,6 +60,23 @@ def test_dynamic_topic_configs(harness):
         ("cleanup.policy", "compact", OF_TOPIC),
         ("log.cleanup.policy", "delete", DEFAULT),
     ]
+
+
+@pytest.mark.parametrize(
+    ("type_", "name", "config", "value", "synonym"),
+    [
+        (16, "s", "metrics", "a.,b.", "a.,b."),
+        (16, "s", "match", "client_id=a", "client_id=a"),
+        (BROKER, "0", "log.cleanup.policy", "delete,compact", "delete,delete,compact"),
+    ],
+)
+def test_duplicate_items_of_a_list_are_not_reported(harness, type_, name, config, value, synonym):
+    given = {"metrics": "a.,a.,b.", "match": "client_id=a,client_id=a", "log.cleanup.policy": "delete,delete,compact"}
+    change = Altered.Config(name=config, config_operation=0, value=given[config])
+    resource = Altered(resource_type=type_, resource_name=name, configs=[change])
+    harness.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1)
+    _, configs = describe(harness, type_, name, keys=[config], include_synonyms=True)
+    assert (configs[config].value, configs[config].synonyms[0].value) == (value, synonym)
 
 
 def test_duplicate_items_of_a_cleanup_policy_are_not_reported(harness):

@@ -78,3 +78,18 @@ def test_many_partitions_are_described_in_slices() -> None:
     harness.settle()
     (topic,) = describe(harness).topics
     assert [each.partition_index for each in topic.partitions] == list(range(3_000))
+
+
+def test_invalid_partitions_are_an_error_of_the_group() -> None:
+    harness = ShareGroupHarness()
+    harness.enter("a")
+    harness.settle()
+    for topics in ({"t": [-1]}, {"t": [0, -1]}, {"t": []}, {"t": [], "nowhere": [0]}):
+        group = describe(harness, topics)
+        assert (group.error_code, group.topics) == (E.UNKNOWN_SERVER_ERROR, [])
+        assert group.error_message == "The server experienced an unexpected error when processing the request."
+    assert offsets(describe(harness, {"t": [0], "nowhere": [-1]})) == {"t": [(0, -1, -1)], "nowhere": [(-1, -1, -1)]}
+    for name, error in (("t", E.UNKNOWN_SERVER_ERROR), ("nowhere", E.NONE)):
+        requested = Group(group_id="", topics=[Group.Topic(topic_name=name, partitions=[0])])
+        response = harness.ask(DescribeShareGroupOffsetsRequest(groups=[requested]), 1)
+        assert response.groups[0].error_code == error
