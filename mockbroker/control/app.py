@@ -20,16 +20,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mockbroker.api.open_listeners import PortInUseError
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.control.control import Control
-from mockbroker.control.problems import NotPossible, Refused
+from mockbroker.control.problems import PROBLEMS_LISTED, NotPossible, Refused
 from mockbroker.control.routes import EVENT_STREAM, HEADERS, JSON, Answer, CheckedRequest, Route
 from mockbroker.control.shapes import Object, closest, shown
-from mockbroker.control.slices import encode
+from mockbroker.control.slices import encode, without_blocking
 from mockbroker.control.streams import until_disconnected
 from mockbroker.faults.sections import InvalidRule, Problem
 
 MAX_BODY = 1 << 20  # bytes
 BODY_TIMEOUT = 10.0  # seconds until the body of a request must have arrived
-PROBLEMS_LISTED = 100  # maximum number of errors in a response: a body may have a hundred thousand
 PROBLEM_JSON = "application/problem+json"
 NO_BODY = Object()
 log = logging.getLogger("mockbroker")
@@ -101,16 +100,18 @@ class _Path:
             raise Refused(405, f"this path does not support {method}: use {allowed}", headers={"Allow": allowed})
         if route.capability and route.capability not in control.capabilities:
             raise Refused(409, f"this server does not have the capability {route.capability}, which this path needs")
-        body = {} if route.method == "GET" else await self._body(request)
-        call = CheckedRequest(_segments(request.path_params), _query(route, request), _checked(route, body), request)
+        data = b"" if route.method == "GET" else await self._body(request)
+        path, query = _segments(request.path_params), _query(route, request)
+        body = await without_blocking(len(data), _parsed_and_checked, route, data)
+        call = CheckedRequest(path, query, body, request, len(data))
         if not route.waits:
             return await _response(route, await route.handle(control, call))
         return await _handle_waiting(request, control, route, call)
 
-    async def _body(self, request: Request) -> Any:
-        """Return the JSON body of a request; an empty object for a request without a body.
+    async def _body(self, request: Request) -> bytes:
+        """Return the body of a request; empty for a request without a body.
 
-        Raises: Refused if the body is too large, arrives too slowly, or is not JSON.
+        Raises: Refused if the body is too large, arrives too slowly, or is not declared as JSON.
         """
         length = request.headers.get("content-length", "")
         if length.isdecimal() and int(length) > MAX_BODY:
@@ -129,7 +130,7 @@ class _Path:
         content_type = request.headers.get("content-type", "")
         if (data or content_type) and content_type.partition(";")[0].strip().lower() != JSON:
             raise Refused(415, f"the body must be JSON: send it with Content-Type: {JSON}")
-        return parsed(bytes(data)) if data else {}
+        return bytes(data)
 
 
 def _too_large() -> Refused:
@@ -189,11 +190,14 @@ def _query(route: Route, request: Request) -> dict[str, Any]:
     return values
 
 
-def _checked(route: Route, body: Any) -> dict[str, Any]:
-    """Return the body of a request, checked against the shape (declaration of the valid values) in its route.
+def _parsed_and_checked(route: Route, data: bytes) -> dict[str, Any]:
+    """Return the JSON body in ``data``, checked against the shape (declaration of the valid values) in its route. No
+    data is an empty object.
 
-    Raises: NotPossible with at most PROBLEMS_LISTED problems of the body.
+    Raises: Refused with status 400 if ``data`` is not valid JSON; NotPossible with at most PROBLEMS_LISTED problems of
+    the body.
     """
+    body = parsed(data) if data else {}
     if problems := list(islice((route.body or NO_BODY).problems(body, ""), PROBLEMS_LISTED)):
         raise NotPossible(problems)
     return dict(body)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from mockbroker.faults.sections import Problem
 
+PROBLEMS_LISTED = 100  # maximum number of errors in a response: a body may have a hundred thousand
 TITLES: Mapping[int, str] = {
     413: "Content Too Large",  # RFC 9110; older releases of Python have the words of its predecessor
     422: "Unprocessable Content",
@@ -49,11 +51,13 @@ class NotPossible(Refused):
     """The error for a request whose body is JSON, but contains a value that is not valid (status 422).
 
     Args:
-        problems: the problems. The list ``errors`` in the problem details has all of them, ``detail`` the first three.
+        problems: the problems. The list ``errors`` in the problem details has the first PROBLEMS_LISTED of them,
+            ``detail`` the first three.
     """
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        errors = [{"path": each.path, "detail": each.detail, "possible": list(each.possible)} for each in problems]
+        listed = islice(problems, PROBLEMS_LISTED)
+        errors = [{"path": each.path, "detail": each.detail, "possible": list(each.possible)} for each in listed]
         super().__init__(422, "; ".join(_line(each) for each in errors[:3]), more={"errors": errors})
 
 

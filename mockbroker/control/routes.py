@@ -54,12 +54,14 @@ class CheckedRequest:
         query: values of all parameters of the route.
         body: the JSON body; empty without a body.
         request: the HTTP request, for its headers.
+        size: size of the body in bytes.
     """
 
     path: Mapping[str, str]
     query: Mapping[str, Any]
     body: Mapping[str, Any]
     request: Request
+    size: int = 0
 
 
 @dataclass(frozen=True, slots=True)

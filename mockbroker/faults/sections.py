@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from itertools import islice
 from reprlib import repr as shorten
 from typing import Any
 
@@ -16,6 +17,7 @@ LIKENESS = 0.6  # least similarity of a suggested name (difflib ratio)
 SUGGESTED = 3  # names that are suggested at most
 LISTED = 10  # if there are at most so many names, all of them are suggested when none is similar
 LONGEST_TEXT = 1_000  # characters of a text in a rule
+UNKNOWN_LISTED = 100  # unknown keys of an object that get a problem: an object may have a hundred thousand
 NOTHING: Mapping[str, str] = {}
 INT32_MAX = (1 << 31) - 1
 
@@ -164,15 +166,15 @@ class Section:
         return None
 
     def refuse_unknown(self, needs: Mapping[str, str] = NOTHING) -> None:
-        """Record a problem for each key of the object that was neither read nor accepted.
+        """Record a problem for each key of the object that was neither read nor accepted, at most UNKNOWN_LISTED.
 
         ``needs``: key that is valid only together with a second key -> the second key, for the text of the problem.
         """
         known = dict.fromkeys(self._known)
-        for key in self.form:
-            if key in needs and key not in known:
+        for key in islice((each for each in self.form if each not in known), UNKNOWN_LISTED):
+            if key in needs:
                 self.refuse(key, f"{key} has an effect only with {needs[key]}")
-            elif key not in known:
+            else:
                 self.refuse(str(key), "unknown key", suggestions(str(key), known))
 
 

@@ -11,6 +11,7 @@ from mockbroker.control.paging import page
 from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.routes import TIMEOUT, Answer, CheckedRequest, Parameter
 from mockbroker.control.shapes import Anything, Flag, Items, MapOf, Object, Text, Whole, listed, shown
+from mockbroker.control.slices import without_blocking
 from mockbroker.faults.presets import PRESETS
 from mockbroker.faults.sections import Problem
 
@@ -64,13 +65,16 @@ async def read(control: Control, call: CheckedRequest) -> Answer:
 
 async def add(control: Control, call: CheckedRequest) -> Answer:
     """Answer POST /v1/faults: add a fault rule, and return it with its counters."""
-    state = control.cluster.faults.add_rule(dict(call.body))
+    faults = control.cluster.faults
+    state = faults.add_rule(await without_blocking(call.size, faults._parsed, dict(call.body)))
     return Answer(state.to_json(), {"Location": f"/v1/faults/{quote(state.name, safe='')}"})
 
 
 async def put(control: Control, call: CheckedRequest) -> Answer:
     """Answer PUT /v1/faults/{fault}: replace a fault rule, or add it if it does not exist. Return the rule."""
-    return Answer(control.cluster.faults.put_rule(call.path["fault"], dict(call.body)).to_json())
+    name, faults = call.path["fault"], control.cluster.faults
+    rule = await without_blocking(call.size, faults._parsed, dict(call.body), name)
+    return Answer(faults.put_rule(name, rule).to_json())
 
 
 async def remove(control: Control, call: CheckedRequest) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 from urllib.parse import quote
@@ -19,6 +19,7 @@ from mockbroker.control.paging import page, page_of
 from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.routes import Answer, CheckedRequest, Parameter, paging
 from mockbroker.control.shapes import Either, Flag, Items, MapOf, Null, Number, Object, Text, Whole, listed
+from mockbroker.control.slices import without_blocking
 from mockbroker.faults.sections import Problem
 
 PARTITION = Object({"partition": Whole(), "leader": Whole(-1), "start": Whole(), "end": Whole(-1)})
@@ -125,10 +126,7 @@ async def append(control: Control, call: CheckedRequest) -> Answer:
     """Answer POST /v1/topics/{topic}/records: append records, and return their offsets. If a record is invalid, none is
     appended.
     """
-    problems: list[Problem] = []
-    records = [_record(form, f"records[{at}]", problems) for at, form in enumerate(call.body["records"])]
-    if problems:
-        raise NotPossible(problems)
+    records = await without_blocking(call.size, _records, call.body["records"])
     try:
         return Answer({"offsets": control.cluster.produce(call.path["topic"], records)})
     except RejectedRecordError as error:
@@ -175,6 +173,15 @@ def topic_json(control: Control, name: str) -> dict[str, Any]:
         ],
         "config": dict(topic.configs),
     }
+
+
+def _records(forms: Sequence[Mapping[str, Any]]) -> list[Record]:
+    """Return the records that JSON objects describe. Raises: NotPossible if a value is invalid."""
+    problems: list[Problem] = []
+    records = [_record(form, f"records[{at}]", problems) for at, form in enumerate(forms)]
+    if problems:
+        raise NotPossible(problems)
+    return records
 
 
 def _record(form: Mapping[str, Any], path: str, problems: list[Problem]) -> Record:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from typing import Any
 
 import pytest
 from tools.turns import turns_beside
 
-from mockbroker.control.slices import encode
+from mockbroker.control.slices import CHECKED_AT_ONCE, encode, without_blocking
 
 VALUES = [{}, [], None, "é", 1.5, {"a": {}}, {"a": [{"b": [{"c": [1, {"d": None}]}]}], "e": True}, [[[[[[1]]]]]]]
 
@@ -23,3 +24,13 @@ async def test_other_tasks_run_while_much_is_encoded() -> None:
     member = {"member_id": "m" * 1_000}
     groups = {"items": [{"members": [member] * 1_000}]}
     assert await turns_beside(encode(groups)) >= 4  # in 7 pauses; trio runs tasks in random order
+
+
+async def test_other_tasks_run_while_many_small_values_are_encoded() -> None:
+    assert await turns_beside(encode([{}] * 50_000)) >= 10  # in 25 pauses; trio runs tasks in random order
+
+
+async def test_a_large_body_is_checked_in_a_worker_thread() -> None:
+    here = threading.get_ident()
+    assert await without_blocking(CHECKED_AT_ONCE, threading.get_ident) == here
+    assert await without_blocking(CHECKED_AT_ONCE + 1, threading.get_ident) != here

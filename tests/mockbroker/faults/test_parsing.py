@@ -11,7 +11,7 @@ import pytest
 from mockbroker.faults.parsing import parse_rule, rule_to_json, warnings
 from mockbroker.faults.parsing_action import CONNECTION_EFFECTS, REQUEST_EFFECTS
 from mockbroker.faults.rule import Action, Error, Match, Occurrence, Rule
-from mockbroker.faults.sections import InvalidRule
+from mockbroker.faults.sections import UNKNOWN_LISTED, InvalidRule
 
 ACTION = {"error": "REBALANCE_IN_PROGRESS"}
 COMMIT = {"api": "OffsetCommit"}
@@ -164,3 +164,8 @@ def test_table_of_the_documentation_has_every_key(heading: str) -> None:
     section, _, _ = section.partition("\n#")
     results = [line.split("`")[1] for line in section.splitlines() if line.startswith("| `")]
     assert sorted(results) == sorted(set(TABLES[heading]))
+
+
+def test_of_many_unknown_keys_the_first_have_problems():
+    found = problems(rule(**dict.fromkeys(map(str, range(1_000)), 1)))
+    assert [path for path, _, _ in found] == [str(number) for number in range(UNKNOWN_LISTED)]

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Collection
 from typing import Any
 
 import pytest
 import trio
-from tools.control_api import Api, control_api
+import trio.testing
+from tools.control_api import PATIENCE, Api, control_api
 
 from kwire.messages.metadata import MetadataRequest
+from mockbroker.api import faults
+from mockbroker.faults.parsing import parse_rule
+from mockbroker.faults.rule import Rule
 
 HOLD = {"name": "h", "match": {"api": "Metadata"}, "action": {"hold": True}}
 ERROR = {"name": "e", "match": {"api": "Heartbeat"}, "action": {"error": "REBALANCE_IN_PROGRESS"}}
@@ -46,6 +52,48 @@ async def test_an_impossible_rule_says_where_and_what_is_possible() -> None:
         assert "Heartbeat" in errors["match.api"]
         assert "x" in errors
         assert await api.status("PUT", "/v1/faults/e", {}) == 422
+
+
+async def test_other_requests_are_served_while_a_large_rule_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    checked = threading.Event()
+
+    def parse(form: object, served: Collection[int], name: str = "") -> Rule:
+        assert checked.wait(PATIENCE)
+        return parse_rule(form, served, name)
+
+    body = {"topics": [{"name": "t"}] * 2_000}
+    rule = {"name": "r", "match": {"api": "Metadata"}, "action": {"respond": body}}
+    monkeypatch.setattr(faults, "parse_rule", parse)
+    for method, path in (("POST", "/v1/faults"), ("PUT", "/v1/faults/r")):
+        async with control_api() as api, trio.open_nursery() as nursery:
+            responses = list[Any]()
+
+            async def send(api: Api, method: str, path: str, responses: list[Any]) -> None:
+                responses.append((await api.ask(method, path, rule)).json())
+
+            checked.clear()
+            nursery.start_soon(send, api, method, path, responses)
+            await trio.testing.wait_all_tasks_blocked()
+            for _ in range(10):
+                assert (await api.get("/v1/faults"))["items"] == []
+            checked.set()
+            while not responses:
+                await trio.sleep(0.001)
+            assert responses[0]["action"] == {"respond": body}
+            assert (await api.get("/v1/faults"))["items"] == responses
+
+
+async def test_of_many_unknown_keys_the_first_are_listed() -> None:
+    keys = [f"k{number}" for number in range(500)]
+    async with control_api() as api:
+        for path in ("/v1/faults", "/v1/presets/rebalance-storm"):
+            response = await api.ask("POST", path, dict.fromkeys(keys, 1))
+            errors = [each["path"] for each in response.json()["errors"]]
+            assert len(errors) == 100
+            assert errors[-1] in keys
+        match = dict.fromkeys(keys, 1)
+        response = await api.ask("POST", "/v1/faults", {"match": match, "action": {"delay_ms": 1}})
+        assert [each["path"] for each in response.json()["errors"]] == [f"match.{key}" for key in keys[:100]]
 
 
 async def test_held_requests_are_released() -> None:
