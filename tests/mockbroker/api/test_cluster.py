@@ -540,8 +540,7 @@ def test_transactions_without_an_owner_are_aborted(tmp_path):
 
 
 async def test_metadata_has_the_advertised_listeners():
-    """Metadata, FindCoordinator and DescribeCluster return the addresses of the listener that the client has
-    connected to."""
+    """Metadata, FindCoordinator and DescribeCluster return the addresses of the listener that the client uses."""
     config = {
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
         "advertised.listeners": "INSIDE://kafka:9092,OUTSIDE://localhost:29092",

@@ -43,8 +43,7 @@ def worker(cluster: Cluster, name: str = "worker") -> AbstractAsyncContextManage
 
 
 async def process(consumer: ShareConsumer, count: int, **kinds: AcknowledgeType) -> None:
-    """Acknowledge a number of deliveries. ``kinds``: acknowledgement by value of the record; other records are
-    accepted."""
+    """Acknowledge a number of deliveries. ``kinds``: acknowledgement by record value; other records are accepted."""
     while count > 0:
         for record in await consumer.poll():
             assert record.value is not None

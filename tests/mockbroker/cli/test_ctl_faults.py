@@ -1,5 +1,4 @@
-"""``mockbroker ctl faults`` and ``presets``, and ``mockbroker serve --faults``, against a broker in a separate
-process."""
+"""``mockbroker ctl faults`` and ``presets``, and ``mockbroker serve --faults``, with a separate broker process."""
 
 from __future__ import annotations
 

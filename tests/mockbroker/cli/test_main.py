@@ -87,7 +87,7 @@ def test_every_verb_is_among_those_that_print() -> None:
 
 
 def ended(arguments: list[str], stdout: int) -> tuple[int, bytes]:
-    """Return exit code and stderr, without the counts of conform. The environment does not change Python's buffering."""
+    """Return exit code and stderr, without the counts of conform. The environment does not affect the buffering."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with command(*arguments, module="mockbroker", stdout=stdout, env=environment) as process:
         os.close(stdout)

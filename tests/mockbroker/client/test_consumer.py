@@ -157,8 +157,7 @@ async def test_poll_of_buffered_records_restarts_max_poll_interval(autojump_cloc
 
 
 async def test_poll_without_a_response_may_exceed_max_poll_interval(autojump_clock) -> None:
-    """Without a Heartbeat, OffsetCommit or Fetch response, nothing ends the wait of poll, so it runs the engine only
-    once."""
+    """No Heartbeat, OffsetCommit or Fetch response ends the wait of the poll, so it runs the engine only once."""
     async with cluster_of() as cluster:
         options: dict[str, Any] = {"heartbeat_interval": 20.0, "enable_auto_commit": False}
         async with consumer_of(cluster, max_poll_interval=5.0, **options) as consumer:

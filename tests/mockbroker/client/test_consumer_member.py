@@ -443,8 +443,7 @@ def test_unknown_member_id_in_a_commit_fences() -> None:
 
 
 def test_commit_before_the_subscription_does_not_prevent_it() -> None:
-    """The coordinator rejects the commit of a consumer with manually assigned partitions, because the group has
-    members."""
+    """The coordinator rejects commits of a consumer with manually assigned partitions while the group has members."""
     cluster = FakeCluster(group_protocol="consumer")
     cluster.engine.assign([T0])
     cluster.settle()

@@ -126,8 +126,7 @@ async def test_assignor_with_user_data(autojump_clock) -> None:
 
 @pytest.mark.parametrize(("name", "kept"), [("sticky", 4), ("roundrobin", 2)])
 async def test_sticky_assignor_keeps_its_assignment_between_rounds(autojump_clock, name: str, kept: int) -> None:
-    """The sticky assignor keeps the assignment of on_assignment, so remaining members keep theirs; roundrobin does
-    not."""
+    """The sticky assignor stores the assignment of on_assignment, so members keep theirs; roundrobin does not."""
     carried = dict.fromkeys(("C0", "C1", "C2"), name)
     async with open_cluster(topics={"t": 6}, config=QUICK) as cluster, members(cluster, carried) as consumers:
         before = assignments(consumers)
@@ -140,7 +139,7 @@ async def test_sticky_assignor_keeps_its_assignment_between_rounds(autojump_cloc
 
 
 class RecordingAssignor(Assignor):
-    """Assigns everything to the first instance id. ``saw``: the members of each call; ``heard``: the own assignments."""
+    """Assigns everything to the first instance id. ``saw``: the members of each call; ``heard``: its assignments."""
 
     name = "curious"
     protocols = (COOPERATIVE, EAGER)
@@ -163,8 +162,7 @@ class RecordingAssignor(Assignor):
 
 
 async def test_arguments_of_the_assignor_interface(autojump_clock) -> None:
-    """The arguments are user data, protocols, owned partitions with their generation, instance ids, racks and the
-    generation."""
+    """Assignors get user data, owned partitions with a generation, instance ids, racks, and the generation."""
     curious = {name: RecordingAssignor() for name in ("first", "second")}
     every = [("t", 0), ("t", 1)]
     async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:

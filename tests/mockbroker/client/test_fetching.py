@@ -124,8 +124,7 @@ def test_fetch_request_fields():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fetch_request_by_version(version):
-    """Requests have topic names up to v12, topic ids from v13 and sessions from v7. All versions return the same
-    records."""
+    """Requests have topic names up to v12, ids from v13, sessions from v7. All versions return the same records."""
     cluster = fetching({T0: 0, ("u", 1): 0, ("u", 0): 0}, served={"Fetch": (4, version)})
     places = []
     for _ in range(3):
@@ -381,7 +380,7 @@ def test_partition_error_is_raised_after_records_of_another():
 
 @pytest.mark.parametrize("how", ["seek", "revoke"])
 def test_error_is_dropped_after_a_seek(how):
-    """The error was about an offset that is no longer read."""
+    """The error was about an offset that is no longer fetched."""
     cluster = fetching({T0: 0, T1: 0})
     corrupt(cluster.logs[T1], 0)
     cluster.answer_rightly(only(cluster))
@@ -918,8 +917,7 @@ def test_closing_the_consumer_closes_its_sessions():
 
 
 def test_recreated_topic_is_forgotten_and_fetched_by_new_id():
-    """The topic has a new id: responses about the old topic are dropped, the session forgets it, and reading
-    continues."""
+    """The topic has a new id: old responses are dropped, the session forgets the old id, and reading continues."""
     cluster = fetching()
     read_all(cluster)
     old = cluster.topic_id("t")
@@ -1153,8 +1151,7 @@ def test_unreachable_leader_refreshes_metadata_after_a_backoff():
 
 
 def test_node_is_not_fetched_at_once_after_an_error():
-    """This covers errors of the connection and of the whole response, but not an unknown session, which is replaced
-    at once."""
+    """This covers errors of the connection and of the whole response. An unknown session is replaced at once."""
     for code in (None, E.FETCH_SESSION_TOPIC_ID_ERROR, E.UNKNOWN_SERVER_ERROR):
         cluster = fetching()
         metadata = cluster.count("Metadata")
@@ -1258,8 +1255,8 @@ def test_position_is_validated_before_a_named_leader_is_fetched():
 
 
 def held_validation(cluster: FakeLogCluster) -> tuple[Any, Any]:
-    """Move the leader after all records were read. Return the held request that validates the position, and its right
-    response, which is not sent.
+    """Move the leader after all records were read. Return the pending request that validates the position, and its
+    correct response, which is not sent.
     """
     read_all(cluster)
     cluster.answer_rightly(only(cluster))

@@ -220,8 +220,7 @@ def test_partitions_assigned_during_offset_fetch():
 )
 @pytest.mark.parametrize("group", [None, "g"])
 def test_auto_offset_reset(policy, at, group):
-    """A duration is an age: the position is the first record that is not older, or the end of the log if there is
-    none."""
+    """A duration is an age: the position is the first record that is not older, or else the end of the log."""
     cluster = starting(group=group, held=(), auto_offset_reset=policy)
     assert cluster.position(T0) == at
 
@@ -236,7 +235,7 @@ def test_no_committed_offset_without_a_reset_raises(group):
         with pytest.raises(NoOffset, match="no committed offset: t-0") as raised:
             twice(cluster)
         assert raised.value.partitions == {T0: None}
-    if group:  # another member has committed meanwhile
+    if group:  # another member has committed an offset in the meantime
         cluster.committed[T0] = 5
     else:
         cluster.seek(T0, 5)
@@ -400,8 +399,7 @@ def test_second_seek_during_list_offsets():
 
 
 def test_revocation_during_list_offsets():
-    """A partition that was assigned again may have a committed offset, so the response to the earlier request is
-    ignored."""
+    """A partition that is assigned again may have a committed offset, so the earlier response is ignored."""
     cluster = starting(committed={})
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
     late = only(cluster, "ListOffsets")
@@ -416,7 +414,7 @@ def test_revocation_during_list_offsets():
 
 
 def test_revoked_partition_ends_its_offset_lookup():
-    """Nor is metadata of its deleted topic requested for ever."""
+    """The consumer also stops requesting metadata of the deleted topic."""
     cluster = starting({T0: 0, T1: 1}, held=("ListOffsets",))
     del cluster.topics["t"]
     cluster.hang_up(0)
@@ -437,8 +435,7 @@ def test_first_list_offsets_waits_only_for_metadata():
 
 
 def test_position_of_list_offsets_has_no_epoch():
-    """The leader epoch belongs to the record at the offset. The epoch of the record before it, which was not read,
-    may differ."""
+    """The response has the epoch of the record at the offset, not of the record before it, which was not read."""
     cluster = starting(group=None, held=())
     assert cluster.positions.of(T0).epoch == -1
 

@@ -129,7 +129,7 @@ class FetchRecordingStream(trio.abc.Stream):
 
 
 async def test_next_fetch_is_sent_before_poll_returns(autojump_clock):
-    """So the broker can work on the Fetch even if the user does not wait after the poll."""
+    """The broker can work on the Fetch even if the user does not wait after the poll."""
     fetches: list[list[int]] = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
@@ -395,7 +395,7 @@ async def test_failed_processing_resumes_at_the_last_good_record(autojump_clock)
 
 
 async def test_paused_partition_waits_while_the_other_is_read(autojump_clock):
-    """A paused partition returns no records and loses none; priorities are built on this."""
+    """A paused partition returns no records and loses none, so users can give partitions priorities."""
     async with cluster_with({T0: 40, T1: 40}) as cluster, reader(cluster, T0, T1, max_poll_records=7) as consumer:
         consumer.seek(T0, 30)
         consumer.pause(T0)

@@ -148,8 +148,7 @@ def test_read_committed_skips_aborted_transactions():
 
 
 def test_fetch_begins_inside_an_aborted_transaction():
-    """The response lists the transaction although its first records are not read. It does not affect the next
-    transaction."""
+    """The response lists the transaction although its records were skipped. The next transaction is another one."""
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
     data = marker(ControlType.ABORT, 1, 7), batch(2, 3, producer_id=7, **tx), marker(ControlType.COMMIT, 5, 7)
     one = reader(*data, at=1, committed=True, aborted=((7, 0),))
@@ -169,8 +168,7 @@ def test_idempotent_batch_is_not_part_of_an_aborted_transaction():
 
 
 def test_records_after_the_high_watermark_are_held_back():
-    """Brokers read the high watermark before the records, so a response may have later records. The next one returns
-    them."""
+    """Brokers read the high watermark before the records, so a response may have later ones. They are fetched again."""
     one = reader(batch(0, 3), batch(3, 3), end=3)
     assert (remaining(one), remaining(one), one.next_offset) == ([0, 1, 2], [], 3)
     one = reader(batch(0, 3), end=0)

@@ -64,7 +64,7 @@ async def test_stopped_or_running_clock_is_moved(mock_clock):
     assert clock.read is trio.current_time
 
 
-# --- the clock of a cluster ------------------------------------------------------------------------------------------------
+# --- the clock of a cluster ------------------------------------------------------------------------------------
 
 
 def join(group: str = "g", member_id: str = "", session: float = 45.0, rebalance: float = 60.0) -> JoinGroupRequest:

@@ -157,8 +157,7 @@ async def test_a_produce_without_answer(autojump_clock):
 
 
 async def test_three_members_with_default_timeouts(autojump_clock):
-    """The initial delay of 3 s is extended once, because other members join in it. Then all get their partitions at
-    once."""
+    """The initial delay of 3 s is extended once, because other members join in it. Then all get partitions at once."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         members = [ClassicMember(transport, name) for name in "abc"]

@@ -1,5 +1,4 @@
-"""The pump without sockets: which request is next, and that no request delays the others. Turns are counted, not
-timed."""
+"""The pump without sockets: which request is next, and that none delays the others. Turns are counted, not timed."""
 
 from __future__ import annotations
 

@@ -51,8 +51,7 @@ JOIN = (
 
 @pytest.fixture
 def clock() -> trio.testing.MockClock:
-    """Return a clock that jumps when nothing has happened for a moment, so that bytes have time to cross the
-    loopback."""
+    """Return a clock that jumps when nothing has happened for a moment, so that bytes can cross the loopback."""
     return trio.testing.MockClock(autojump_threshold=0.02)
 
 

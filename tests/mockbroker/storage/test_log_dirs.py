@@ -184,8 +184,7 @@ def test_missing_partition_directory_is_a_problem(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("begin", [batch(0), batch(0) + batch(1)[:8] + b"\7\xff\xff\xff" + batch(1)[12:]])
 def test_a_huge_file_is_read_in_pieces(tmp_path: Path, begin: bytes) -> None:
-    """The file has a hole of 8 GB, as after a crash of some file systems, or also a length that is larger than any
-    batch."""
+    """The file has a hole of 8 GB, as after a crash of some file systems, or also a length above that of any batch."""
     write(tmp_path, {segment_name(0): begin})
     os.truncate(tmp_path / segment_name(0), 8 << 30)
     tracemalloc.start()

@@ -70,8 +70,7 @@ def test_cut_anywhere(size):
 
 @pytest.mark.parametrize("at", range(len(SEGMENT)))
 def test_a_flipped_byte_is_no_other_content(at):
-    """The checksum covers all but base offset, length and leader epoch. The base offset and the length have checks of
-    their own."""
+    """The checksum covers all but base offset, length and leader epoch. The first two have their own checks."""
     data = bytearray(SEGMENT)
     data[at] ^= 0x40
     found, damage = read(bytes(data))

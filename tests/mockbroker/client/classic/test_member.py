@@ -499,8 +499,7 @@ def test_first_of_two_listener_errors_is_raised() -> None:
 
 
 def test_member_fenced_while_its_listener_fails_does_not_rejoin() -> None:
-    """Polls raise the listener's error, then FencedInstance. A JoinGroup would fence the member that replaced this
-    one."""
+    """Polls raise the listener's error, then FencedInstance. A JoinGroup would fence the member that replaced it."""
     cluster = subscribed(group_instance_id="one", **EAGER)
     cluster.make_stable()
     cluster.wait_for("Heartbeat")

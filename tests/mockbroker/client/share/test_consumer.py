@@ -51,8 +51,7 @@ def share_consumer_of(cluster: Cluster, **options: Any) -> AbstractAsyncContextM
 
 @asynccontextmanager
 async def joined(cluster: Cluster, *, topic: str = "orders", **options: Any) -> AsyncIterator[ShareConsumer]:
-    """Yield a consumer that has its partitions. They begin at the end of the logs, as soon as a leader has loaded
-    them."""
+    """Yield a consumer that has its partitions. The leaders have loaded them: they begin at the end of the logs."""
     loaded = cluster._router.broker.share_partitions.loaded
     async with share_consumer_of(cluster, topics=[topic], **options) as consumer:
         while not consumer.assignment or len(loaded) < len(consumer.assignment):
@@ -288,8 +287,7 @@ async def test_invalid_topic_is_raised_by_poll(autojump_clock, cluster: Cluster)
 
 @pytest.mark.parametrize("held", [False, True])
 async def test_later_acknowledgements_are_sent_with_a_fetch(autojump_clock, cluster: Cluster, held: bool) -> None:
-    """A commit sends its acknowledgements at once. Later ones are sent with a fetch, whether or not the commit got a
-    response."""
+    """A commit sends its acknowledgements at once, and ends with or without a response."""
     async with joined(cluster, topic="one") as consumer:
         cluster.produce("one", ["a"])
         await records(consumer, 1)
