@@ -285,7 +285,7 @@ async def test_port_of_a_stopped_broker_stays_reserved():
         with socket.socket() as client, pytest.raises(ConnectionRefusedError):
             client.connect(at)
         with socket.socket() as other, pytest.raises(OSError, match="Address already in use"):
-            other.bind(at)  # as the system does for an outgoing connection
+            other.bind(at)  # as the operating system does for an outgoing connection
         cluster.start_broker(1)
         await (await trio.open_tcp_stream(*at)).aclose()
 
@@ -356,7 +356,7 @@ def ask(cluster: Cluster) -> bytes:
 
 
 def new_threads(before: set[threading.Thread]) -> set[threading.Thread]:
-    """Threads that run now and did not run before. Idle threads of trio's cache may end at any time."""
+    """Return the threads that have started since ``before``. Idle threads of trio's cache may end at any time."""
     return set(threading.enumerate()) - before
 
 
@@ -527,7 +527,7 @@ def test_open_transactions_continue_after_a_restart(tmp_path):
 
 
 def test_transactions_without_an_owner_are_aborted(tmp_path):
-    """As after a power cut that lost what the coordinator wrote, and not what was written in its name."""
+    """This is the state after a power cut that lost the coordinator's log, but not the records of the transaction."""
     with run_cluster(topics={"t": 1}, data_dir=tmp_path) as cluster:
         batch = build_batch(
             [WireRecord(value=b"v")], producer_id=5, producer_epoch=0, base_sequence=0, transactional=True
@@ -540,7 +540,7 @@ def test_transactions_without_an_owner_are_aborted(tmp_path):
 
 
 async def test_metadata_has_the_advertised_listeners():
-    """Metadata, FindCoordinator and DescribeCluster, each by the listener that the client came by."""
+    """Metadata, FindCoordinator and DescribeCluster return the addresses of the listener that the client uses."""
     config = {
         "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT",
         "advertised.listeners": "INSIDE://kafka:9092,OUTSIDE://localhost:29092",

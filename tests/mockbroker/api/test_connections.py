@@ -1,4 +1,4 @@
-"""The open connections of a cluster, and their end by an administrator."""
+"""The open connections of a cluster, and how an administrator closes them."""
 
 from __future__ import annotations
 

@@ -214,7 +214,7 @@ async def test_name_of_a_preset_removes_all_its_rules() -> None:
         cluster.faults.preset("leader-election")
         for name in ("leader-election-leader", "leader-election-metadata"):
             cluster.faults.remove(name)
-        cluster.faults.preset("leader-election")  # its name is free again
+        cluster.faults.preset("leader-election")  # the name can be used again
 
 
 async def test_rules_of_a_preset_end_after_its_duration() -> None:

@@ -1,4 +1,4 @@
-"""A handle that is used in a wrong process, thread or event loop raises an error, and waits for nothing."""
+"""A handle that is used in the wrong process, thread or event loop raises an error and does not block."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def test_handle_of_trio_in_asyncio_of_another_thread(wait: Callable[[Clust
 
 @pytest.mark.parametrize("wait", WAITS)
 def test_handle_of_trio_in_asyncio_of_the_same_thread(wait: Callable[[Cluster], Any]) -> None:
-    """With trio as a guest of asyncio, a coroutine of asyncio is no task of the trio run."""
+    """With trio as a guest of asyncio, a coroutine of asyncio is not a task of the trio run."""
 
     async def host() -> BaseException | None:
         loop = asyncio.get_running_loop()
@@ -104,7 +104,7 @@ async def test_handle_of_trio_in_a_forked_process(operation: Callable[[Cluster],
 
 
 def test_listener_of_the_journal_does_not_call_its_own_thread() -> None:
-    """It would wait for itself."""
+    """The call would wait for its own thread."""
     errors: queue.SimpleQueue[BaseException | None] = queue.SimpleQueue()
     with run_cluster(topics={"t": 1}) as cluster:
         cluster.journal.listeners.append(lambda _event: errors.put(raised(cluster.events)))

@@ -1,4 +1,4 @@
-"""Operations are written once, and every handle of a cluster has them, with their signatures and documentation."""
+"""Each operation is written once. Every handle of a cluster has it, with its signature and documentation."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def run(tool: str, *options: str, folder: Path) -> str:
     return subprocess.run([command, *options, "use.py"], cwd=folder, capture_output=True, text=True, timeout=300).stdout
 
 
-CHECKERS = [  # the command, the form of an error, of a type that it reveals
+CHECKERS = [  # the command, the format of an error, the format of a revealed type
     (
         ["mypy", "--strict", "--python-executable", sys.executable],
         r"use\.py:(\d+): error",

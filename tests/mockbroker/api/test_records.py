@@ -1,4 +1,4 @@
-"""Topics and records that a test deletes without a client; what it creates is in test_thread.py."""
+"""Topics and records that a test deletes without a client. For creating them, see test_thread.py."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fetch(offset: int, wait_ms: int = 0) -> FetchRequest:
 
 async def test_deleted_records_are_out_of_range() -> None:
     async with open_cluster(topics={"t": 1}) as cluster:
-        for value in "abc":  # a batch each
+        for value in "abc":  # one batch for each record
             cluster.produce("t", [value])
         assert cluster.delete_records("t", 0, before=2) == 2
         assert [record.value for record in cluster.records("t")] == [b"c"]
@@ -53,7 +53,7 @@ async def test_deleted_records_are_out_of_range() -> None:
 
 async def test_lost_records_are_assigned_again() -> None:
     async with open_cluster(topics={"t": 1}, brokers=2) as cluster:
-        for value in "abc":  # a batch each
+        for value in "abc":  # one batch for each record
             cluster.produce("t", [value])
         assert cluster.lose_records("t", 0, 2) == 1
         assert cluster.produce("t", ["d"]) == [1]

@@ -25,7 +25,7 @@ GROUP = 32  # resource type
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """A cluster with four records, which share group g reads from the first one."""
+    """Yield a cluster with four records, which share group g reads from the first one."""
     async with open_cluster(topics={"orders": 1, "other": 1}, config=CONFIG) as cluster:
         kind = IncrementalAlterConfigsRequest.Resource
         reset = kind.Config(name="share.auto.offset.reset", value="earliest")
@@ -43,7 +43,7 @@ def worker(cluster: Cluster, name: str = "worker") -> AbstractAsyncContextManage
 
 
 async def process(consumer: ShareConsumer, count: int, **kinds: AcknowledgeType) -> None:
-    """Acknowledge a number of deliveries. ``kinds``: by value of a record, what happens to it; others are accepted."""
+    """Acknowledge a number of deliveries. ``kinds``: acknowledgement by record value; other records are accepted."""
     while count > 0:
         for record in await consumer.poll():
             assert record.value is not None
@@ -58,7 +58,7 @@ async def test_accepted_records(cluster: Cluster) -> None:
         cluster.assert_delivered("g")
         cluster.assert_acknowledged("g", "orders")
     cluster.assert_delivered("g", "orders")
-    cluster.assert_acknowledged("g")  # also after the members have left
+    cluster.assert_acknowledged("g")  # the assertion also works after the members have left
     with pytest.raises(AssertionError, match="0 records were rejected or archived, expected 1\n"):
         cluster.assert_acknowledged("g", rejected=1)
 

@@ -53,7 +53,7 @@ async def test_a_transaction_from_begin_to_commit() -> None:
 async def test_coordinator_of_a_transaction_follows_its_partition() -> None:
     config = {"transaction.state.log.replication.factor": 2}
     async with open_cluster(brokers=2, config=config) as cluster:
-        for node in (0, 1):  # one of them coordinates
+        for node in (0, 1):  # one of the brokers is the coordinator
             await cluster.connect(node).ask(
                 InitProducerIdRequest(transactional_id="x", transaction_timeout_ms=1_000), 3
             )

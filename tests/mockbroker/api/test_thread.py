@@ -1,4 +1,4 @@
-"""The handles of a running cluster: what they tell, do and wait for, from threads, asyncio and trio."""
+"""The handles of a running cluster: what they return, do and wait for, from threads, asyncio and trio."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def client(cluster: ThreadCluster) -> Iterator[PlainClient]:
 
 
 def fetch(offset: int = 0) -> FetchRequest:
-    """Waits up to 10 s for a record of partition 0."""
+    """Return a Fetch that waits up to 10 s for a record of partition 0."""
     wanted = FetchRequest.Topic.Partition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
     return FetchRequest(
         max_wait_ms=10_000, min_bytes=1, topics=[FetchRequest.Topic(topic="orders", partitions=[wanted])]
@@ -70,7 +70,7 @@ def test_records_are_appended_and_read_back(cluster: ThreadCluster) -> None:
     assert [record.value for record in cluster.records("orders", 1)] == [b"b"]
 
 
-HASHES = [  # key, Utils.murmur2 of it. Source: Kafka's UtilsTest.testMurmur2
+HASHES = [  # key, its Utils.murmur2 hash. Source: Kafka's UtilsTest.testMurmur2
     (b"21", -973932308),
     (b"foobar", -790332482),
     (b"a-little-bit-long-string", -985981536),
@@ -154,7 +154,7 @@ def test_reset_is_the_start_again(cluster: ThreadCluster, client: PlainClient) -
 def test_parked_requests_end_with_a_reset(cluster: ThreadCluster, client: PlainClient) -> None:
     with PlainClient(cluster.bootstrap_servers) as other:
         client.join("g")
-        other.send_join("g")  # waits for the first to come back
+        other.send_join("g")  # the JoinGroup waits until the first member rejoins
         cluster.wait_group("g", state="PreparingRebalance", members=2)
         cluster.reset()
         with pytest.raises(ConnectionError):
@@ -163,7 +163,7 @@ def test_parked_requests_end_with_a_reset(cluster: ThreadCluster, client: PlainC
 
 
 def in_background(client: PlainClient) -> threading.Thread:
-    """Join the group and lead it, in another thread."""
+    """Join the group and lead it in another thread. Return the thread."""
 
     def run() -> None:
         client.join("g")
@@ -204,7 +204,7 @@ async def test_wait_group_in_trio(cluster: ThreadCluster, client: PlainClient) -
     async with trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, lambda: in_background(client).join())
         assert (await cluster.wait_group_async("g", members=1)).state == "Stable"
-    assert cluster.produce("orders", ["a"]) == [0]  # plain calls work in the event loop as well
+    assert cluster.produce("orders", ["a"]) == [0]  # synchronous calls work in the event loop as well
     with pytest.raises(WaitTimeoutError):
         await cluster.wait_group_async("g", members=2, timeout=0.01)
     with trio.move_on_after(0.01) as scope:
@@ -304,7 +304,7 @@ with run_cluster(topics={"orders": 1}) as cluster:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_forked_child_is_refused() -> None:
-    """The child cannot use the parent's cluster, but can run its own; the parent's cluster keeps working."""
+    """The child cannot use the parent's cluster, but can run its own. The parent's cluster is not affected."""
     command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,4 +1,4 @@
-"""Levels of the broker's loggers. Kafka's behaviour: the conversation broker_loggers."""
+"""Levels of the broker's loggers. Kafka's behaviour is recorded in the conversation broker_loggers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What clients may hold together: unfinished requests, unread responses, pending member ids, transactional ids."""
+"""Limits for all clients together: unfinished requests, unread responses, pending member ids, transactional ids."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def held(place: ServedBroker) -> list[int]:
 
 
 async def begin(place: ServedBroker, size: int) -> Peer:
-    """A peer that sends this much of a request of 100 MB, and stops."""
+    """Connect a peer that sends this number of bytes of a request of 100 MB, and then stops."""
     peer = await place.connect()
     await peer.stream.send_all(struct.pack(">i", 100_000_000) + bytes(size - 4))
     return peer
@@ -104,13 +104,13 @@ def fetch() -> tuple[FetchRequest, int]:
 
 
 def fill(place: ServedBroker) -> None:
-    """One record of 9 MiB, more than the buffers of a connection take."""
+    """Append one record of 9 MiB, which is more than the buffers of a connection hold."""
     batch = read_batch(build_batch([Record(value=bytes(9 * MIB))]))
     place.broker.cluster.topics["t"].partitions[0].log.append(batch, 0)
 
 
 async def reluctant(place: ServedBroker) -> Peer:
-    """A peer whose system takes little before it reads."""
+    """Connect a peer with a small receive buffer."""
     peer = await place.connect()
     peer.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65_536)
     return peer
@@ -121,7 +121,7 @@ async def test_unread_responses_above_the_limit_close_the_largest(clock, caplog)
     async with serving(config={"mockbroker.queued.max.response.bytes": limit}) as place:
         fill(place)
         requested = 0
-        while not caplog.records and requested < 50:  # the system's own buffers take some of each
+        while not caplog.records and requested < 50:  # the buffers of the operating system hold a part of each response
             peer = await reluctant(place)
             total = place.server.pump.responses.total
             await peer.send(fetch())

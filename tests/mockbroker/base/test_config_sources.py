@@ -1,4 +1,4 @@
-"""Sources of settings. Kafka's behaviour: the conversation broker_configs_are_defaults_of_topics."""
+"""Sources of settings. Kafka's behaviour is recorded in the conversation broker_configs_are_defaults_of_topics."""
 
 from __future__ import annotations
 

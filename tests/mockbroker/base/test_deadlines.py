@@ -1,4 +1,4 @@
-"""Deadlines as data: which is next, which is due, and that nothing piles up."""
+"""Deadlines as data: which is next, which is due, and that old ones do not accumulate."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_heartbeats_cost_nothing():
 
 
 def test_forgotten_deadline_is_not_kept_until_due():
-    """A fetch that may wait for a day, and is answered at once by a produce, again and again."""
+    """An example is a fetch that may wait for a day, but gets its response at once after a produce, many times."""
     kept = Deadlines[int]()
     for number in range(100_000):
         kept.set(number, number + 86_400.0)

@@ -1,4 +1,4 @@
-"""The base classes of errors of operations: a caller can tell what does not exist from what is not possible now."""
+"""The base classes of errors of operations: they distinguish what does not exist from what is not possible now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The kinds of journal events: documented, and written by the broker."""
+"""The kinds of journal events: each is documented, and written by the broker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from golden import ROOT
 
 from mockbroker.base.event_kinds import EventKind, event_table
 
-LAB = ROOT / "mockbroker" / "lab"  # it reads events and writes none
+LAB = ROOT / "mockbroker" / "lab"  # this package reads events and writes none
 
 
 def test_the_documentation_has_the_table_of_events() -> None:

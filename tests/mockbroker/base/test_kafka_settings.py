@@ -1,4 +1,4 @@
-"""The table of Kafka's settings, held to what real brokers answer about theirs."""
+"""The table of Kafka's settings, compared with the settings that real brokers return."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_a_real_broker_has_these_and_no_others(release: str) -> None:
 @pytest.mark.parametrize("release", RELEASES)
 def test_settings_of_a_real_broker_are_accepted(release: str) -> None:
     for config in recorded(release):
-        if config["value"] is not None and config["name"] != "sasl.enabled.mechanisms":  # GSSAPI is not served
+        if config["value"] is not None and config["name"] != "sasl.enabled.mechanisms":  # GSSAPI is not supported
             Settings.parse({config["name"]: config["value"]})
 
 
@@ -39,9 +39,9 @@ def test_every_default_is_accepted(name: str) -> None:
         Settings.parse({name: default})
 
 
-RANGES = [  # name, a value at the edge that one of the releases takes, one that is beyond
+RANGES = [  # name, a value at the limit that one of the releases accepts, a value beyond the limit
     ("log.roll.hours", "1", "0"),
-    ("log.segment.bytes", "14", "13"),  # 3.9; 1048576 in 4.2
+    ("log.segment.bytes", "14", "13"),  # the minimum is 14 in 3.9, and 1048576 in 4.2
     ("share.coordinator.threads", "1", "0"),
     ("offsets.commit.required.acks", "-32768", "-32769"),
     ("log.cleaner.min.cleanable.ratio", "1", "1.01"),
@@ -71,14 +71,14 @@ def test_a_setting_of_one_listener(name: str) -> None:
     assert definitions("listener.name.inside.nope") == ()
 
 
-NEAR = [  # name, what is suggested
+NEAR = [  # name, suggested name
     ("num.partition", "num.partitions"),
     ("NUM_PARTITIONS", "num.partitions"),
     ("KAFKA_LOG_RETENTION_HOURS", "log.retention.hours"),
     ("cleanup.policy", "log.cleanup.policy"),
     ("consumer.session.timeout.ms", "group.consumer.session.timeout.ms"),
     ("mockbroker.user", "mockbroker.users"),
-    ("group.share.enabled", None),  # the like of it is internal
+    ("group.share.enabled", None),  # the similar setting is internal
     ("nope", None),
     ("", None),
 ]

@@ -1,4 +1,4 @@
-"""Settings that change while the cluster runs. Kafka's behaviour: the conversations broker_configs_*."""
+"""Settings that change while the cluster runs. Kafka's behaviour is recorded in the conversations broker_configs_*."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cluster can be like an older Kafka."""
+"""A cluster can emulate an older Kafka release."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_versions_are_as_recorded(name):
 
 @pytest.mark.parametrize("name", RELEASES)
 def test_advertised_versions_are_the_served_ones(name):
-    """Except Produce v0-2, which Kafka 4 advertises and refuses."""
+    """The exception is Produce v0-2, which Kafka 4 advertises and refuses."""
     broker = Broker([Node(0, "h", 1)], Settings(), lambda: UUID(int=1), RELEASES[name])
     router = Router(broker, Journal(0.0))
     had = RECORDED[name]["versions"] if name in RECORDED else None
     for key, handler in HANDLERS.items():
-        if key in TELEMETRY:  # only with a setting: test_get_telemetry_subscriptions.py
+        if key in TELEMETRY:  # these need a setting: test_get_telemetry_subscriptions.py
             continue
         advertised = broker.advertised_versions.get(key)
         if had is not None and str(key) not in had:

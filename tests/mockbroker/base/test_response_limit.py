@@ -1,4 +1,4 @@
-"""How large a response may be: what a few bytes can ask for is refused before it is made."""
+"""The size limit of responses: a request whose response would be too large is refused before it is built."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_room_without_limit_never_ends():
 
 
 async def test_a_response_that_became_too_large_is_not_sent(caplog):
-    """Of APIs that do not count while they build: the size of the encoded response decides."""
+    """For APIs that do not count while they build a response, the size of the encoded response is checked."""
     async with serving(config={SETTING: 100}) as place:
         peer = await place.connect()
         await peer.send((ApiVersionsRequest(client_software_name="c", client_software_version="1"), 3))

@@ -1,4 +1,4 @@
-"""Configuration by Kafka's names: what is taken, and what is said of the rest."""
+"""Configuration with Kafka's setting names: which settings are accepted, and the messages about the others."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def test_defaults_are_kafkas():
         "queued.max.request.bytes": 268_435_456,  # Kafka: -1, no limit
         "offsets.topic.replication.factor": 3,
         "replica.selector.class": "",
-        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",  # Kafka: GSSAPI, which is not here
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",  # Kafka: GSSAPI, not supported here
         "sasl.server.max.receive.size": 524_288,
         "share.coordinator.snapshot.update.records.per.snapshot": 500,
         "share.coordinator.state.topic.num.partitions": 50,

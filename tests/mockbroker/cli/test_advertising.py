@@ -8,10 +8,10 @@ import pytest
 from mockbroker.cli.advertising import read_advertised
 from mockbroker.proxy.addresses import Address, Advertised
 
-HOST = "10.0.0.1"  # without any --advertise
+HOST = "10.0.0.1"  # advertised host without the option --advertise
 OUTSIDE = Address("outside", 31_001)
 
-VALID = [  # --advertise, --broker-port, what they mean
+VALID = [  # --advertise, --broker-port, the parsed result
     ([], [], Advertised(HOST)),
     ([""], [], Advertised(HOST)),
     (["outside"], [], Advertised("outside")),

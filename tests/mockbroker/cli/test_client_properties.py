@@ -62,7 +62,7 @@ def test_stores_are_pem_files(tmp_path: Path) -> None:
     )
     own.write_bytes(locked + own.read_bytes().partition(b"-----END EC PRIVATE KEY-----\n")[2])
     with pytest.raises(click.UsageError, match="must contain a valid certificate and its private key"):
-        read_cluster("--record-config", path, SERVERS)  # without a question for the password on the terminal
+        read_cluster("--record-config", path, SERVERS)  # the terminal does not ask for the password
     with path.open("a") as file:
         file.write("ssl.key.password=password\n")
     assert read_cluster("--record-config", path, SERVERS).tls is not None

@@ -1,4 +1,4 @@
-"""serve --clock manual: lines on stdin, as a process."""
+"""``mockbroker serve --clock manual`` as a process that reads lines from stdin."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from plain_client import PlainClient
 
 COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0", "--clock", "manual"]
-LIMIT = 30  # seconds for a process to do something
+LIMIT = 30  # seconds within which a process must respond
 QUICK = ["--set", "group.initial.rebalance.delay.ms=0"]
 
 
@@ -102,7 +102,7 @@ def test_a_line_without_end_is_not_kept() -> None:
 def test_the_end_of_stdin_is_not_that_of_the_broker() -> None:
     with stepped(*QUICK) as broker:
         assert broker.process.stdin is not None
-        broker.process.stdin.write("advance 1\nadvance 2")  # the last without an end of line
+        broker.process.stdin.write("advance 1\nadvance 2")  # the last line has no line end
         broker.process.stdin.close()
         broker.process.stdin = None
         assert json.loads(broker.line())["now"] == 1.0
@@ -119,7 +119,7 @@ def test_without_stdin_it_serves() -> None:
 
 
 def test_a_shell_script_steps_it_through_a_fifo(tmp_path: Path) -> None:
-    """As docs/testing.md shows it."""
+    """The script is the example in docs/testing.md."""
     script = f"""
     set -e
     cd {tmp_path}

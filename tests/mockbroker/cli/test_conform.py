@@ -1,4 +1,4 @@
-"""``mockbroker conform``: what is printed, and how it ends."""
+"""``mockbroker conform``: its output and its exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def conform(*arguments: str | Path) -> Result:
 
 @pytest.fixture
 def planted(tmp_path: Path) -> Path:
-    """A conversation with an error code that no broker returns."""
+    """Return a conversation with an error code that no broker returns."""
     result = json.loads(gzip.decompress(GOOD.read_bytes()))
     result["steps"][1]["fields"]["errorCode"] = 42
     path = tmp_path / "planted.json"
@@ -46,7 +46,7 @@ def test_first_difference_is_printed_last(planted: Path, tmp_path: Path) -> None
 
 
 def test_the_log_of_our_own_brokers_does_not_hide_the_verdict() -> None:
-    """A conversation with a malformed request, which a broker warns of."""
+    """The conversation has a malformed request, for which a broker logs a warning."""
     command = [sys.executable, "-m", "mockbroker", "conform", str(FILES / "api_versions.json.gz")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == "1 ok, 0 differs, 0 waiting, 0 failed\n"
@@ -60,7 +60,7 @@ def test_json(planted: Path) -> None:
     assert bad["verdict"] == "differs"
 
 
-WAITING = [  # another file beside the waiting one, exit code, counts
+WAITING = [  # content of a file beside the waiting one, exit code, counts
     pytest.param(None, 0, "0 ok, 0 differs, 1 waiting, 0 failed", id="alone"),
     pytest.param("{", 1, "0 ok, 0 differs, 1 waiting, 1 failed", id="beside one that failed"),
 ]
@@ -68,7 +68,7 @@ WAITING = [  # another file beside the waiting one, exit code, counts
 
 @pytest.mark.parametrize(("text", "code", "counts"), WAITING)
 def test_waiting_conversations_alone_exit_0(text: str | None, code: int, counts: str, tmp_path: Path) -> None:
-    """A conversation of users waits for a broker with a SASL listener, which that of --against has not."""
+    """The recorded users need a broker with a SASL listener, which the broker of --against does not have."""
     (tmp_path / "other.json").write_text(text or "")
     others = [] if text is None else [tmp_path / "other.json"]
     with run_cluster() as cluster:

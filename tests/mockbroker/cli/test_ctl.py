@@ -32,7 +32,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctl]:
 
 @pytest.fixture
 def ctl(shared: Ctl) -> Ctl:
-    """The broker, as it was at its start."""
+    """Return the broker in the state of its start."""
     shared.run("clock", "resume")
     shared.run("reset")
     return shared
@@ -44,7 +44,7 @@ def rows(text: str) -> list[list[str]]:
 
 
 def is_inert(text: str) -> bool:
-    """Report whether a text has no character that a terminal interprets, besides line ends."""
+    """Report whether a text has no character that a terminal interprets, except line ends."""
     return all(character == "\n" or unicodedata.category(character)[0] != "C" for character in text)
 
 
@@ -182,7 +182,7 @@ def test_events_are_followed_beyond_a_restart(tmp_path: Path) -> None:
     with running(tmp_path / "second", "--http", port) as ctl:
         ctl.run("groups", "set-offsets", "restarted", "orders:0=1")
         line = follower.stdout.readline()
-        if "gap" in line:  # reconnected before the first event of the new journal
+        if "gap" in line:  # the follower reconnected before the first event of the new journal
             line = follower.stdout.readline()
         assert "group restarted" in line
         follower.send_signal(signal.SIGINT)

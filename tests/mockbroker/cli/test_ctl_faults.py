@@ -1,4 +1,4 @@
-"""``mockbroker ctl faults`` and ``presets``, and ``mockbroker serve --faults``, against a broker in a process."""
+"""``mockbroker ctl faults`` and ``presets``, and ``mockbroker serve --faults``, with a separate broker process."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ctl]:
 
 @pytest.fixture
 def ctl(shared: Ctl) -> Ctl:
-    """The broker without rules."""
+    """Return the broker without rules."""
     shared.run("faults", "remove", "--all")
     return shared
 
@@ -74,7 +74,7 @@ def test_held_requests_are_released(ctl: Ctl) -> None:
         assert connection.read_frame()
     failed = ctl.run("faults", "wait", "r", "--holding", "1", "--timeout-ms", "10", code=1).stderr
     assert failed.startswith("Error: timed out after 10 ms waiting for rule r to hold 1 requests: ")
-    assert "fault r" in failed  # the last events
+    assert "fault r" in failed  # the error shows the last events
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_options_are_keys_of_the_rule(ctl: Ctl, words: str, rule: dict[str, obje
 def test_every_key_of_a_rule_is_an_option() -> None:
     keys = {key for base in RuleOptions.__mro__ for key in getattr(base, "__annotations__", {})}
     keys |= set(RuleOptions.__required_keys__ | RuleOptions.__optional_keys__)
-    assert set(ORDER) == keys - {"optional"}  # of the pytest fixture
+    assert set(ORDER) == keys - {"optional"}  # this key is for the pytest fixture
 
 
 @pytest.mark.parametrize("form", ["argument", "stdin", "json", "toml", "yaml"])

@@ -1,4 +1,4 @@
-"""mockbroker demo, as scripts rely on it."""
+"""The output of ``mockbroker demo``, which scripts depend on."""
 
 from __future__ import annotations
 

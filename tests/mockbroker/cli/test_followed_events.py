@@ -1,4 +1,4 @@
-"""Events over several connections, from a client whose responses are scripted."""
+"""Events that are followed over several connections, by a client with scripted responses."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from mockbroker.cli.followed_events import followed_events
 
 
 class Scripted:
-    """A client. ``begins``: the second at which the journal begins, or the error, of each request for the clock;
-    ``streams``: ids of the events of each stream, or the error that ends it.
+    """A client with scripted responses.
+
+    begins: for each request for the clock, the second at which the journal begins, or the error
+    streams: for each stream, the ids of its events, or the error that ends it
     """
 
     url = "http://h"

@@ -1,4 +1,4 @@
-"""``mockbroker serve --http``: the address, the token, and the process as a whole."""
+"""``mockbroker serve --http``: the address, the token, and the end of the process."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
 
 @contextmanager
 def served(path: Path, *arguments: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, str]]]:
-    """A broker in a separate process, and its ready file."""
+    """Start a broker in a separate process. Yield the process and the content of its ready file."""
     words = [*COMMAND, "--ready-file", str(path), *arguments]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
@@ -97,7 +97,7 @@ def test_a_token_is_needed_from_another_address(tmp_path: Path) -> None:
 
 
 def test_a_signal_ends_everything_at_once(tmp_path: Path) -> None:
-    """A stream, a wait, an idle connection and a client that reads nothing do not delay the end."""
+    """A stream, a waiting request, an idle connection and a client that reads nothing do not delay the end."""
 
     async def main(process: subprocess.Popen[str], ready: dict[str, str]) -> None:
         port = int(ready["http"].rpartition(":")[2])

@@ -1,4 +1,4 @@
-"""``mockbroker import``: what is printed, and how it ends."""
+"""``mockbroker import``: its output and its exit code."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_a_data_directory(tmp_path: Path) -> None:
 
 
 def test_a_log_directory_without_a_group(tmp_path: Path) -> None:
-    """As of a broker that no consumer has asked anything; with --data-dir its topics are all that is wanted."""
+    """A broker that no consumer has used has no offsets topic. With --data-dir only the topics are needed."""
     log_dir, made = tmp_path / "logs", tmp_path / "made"
     (log_dir / "orders-0").mkdir(parents=True)
     (log_dir / "meta.properties").touch()

@@ -1,4 +1,4 @@
-"""The command as a whole."""
+"""The command ``mockbroker`` as a whole."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import mockbroker as package
 from mockbroker.cli import VERBS, main
 
 CONVERSATION = str(next((ROOT / "fixtures" / "conversations").glob("*/configs_*.gz")))
-PRINTING = [  # a verb each, with what it needs to print something
+PRINTING = [  # for each verb, the arguments with which it prints something
     ["conform", CONVERSATION],
     ["ctl", "faults", "add", "--help"],
     ["demo", "--json"],
@@ -33,7 +33,7 @@ PRINTING = [  # a verb each, with what it needs to print something
     ["--version"],
 ]
 
-HELPERS = {  # files beside those of the verbs
+HELPERS = {  # files that do not implement a verb
     *(
         "advertising",
         "client_properties",
@@ -78,7 +78,7 @@ def test_help_names_every_verb() -> None:
 
 def test_every_file_of_verbs_is_listed() -> None:
     files = {path.stem.rstrip("_") for path in (Path(package.__file__).parent / "cli").glob("[!_]*.py")}
-    assert files - HELPERS == set(VERBS) - {"ctl"}  # a folder
+    assert files - HELPERS == set(VERBS) - {"ctl"}  # "ctl" is a folder
     assert files >= HELPERS
 
 
@@ -87,7 +87,7 @@ def test_every_verb_is_among_those_that_print() -> None:
 
 
 def ended(arguments: list[str], stdout: int) -> tuple[int, bytes]:
-    """Exit code and stderr, but for the counts of conform; with Python's own buffers, whatever the environment says."""
+    """Return exit code and stderr, without the counts of conform. The environment does not affect the buffering."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with command(*arguments, module="mockbroker", stdout=stdout, env=environment) as process:
         os.close(stdout)
@@ -104,7 +104,7 @@ def test_closed_stdout_pipe_ends_quietly(arguments: list[str]) -> None:
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_serve_without_a_reader_is_not_ready(unbuffered: str) -> None:
-    """Unlike a filter, a broker that cannot print its address fails with the reason."""
+    """A filter ends quietly, but a broker that cannot print its address fails with the reason."""
     reading, writing = os.pipe()
     os.close(reading)
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}

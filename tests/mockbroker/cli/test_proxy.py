@@ -1,4 +1,4 @@
-"""mockbroker proxy, as a process between real clients and a cluster."""
+"""``mockbroker proxy``, as a process between real clients and a cluster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_clients_use_every_broker_through_the_proxy(tmp_path: Path) -> None:
         content = json.loads((tmp_path / "ready").read_text())
         url = content.pop("http")
         assert content == {"bootstrap_servers": address, "pid": process.pid}
-        # Each request has a connection of its own: the server may close an idle one while the next request arrives.
+        # Each request has its own connection: the server may close an idle one while the next request arrives.
         limits = httpx.Limits(max_keepalive_connections=0)
         http = stack.enter_context(httpx.Client(base_url=url, timeout=PATIENCE, trust_env=False, limits=limits))
         servers = {"bootstrap.servers": address}

@@ -1,4 +1,4 @@
-"""What a command holds back of the log is back when it ends: other brokers may run in its process."""
+"""A command that suppresses log lines restores the log level when it ends: other brokers may run in its process."""
 
 from __future__ import annotations
 

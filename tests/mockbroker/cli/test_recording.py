@@ -1,4 +1,4 @@
-"""mockbroker proxy --record, as a process between a real client and a cluster."""
+"""``mockbroker proxy --record``, as a process between a real client and a cluster."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from mockbroker.recording.recorder import MAX_WAITING
 
 COMMAND = [sys.executable, "-m", "mockbroker", "proxy", "--port", "0"]
 PATIENCE = 30.0
-LARGE = 1_000_000  # bytes of a request
-SENT = 100  # such requests, more than may wait for the disk
+LARGE = 1_000_000  # size of a request in bytes
+SENT = 100  # number of such requests: more than the proxy keeps in memory
 
 
 def produce(settings: dict[str, Any], partition: int = 0) -> None:
-    """Append a record to ``orders``. The producer is closed before the broker ends."""
+    """Append a record to ``orders``. The producer is closed before the broker."""
     producer = Producer(settings)
     producer.produce("orders", b"value", partition=partition)
     assert producer.flush(PATIENCE) == 0
@@ -90,7 +90,7 @@ PASSED_ON = {"sasl.mechanism": "PLAIN", "sasl.username": "alice", "sasl.password
 
 @pytest.mark.parametrize("logs_in", [True, False], ids=["as the proxy", "with properties of its own"])
 def test_a_topic_behind_tls_and_sasl_is_written(logs_in: bool, tmp_path: Path) -> None:
-    """The proxy logs in for its clients, and for the recording; or SASL is forwarded."""
+    """Either the proxy authenticates for its clients and for the recording, or it forwards SASL."""
     with run_cluster(
         topics={"orders": 1, "frames": 2}, listeners=["SASL_SSL"], users={"alice": "alice-secret"}
     ) as cluster:
@@ -117,7 +117,7 @@ def test_a_topic_behind_tls_and_sasl_is_written(logs_in: bool, tmp_path: Path) -
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 @pytest.mark.parametrize("suffix", ["jsonl", "pcapng"])
 def test_a_disk_that_stops_does_not_hold_up_clients(suffix: str, tmp_path: Path) -> None:
-    """A pipe without a reader takes the place of the disk: the write of the recording waits in the kernel."""
+    """A pipe without a reader replaces the disk: the write of the recording blocks in the kernel."""
     path, copy = tmp_path / f"out.{suffix}", tmp_path / f"copy.{suffix}"
     os.mkfifo(path, 0o600)
     disk = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -125,7 +125,7 @@ def test_a_disk_that_stops_does_not_hold_up_clients(suffix: str, tmp_path: Path)
         assert process.stdout is not None
         port = int(process.stdout.readline().rpartition(":")[2])
         with socket.create_connection(("127.0.0.1", port), PATIENCE) as client:
-            answered = exchange(client, 1, LARGE)  # the memory of a connection
+            answered = exchange(client, 1, LARGE)  # the first exchange allocates the memory of a connection
             before = psutil.Process(process.pid).memory_info().rss
             for number in range(2, SENT + 1):
                 answered += exchange(client, number, LARGE)
@@ -150,7 +150,7 @@ def proxy_of(cluster: ThreadCluster, path: Path) -> subprocess.Popen[str]:
 
 
 def exchange(client: socket.socket, number: int, size: int) -> int:
-    """Send a Produce request with invalid records of this size, and return the number of answers."""
+    """Send a Produce request with invalid records of this size. Return 1 if the response belongs to it, otherwise 0."""
     partition = ProduceRequest.Topic.Partition(index=0, records=bytes(size))
     request = ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="orders", partition_data=[partition])])
     client.sendall(pack(encode_request(request, 9, correlation_id=number, client_id="c")))
@@ -160,7 +160,7 @@ def exchange(client: socket.socket, number: int, size: int) -> int:
 
 
 def drain(disk: int, copy: Path) -> None:
-    """Read what is written to a pipe until its end."""
+    """Copy what is written to a pipe into a file, until the pipe ends."""
     with open(disk, "rb") as source, copy.open("wb") as target:
         shutil.copyfileobj(source, target)
 

@@ -1,4 +1,4 @@
-"""mockbroker replay, as a process."""
+"""``mockbroker replay``, as a process."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_departures_are_in_the_journal_and_time_is_manual(tmp_path: Path) -> Non
 
 
 def test_several_files_are_one_recording(tmp_path: Path) -> None:
-    """The connections of the first file continue in the second one, as after --record-size."""
+    """The connections of the first file continue in the second one, as in recordings with --record-size."""
     lines = RECORDING.read_bytes().splitlines(keepends=True)
     parts = [tmp_path / "1.jsonl", tmp_path / "2.jsonl"]
     for part, some in zip(parts, (lines[:25], lines[25:]), strict=True):

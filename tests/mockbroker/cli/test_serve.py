@@ -1,4 +1,4 @@
-"""mockbroker serve, as a process: what scripts rely on."""
+"""``mockbroker serve``, as a process: the behaviour that scripts depend on."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
 
 @contextmanager
 def served(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[tuple[str, int]]]]:
-    """A broker in a separate process, and where its listeners are."""
+    """Start a broker in a separate process. Yield the process and the addresses of its listeners."""
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
@@ -51,7 +51,7 @@ def connection_to(address: tuple[str, int], context: ssl.SSLContext | None = Non
 
 
 def ask(address: tuple[str, int], body: object, version: int) -> object:
-    """Send one request over a real socket; return the response."""
+    """Send one request over a real socket. Return the response."""
     with connection_to(address) as connection:
         return connection.ask(body, version)
 
@@ -94,7 +94,7 @@ def test_ready_file_appears_whole(tmp_path: Path) -> None:
         assert os.listdir(tmp_path) == ["ready.json"]
 
 
-KINDS = [  # arguments; how the one listener is spoken to
+KINDS = [  # arguments, security protocol of the only listener
     (["--tls", "auto"], "SSL"),
     (["--user", "alice:secret"], "SASL_PLAINTEXT"),
     (["--sasl", "OAUTHBEARER"], "SASL_PLAINTEXT"),
@@ -165,7 +165,7 @@ def test_port_in_use_is_reported_with_its_flag() -> None:
     assert re.fullmatch(rf"Error: cannot listen on 127\.0\.0\.1:{port}: .*--port.*\n", done.stderr)
 
 
-USAGE = [  # arguments, what stderr must say
+USAGE = [  # arguments, expected text of stderr
     (["--set", "group.initial.rebalance.dely.ms=0"], "did you mean group.initial.rebalance.delay.ms?"),
     (["--set", "foo=1"], "unknown setting foo"),
     (["--set", "num.partitions"], "expected KEY=VALUE"),
@@ -292,7 +292,7 @@ def test_unwritable_ready_file_is_reported(tmp_path: Path) -> None:
 
 
 def handshake(address: tuple[str, int], user: str, password: str) -> int:
-    """The error code that PLAIN ends with."""
+    """Authenticate with PLAIN. Return the error code."""
     with connection_to(address) as connection:
         connection.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
         token = SaslAuthenticateRequest(auth_bytes=f"\0{user}\0{password}".encode())
@@ -300,7 +300,7 @@ def handshake(address: tuple[str, int], user: str, password: str) -> int:
 
 
 def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """--user wins over the file, and that over the environment."""
+    """A user of --users-file overrides the same user in MOCKBROKER_USERS."""
     file = tmp_path / "users"
     file.write_text("# who may come in\n\nalice: with:colon \nbob:file\n")
     monkeypatch.setenv("MOCKBROKER_USERS", "bob:environment,carol:environment")
@@ -311,7 +311,7 @@ def test_users_are_not_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_files_with_a_byte_order_mark(tmp_path: Path) -> None:
-    """Editors of Windows write one."""
+    """Windows editors write a byte order mark."""
     users, config, rules = tmp_path / "users", tmp_path / "server.properties", tmp_path / "faults.json"
     users.write_text("alice:secret\n", encoding="utf-8-sig")
     config.write_text("sasl.enabled.mechanisms=PLAIN\n", encoding="utf-8-sig")
@@ -327,7 +327,7 @@ def test_user_that_is_given_twice() -> None:
     assert "geheim" not in done.stderr
 
 
-USERS = [  # file, environment, what is said
+USERS = [  # file, environment, expected error
     ("alice\n", "", "users: line 1: expected NAME:PASSWORD"),
     ("alice:geheim\nalice:geheim\n", "", "users: line 2: duplicate user alice"),
     ("", "geheim", "MOCKBROKER_USERS has an invalid value: expected NAME:PASSWORD"),
@@ -347,7 +347,7 @@ def test_users_that_cannot_be(
     assert "geheim" not in done.stderr
 
 
-OPEN = [  # arguments, whether it warns
+OPEN = [  # arguments, whether serve logs a warning
     (["--host", "0.0.0.0"], True),
     (["--host", "0.0.0.0", "--listener", "SASL_PLAINTEXT", "--user", "alice:secret"], False),
     (["--host", "0.0.0.0", "--listener", "SASL_PLAINTEXT", "--listener", "PLAINTEXT"], True),
@@ -399,7 +399,7 @@ def test_the_address_to_listen_on_may_have_brackets() -> None:
 
 
 def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
-    """What Kafka ships as its server.properties, but for the ports."""
+    """This is the server.properties that Kafka ships, except for the ports."""
     path = tmp_path / "server.properties"
     path.write_text(
         "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
@@ -421,7 +421,7 @@ def test_the_file_of_a_real_broker(tmp_path: Path) -> None:
 
 
 def test_advertised_host_and_first_broker_id() -> None:
-    """Clients of several suites expect ids from 1."""
+    """Clients in several test suites expect broker ids that begin with 1."""
     mapped = "listener.security.protocol.map=PLAINTEXT:PLAINTEXT,INTERNAL:PLAINTEXT"
     listeners = ["--listener", "PLAINTEXT", "--listener", "INTERNAL://:0", "--set", mapped]
     with served("--brokers", "2", "--advertise", "kafka.test", "--first-broker-id", "1", *listeners) as (_, places):

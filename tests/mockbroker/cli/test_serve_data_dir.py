@@ -1,4 +1,4 @@
-"""mockbroker serve --data-dir, as a process: kill -9 under load, what cannot be opened, and how it ends."""
+"""``mockbroker serve --data-dir``, as a process: kill -9 under load, directories that cannot be opened, and its end."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ LIMIT = 30.0  # seconds
 def served(
     folder: Path, *arguments: str, port: str = "0", **options: object
 ) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """A broker in a separate process, and its address."""
+    """Start a broker in a separate process. Yield the process and its address."""
     command = [*COMMAND, "--port", port, "--data-dir", str(folder), *arguments]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload]
     assert process.stdout is not None
@@ -66,7 +66,7 @@ def produce(value: bytes, partition: int = 0) -> tuple[ProduceRequest, int]:
 
 
 def values(client: PlainClient, partition: int = 0) -> list[bytes]:
-    """Every record of a partition."""
+    """Return the values of all records of a partition."""
     results: list[bytes] = []
     while True:
         wanted = FetchRequest.Topic.Partition(partition=partition, fetch_offset=len(results), partition_max_bytes=10**6)
@@ -82,7 +82,7 @@ def values(client: PlainClient, partition: int = 0) -> list[bytes]:
 
 
 class Producer(threading.Thread):
-    """Sends numbers until the broker is gone. ``sure``: those that were acknowledged."""
+    """Sends numbers until the broker is killed. ``sure``: the acknowledged ones."""
 
     def __init__(self, address: str, partition: int, life: int) -> None:
         super().__init__()
@@ -98,7 +98,7 @@ class Producer(threading.Thread):
                     assert answer.responses[0].partition_responses[0].error_code == 0
                     self.sure.append(value)
         except OSError:
-            pass  # killed
+            pass  # the broker was killed
 
 
 def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
@@ -106,12 +106,12 @@ def test_acknowledged_records_survive_kill_9(tmp_path: Path) -> None:
     sure: list[list[bytes]] = [[], [], []]
     for life in range(4):
         with served(tmp_path, "--topic", "t:3", port=port) as (process, address):
-            port = address.rpartition(":")[2]  # the clients know no other
+            port = address.rpartition(":")[2]  # the clients know only this port
             with PlainClient(address) as client:
                 for partition, acknowledged in enumerate(sure):
                     result = values(client, partition)
                     assert result[: len(acknowledged)] == acknowledged
-                    assert len(result) - len(acknowledged) <= 1  # the one that was on its way
+                    assert len(result) - len(acknowledged) <= 1  # the record that was in flight
                     sure[partition] = result
             producers = [Producer(address, partition, life) for partition in range(3)]
             for producer in producers:
@@ -147,7 +147,7 @@ class Committer(threading.Thread):
                     assert answer.topics[0].partitions[0].error_code == 0
                     self.sure = self.sent
         except OSError:
-            pass  # killed
+            pass  # the broker was killed
 
 
 def commit(group: str, offset: int) -> tuple[OffsetCommitRequest, int]:
@@ -249,7 +249,7 @@ def test_the_second_signal_ends_it_at_once(number: signal.Signals, tmp_path: Pat
 
 
 def test_whoever_reads_only_the_first_line(tmp_path: Path) -> None:
-    """As ``mockbroker serve | head -1``: the broker goes on, and ends without a word."""
+    """With ``mockbroker serve | head -1``, the broker keeps running, and ends without a message."""
     with served(tmp_path) as (process, address):
         assert process.stdout is not None
         process.stdout.close()

@@ -1,4 +1,4 @@
-"""mockbroker serve --demo, as a process."""
+"""``mockbroker serve --demo``, as a process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PATIENCE = 30.0
 
 @contextmanager
 def demo(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
-    """A demo, and the lines that it prints on stderr."""
+    """Start a demo. Yield the process and the lines that it prints on stderr."""
     process = subprocess.Popen([*COMMAND, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
@@ -37,7 +37,7 @@ def demo(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
 
 
 def wait_group(url: str) -> dict[str, Any]:
-    """The group of the demo, once its three members own partitions."""
+    """Wait until the three members of the demo's group own partitions. Return the group."""
     with urlopen(f"{url}v1/groups/demo/wait?state=Stable&members=3&timeout_ms=20000", timeout=PATIENCE) as response:
         group: dict[str, Any] = json.load(response)
     return group

@@ -1,4 +1,4 @@
-"""serve --stop-on-stdin-eof, and the lines that serve reads from stdin."""
+"""``serve --stop-on-stdin-eof``, and the lines that ``serve`` reads from stdin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import trio
 from mockbroker.cli import stdin
 
 COMMAND = [sys.executable, "-m", "mockbroker", "serve", "--port", "0"]
-LIMIT = 30  # seconds for a process to do something
+LIMIT = 30  # seconds within which a process must respond
 PARENT = "import subprocess, sys; subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE).wait()"
 
 
@@ -40,7 +40,7 @@ def test_stops_when_stdin_ends(clock: str) -> None:
         assert process.stdin is not None
         process.stdin.write(b"now\n")
         process.stdin.flush()
-        if clock == "manual":  # clock commands are still run
+        if clock == "manual":  # clock commands are still executed
             assert process.stdout is not None
             assert json.loads(process.stdout.readline())["running"] is False
         process.stdin.close()
@@ -52,7 +52,7 @@ def test_stops_when_the_parent_is_killed() -> None:
     with started(sys.executable, "-c", PARENT, *COMMAND, "--stop-on-stdin-eof") as parent:
         parent.kill()
         assert parent.stdout is not None
-        # The broker has inherited stdout: the pipe ends when no process has it any more.
+        # The broker has inherited stdout: the pipe ends when no process has it open.
         assert select.select([parent.stdout], [], [], LIMIT)[0], "the broker runs on"
         assert parent.stdout.read() == b""
 
@@ -70,4 +70,4 @@ async def test_lines_are_read_until_the_end_of_the_file() -> None:
         assert [line async for line in stdin.read_lines(reader)] == ["now", "advance 1"]
         await stdin.wait_end(reader)
     os.close(reader)
-    assert [line async for line in stdin.read_lines(reader)] == []  # a closed file
+    assert [line async for line in stdin.read_lines(reader)] == []  # the file is closed

@@ -1,4 +1,4 @@
-"""Tables and names for a terminal."""
+"""Tables and names that are printed on a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``mockbroker top``: one frame of a broker in a process, and frames of given samples."""
+"""``mockbroker top``: one frame of a broker in a separate process, and frames of given samples."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ def test_clients_are_started_outside_the_main_thread(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_clients(number: signal.Signals, tmp_path: Path) -> None:
-    """The clients are in sessions of their own, so that no signal to the group of processes ends them."""
+    """The clients run in their own sessions, so that no signal to the process group ends them."""
     pid = tmp_path / "pid"
     code = f"import os, time; open({str(pid)!r}, 'w').write(f'{{os.getpid()}}.'); time.sleep(600)"
     command = [sys.executable, "-m", "mockbroker", "torture", "--start", "600", "--", sys.executable, "-c", code]

@@ -32,7 +32,7 @@ async def test_commit_fails_until_the_member_has_rejoined(autojump_clock, protoc
                 await consumer.commit()
             consumer.commit_nowait({("orders", 0): 1}, lambda _, error: calls.append(error))
             assert cluster.committed("billing") == {}
-            while len(await consumer.poll()) < 2:  # it rejoins, and reads uncommitted records again
+            while len(await consumer.poll()) < 2:  # the member rejoins and reads the uncommitted records again
                 pass
             assert [type(error) for error in calls] == [CommitFailed]
             await consumer.commit()

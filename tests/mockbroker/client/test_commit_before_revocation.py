@@ -1,4 +1,4 @@
-"""After the last commit before a revocation no record of the partition is returned: it would be read twice."""
+"""After the last commit before a revocation, poll returns no records of the partition: they would be read twice."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ async def test_no_record_is_returned_after_the_last_commit(autojump_clock, proto
             nursery.start_soon(poll_second)
             while not any(link.committed.is_set() for link in links):
                 await poll_places(first, 0.01)
-            first.resume(("orders", 1))  # which both protocols revoke
+            first.resume(("orders", 1))  # both protocols revoke this partition
             meanwhile = [place for _ in range(5) for place in await poll_places(first, 0.05)]
             assert meanwhile == []
             first.resume(*first.paused)

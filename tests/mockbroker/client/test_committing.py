@@ -210,7 +210,7 @@ def test_abandoned_commit_is_not_retried() -> None:
 def test_error_about_an_old_generation_keeps_the_new_one() -> None:
     cluster = stable()
     commit = cluster.commit({T0: 8})
-    cluster.member.status.generation = 6  # as if it had joined over another connection
+    cluster.member.status.generation = 6  # as if the member had joined over another connection
     cluster.answer_commit(E.ILLEGAL_GENERATION)
     assert isinstance(commit.error, RebalanceInProgress)
     assert (cluster.member.generation, cluster.count("JoinGroup")) == (6, 1)
@@ -381,7 +381,7 @@ def test_consumer_leaves_until_the_member_has_left() -> None:
 
 
 def test_positions_of_a_lost_generation_are_not_committed() -> None:
-    """Not even after the retry of an earlier commit."""
+    """The retry of an earlier commit does not commit them either."""
     cluster = stable(enable_auto_commit=True)
     cluster.hold("Heartbeat")
     cluster.commit({T0: 8})

@@ -118,7 +118,7 @@ async def test_second_member_takes_over_all_partitions(autojump_clock, options) 
 
                 nursery.start_soon(read, one)
                 nursery.start_soon(read, two)
-            # "two" has left by now
+            # the member "two" has left
             for _ in range(20):
                 await one.poll(1)
             assert assigned_numbers(one) == [0, 1, 2, 3]
@@ -157,7 +157,7 @@ async def test_poll_of_buffered_records_restarts_max_poll_interval(autojump_cloc
 
 
 async def test_poll_without_a_response_may_exceed_max_poll_interval(autojump_clock) -> None:
-    """No heartbeat, commit or Fetch response ends the wait, so that the poll runs the engine once."""
+    """No Heartbeat, OffsetCommit or Fetch response ends the wait of the poll, so it runs the engine only once."""
     async with cluster_of() as cluster:
         options: dict[str, Any] = {"heartbeat_interval": 20.0, "enable_auto_commit": False}
         async with consumer_of(cluster, max_poll_interval=5.0, **options) as consumer:
@@ -443,7 +443,7 @@ async def test_use_by_two_tasks_raises_concurrent_use(autojump_clock, use: str) 
                     act()
         assert assigned_numbers(consumer) == [0, 1, 2, 3], "the first task is not affected"
         async with trio.open_nursery() as nursery:
-            nursery.start_soon(consumer.poll, 1)  # one after the other is fine
+            nursery.start_soon(consumer.poll, 1)  # calls one after the other are allowed
 
 
 async def test_listener_can_seek_in_on_assigned(autojump_clock) -> None:
@@ -611,7 +611,7 @@ async def test_unsubscribe_leaves_and_subscribe_rejoins(autojump_clock, give_up)
 
 
 async def test_unsubscribe_leaves_and_others_get_its_partitions(autojump_clock) -> None:
-    """Within one of their heartbeats, long before the session would expire."""
+    """The other member gets them within one heartbeat interval, long before the session would expire."""
     async with cluster_of() as cluster, consumer_of(cluster, "stays") as stays, consumer_of(cluster, "goes") as goes:
         for _ in range(10):
             await stays.poll(1)
@@ -627,7 +627,7 @@ async def test_unsubscribe_leaves_and_others_get_its_partitions(autojump_clock) 
 
 
 async def test_manual_assignment_has_no_session_and_no_takeover(autojump_clock) -> None:
-    """One of two consumers dies: the other keeps its partitions, and the group has only offsets."""
+    """When one of two consumers dies, the other keeps its partitions, and the group has only offsets."""
     options: dict[str, Any] = {"topics": (), "session_timeout": 10.0}
     async with cluster_of() as cluster:
         network = InProcessNetwork(cluster)
@@ -858,7 +858,7 @@ async def test_close_takes_at_most_10_s(autojump_clock) -> None:
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 async def test_cancelled_close_leaves_the_group(autojump_clock, protocol: str) -> None:
-    """Only the wait for the last commit is cancelled."""
+    """The cancellation ends only the wait for the last commit."""
     async with cluster_of() as cluster, consumer_of(cluster, group_protocol=protocol) as consumer:
         while not consumer.assignment:
             await consumer.poll(0.1)

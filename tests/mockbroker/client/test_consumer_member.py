@@ -29,7 +29,7 @@ def subscribed(topics: Iterable[str] | re.Pattern[str] = ("t",), /, **settings: 
 
 
 def sent_fields(cluster: FakeCluster) -> dict[str, object]:
-    """Return the fields of the pending heartbeat that are set."""
+    """Return the fields that are set in the pending heartbeat."""
     body = cluster.request(HEARTBEAT).body
     values = {
         "epoch": body.member_epoch,
@@ -195,7 +195,7 @@ def test_slow_listener_heartbeats_continue_then_acknowledgement() -> None:
 
 
 def test_new_target_before_the_acknowledgement() -> None:
-    """The member first acknowledges the assignment that it has."""
+    """The member first acknowledges its current assignment."""
     cluster = stable_member([T0])
     cluster.wait_for(HEARTBEAT)
     cluster.answer_consumer_heartbeat(1, [T0, T1], polling=False)
@@ -287,7 +287,7 @@ def test_failed_commit_is_retried_before_partitions_are_revoked() -> None:
 
 
 def test_target_that_shrinks_during_the_commit_holds_for_records() -> None:
-    """No partition that is revoked is fetched while the listener runs."""
+    """While the listener runs, no partition that is being revoked is fetched."""
     cluster = stable_member([T0, T1, T2], enable_auto_commit=True)
     cluster.wait_for(HEARTBEAT)
     if cluster.pending("OffsetCommit"):
@@ -305,7 +305,7 @@ def test_target_that_shrinks_during_the_commit_holds_for_records() -> None:
 
 
 def test_records_of_the_latest_poll_are_not_committed() -> None:
-    """Records count as processed with the next poll: after a crash the next owner reads them again."""
+    """Records count as processed when the next poll begins. After a crash, the next owner reads them again."""
     cluster = stable_member([T0, T1], enable_auto_commit=True)
     cluster.wait_for(HEARTBEAT)
     if cluster.pending("OffsetCommit"):
@@ -379,7 +379,7 @@ def test_member_fenced_during_a_slow_listener() -> None:
     assert sent_fields(cluster)["epoch"] == 0
 
 
-ERRORS = [  # error, what the user gets, whether the coordinator is looked up
+ERRORS = [  # error, error raised to the user, whether the coordinator is looked up
     (E.COORDINATOR_LOAD_IN_PROGRESS, None, 0),
     (E.COORDINATOR_NOT_AVAILABLE, None, 1),
     (E.NOT_COORDINATOR, None, 1),
@@ -443,7 +443,7 @@ def test_unknown_member_id_in_a_commit_fences() -> None:
 
 
 def test_commit_before_the_subscription_does_not_prevent_it() -> None:
-    """The coordinator rejects the commit of a consumer with assigned partitions, because the group has members."""
+    """The coordinator rejects commits of a consumer with manually assigned partitions while the group has members."""
     cluster = FakeCluster(group_protocol="consumer")
     cluster.engine.assign([T0])
     cluster.settle()
@@ -729,7 +729,7 @@ def test_unknown_topic_id_refreshes_metadata_after_a_backoff() -> None:
 
 
 def test_unknown_topic_id_is_looked_up_again_after_a_backoff() -> None:
-    """The backoff begins with the response, however long the response took."""
+    """The backoff begins when the response arrives, even if the response took long."""
     cluster = stable_member()
     cluster.wait_for(HEARTBEAT)
     cluster.hold("Metadata")
@@ -805,7 +805,7 @@ def test_commit_needs_a_member_epoch_only_with_a_subscription() -> None:
 
 
 def test_member_with_a_new_target_is_not_stable() -> None:
-    """Not even before the poll that begins the reconciliation."""
+    """The member is not stable even before the poll that begins the reconciliation."""
     cluster = stable_member([T0])
     cluster.wait_for(HEARTBEAT)
     advance = cluster.engine.advance

@@ -269,7 +269,7 @@ def test_failure_of_a_lookup_keeps_an_earlier_error() -> None:
 
 @pytest.mark.parametrize("group", ["g", None])
 def test_coordinator_is_looked_up_only_for_use(group: str | None) -> None:
-    """Not without a subscription, an assignment or a commit, and never without a group."""
+    """The lookup needs a subscription, an assignment or a commit. A consumer without a group never sends it."""
     cluster = FakeCluster(group=group)
     cluster.settle()
     cluster.wait(5.0)

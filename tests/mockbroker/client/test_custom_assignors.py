@@ -78,7 +78,7 @@ async def members(
 
 
 async def poll_for_a_while(consumers: Mapping[str, Consumer]) -> list[int]:
-    """Poll with each consumer for a while. Return how many records each has read."""
+    """Poll each consumer for a while. Return the number of records that each has read."""
     counts = dict.fromkeys(consumers, 0)
     for _ in range(12):
         for name, consumer in consumers.items():
@@ -92,7 +92,7 @@ def assignments(consumers: Mapping[str, Consumer]) -> dict[str, list[int]]:
 
 @pytest.mark.parametrize(("aware", "crossing"), [(False, 1.0), (True, 0.0)], ids=["range", "near-leader"])
 async def test_bytes_that_cross_racks(autojump_clock, aware: bool, crossing: float) -> None:
-    """Two racks, each with a consumer and a broker: count the fetched bytes by consumer and broker."""
+    """With two racks, each with a consumer and a broker, count the fetched bytes by consumer and broker."""
     racks = {"consumer1": "rack1", "consumer2": "rack2"}
     config = QUICK | {"default.replication.factor": 2}
     async with open_cluster(brokers=2, topics={"t": 4}, config=config) as cluster:
@@ -126,7 +126,7 @@ async def test_assignor_with_user_data(autojump_clock) -> None:
 
 @pytest.mark.parametrize(("name", "kept"), [("sticky", 4), ("roundrobin", 2)])
 async def test_sticky_assignor_keeps_its_assignment_between_rounds(autojump_clock, name: str, kept: int) -> None:
-    """sticky keeps the assignment of on_assignment, so remaining members keep theirs; roundrobin does not."""
+    """The sticky assignor stores the assignment of on_assignment, so members keep theirs; roundrobin does not."""
     carried = dict.fromkeys(("C0", "C1", "C2"), name)
     async with open_cluster(topics={"t": 6}, config=QUICK) as cluster, members(cluster, carried) as consumers:
         before = assignments(consumers)
@@ -139,7 +139,7 @@ async def test_sticky_assignor_keeps_its_assignment_between_rounds(autojump_cloc
 
 
 class RecordingAssignor(Assignor):
-    """Assigns everything to the first instance id. ``saw``: members of each call; ``heard``: own assignments."""
+    """Assigns everything to the first instance id. ``saw``: the members of each call; ``heard``: its assignments."""
 
     name = "curious"
     protocols = (COOPERATIVE, EAGER)
@@ -162,7 +162,7 @@ class RecordingAssignor(Assignor):
 
 
 async def test_arguments_of_the_assignor_interface(autojump_clock) -> None:
-    """User data, protocols, owned partitions with their generation, instance ids, racks, and the generation."""
+    """Assignors get user data, owned partitions with a generation, instance ids, racks, and the generation."""
     curious = {name: RecordingAssignor() for name in ("first", "second")}
     every = [("t", 0), ("t", 1)]
     async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:

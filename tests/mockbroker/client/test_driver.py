@@ -33,7 +33,7 @@ async def test_consumers_over_real_sockets() -> None:
 
 
 async def tagged(consumer: Any, count: int) -> AsyncIterator[tuple[Any, ...]]:
-    """Return `number` of its records."""
+    """Yield the next records of a consumer, each with a number."""
     for number in range(count):
         yield await consumer.__anext__(), number
 
@@ -44,7 +44,7 @@ async def test_poll_with_a_closed_port_returns_no_records(unused_port: int) -> N
 
 
 async def test_poll_with_an_impossible_host_name_returns_no_records() -> None:
-    """Metadata may name a host that cannot be encoded for a look-up."""
+    """Metadata may contain a host name that cannot be encoded for a DNS lookup."""
     async with open_consumer(f"{'x' * 300}:9092", group="g", topics=["t"]) as consumer:
         assert await consumer.poll(0.2) == []
 
@@ -101,7 +101,7 @@ async def test_connect_that_never_returns_times_out(autojump_clock) -> None:
 
 
 async def test_connection_that_times_out_has_a_reason(autojump_clock) -> None:
-    """Without the timers of the driver, which close the connection too."""
+    """This driver does not run its timers, which close the connection too."""
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
         await trio.sleep_forever()
@@ -137,7 +137,7 @@ async def test_closed_connection_is_not_kept_open(autojump_clock) -> None:
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
         nonlocal waiting
-        if host == "deaf":  # accepts the connection and reads nothing
+        if host == "deaf":  # this host accepts the connection and reads nothing
             near, far = trio.testing.lockstep_stream_pair()
             held.append(far)
             return near
@@ -244,7 +244,7 @@ async def test_ended_connections_are_forgotten(autojump_clock) -> None:
 
 
 def checked_engine(consumer: Any, *parts: str) -> list[str]:
-    """Check the clock with each call of the engine; return the list of the calls, which grows."""
+    """Check the engine's clock at each call of these methods. Return a list to which the calls are added."""
     driver, engine = consumer._driver, consumer._engine
     calls: list[str] = []
 
@@ -285,7 +285,7 @@ CALLS: dict[str, Any] = {
 @pytest.mark.parametrize("kind", ["subscribed", "assigned"])
 @pytest.mark.parametrize("call", [*CALLS, "assign"])
 async def test_each_call_runs_the_engine_at_the_current_time(autojump_clock, call: str, kind: str) -> None:
-    """And leaves no bytes behind that are not sent."""
+    """The call also leaves no bytes unsent."""
     how: dict[str, Any] = {"topics": ["t"]} if kind == "subscribed" else {"partitions": [("t", 0)]}
     async with open_cluster(brokers=2, topics={"t": 2}, config=QUICK) as cluster:
         connect = InProcessNetwork(cluster).connect
@@ -427,7 +427,7 @@ async def test_requests_of_a_lost_connection_fail_at_the_current_time(autojump_c
 
 
 async def test_share_consumer_leaves_at_the_current_time(autojump_clock) -> None:
-    """Also if its last acknowledgements get no response."""
+    """The time is also current if the last acknowledgements get no response."""
     async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
         connect = InProcessNetwork(cluster).connect
         async with open_share_consumer(cluster.bootstrap_servers, connect=connect, group="g", topics=["t"]) as consumer:
@@ -461,7 +461,7 @@ SHARE_CALLS: dict[str, Any] = {
 
 @pytest.mark.parametrize("call", SHARE_CALLS)
 async def test_each_share_call_runs_the_engine_at_the_current_time(autojump_clock, call: str) -> None:
-    """And leaves no bytes behind that are not sent."""
+    """The call also leaves no bytes unsent."""
     async with open_cluster(topics={"t": 2}, config=QUICK) as cluster:
         connect = InProcessNetwork(cluster).connect
         async with open_share_consumer(cluster.bootstrap_servers, connect=connect, group="g", topics=["t"]) as consumer:
@@ -496,7 +496,7 @@ async def test_calls_are_checkpoints(autojump_clock, call: str) -> None:
 
 
 class BrokenStream(trio.abc.Stream):
-    """A stream that cannot send, and receives nothing."""
+    """A stream that cannot send and receives nothing."""
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
         await trio.lowlevel.checkpoint()

@@ -160,7 +160,7 @@ class FaultyCluster:
         )
 
     def check(self) -> None:
-        """Check that no partition is assigned twice, and only assigned ones are revoked."""
+        """Check that no partition is assigned twice, and that only assigned partitions are revoked."""
         for method, partitions in self.cluster.listener_calls[self.checked_calls :]:
             if method == "assigned":
                 assert not set(partitions) & set(self.owned), (method, partitions, self.owned)
@@ -199,7 +199,7 @@ TRANSITIONS = {  # all transitions between states
     (UNJOINED, PREPARING),
     (PREPARING, COMPLETING),
     (COMPLETING, STABLE),
-    (STABLE, PREPARING),  # a rejoin
+    (STABLE, PREPARING),  # the member rejoins
     (COMPLETING, PREPARING),  # SyncGroup failed with REBALANCE_IN_PROGRESS
     *((state, UNJOINED) for state in (PREPARING, COMPLETING, STABLE)),  # a failure
 }

@@ -62,7 +62,7 @@ def subscribed(**settings: Any) -> FakeCluster:
 
 # --- FindCoordinator --------------------------------------------------------------------------------------------
 
-FIND = [  # error, what the user gets
+FIND = [  # error, error raised to the user
     (E.COORDINATOR_LOAD_IN_PROGRESS, None),
     (E.COORDINATOR_NOT_AVAILABLE, None),
     (E.NOT_COORDINATOR, None),
@@ -107,11 +107,11 @@ def test_find_coordinator_backoff_grows() -> None:
     ]
 
 
-# --- JoinGroup and SyncGroup: who it is then, when the next JoinGroup goes, whether the coordinator is looked up --
+# --- JoinGroup and SyncGroup -------------------------------------------------------------------------------------
 
 SOON, AT_ONCE, NEVER = 0.1, 0.0, None
 OWN = (5, "me")
-JOIN = [  # error, identity, the next JoinGroup, lookups, what the user gets
+JOIN = [  # error, identity afterwards, delay of the next JoinGroup, coordinator lookups, error raised to the user
     (E.COORDINATOR_LOAD_IN_PROGRESS, OWN, SOON, 0, None),
     (E.COORDINATOR_NOT_AVAILABLE, OWN, SOON, 1, None),
     (E.NOT_COORDINATOR, OWN, SOON, 1, None),
@@ -229,10 +229,10 @@ def test_connection_lost_during_join_group(api: str) -> None:
 # --- Heartbeat --------------------------------------------------------------------------------------------------
 
 STABLE, UNJOINED = ClassicState.STABLE, ClassicState.UNJOINED
-BEATS = [  # error, state then, identity, whether the next poll joins, lookups, whether the session is renewed
+BEATS = [  # error, state and identity afterwards, whether the next poll joins, lookups, whether the session is renewed
     (E.NONE, STABLE, OWN, False, 0, True),
     (E.REBALANCE_IN_PROGRESS, STABLE, OWN, True, 0, True),
-    (E.COORDINATOR_NOT_AVAILABLE, STABLE, OWN, False, 1, True),  # by the successful lookup
+    (E.COORDINATOR_NOT_AVAILABLE, STABLE, OWN, False, 1, True),  # the successful lookup renews it
     (E.NOT_COORDINATOR, STABLE, OWN, False, 1, True),
     (E.ILLEGAL_GENERATION, UNJOINED, (-1, "me"), True, 0, None),
     (E.UNKNOWN_MEMBER_ID, UNJOINED, NO_MEMBER, True, 0, None),
@@ -303,7 +303,7 @@ def test_heartbeat_without_a_response(how: str) -> None:
 
 # --- OffsetCommit -----------------------------------------------------------------------------------------------
 
-COMMIT = [  # error, what the user gets (None: it is sent again), lookups, identity then, whether the next poll joins
+COMMIT = [  # error, error raised to the user (None: a retry), lookups, identity afterwards, whether the next poll joins
     (E.COORDINATOR_LOAD_IN_PROGRESS, None, 0, OWN, False),
     (E.UNKNOWN_TOPIC_OR_PARTITION, None, 0, OWN, False),
     (E.COORDINATOR_NOT_AVAILABLE, None, 1, OWN, False),

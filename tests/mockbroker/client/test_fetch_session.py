@@ -38,7 +38,7 @@ def test_full_response_has_exactly_the_requested_partitions():
 
 
 def test_incremental_request_lists_only_changes():
-    """Changed offsets and epochs, new partitions, and partitions to forget."""
+    """An incremental request lists changed offsets and epochs, new partitions, and partitions to forget."""
     session = established(T0, T1)
     assert (session.session_id, session.epoch, session.full) == (7, 1, False)
     changed, forgotten = session.next_request({T0: request(), T1: request(3)})
@@ -70,7 +70,7 @@ def test_changes_of_a_failed_request_are_sent_again():
 
 
 def test_session_id_0_in_a_response_ends_the_session():
-    """The next request is a full one again."""
+    """The next request is a full one."""
     session = established(T0)
     session.next_request({T0: request(1)})
     session.handle_response(0)

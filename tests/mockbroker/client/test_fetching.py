@@ -37,7 +37,7 @@ def fetching(leaders: Any = None, *, records: int = 10, batch: int = 5, **how: A
 
 
 def read_and_hold_validations(cluster: FakeLogCluster) -> None:
-    """Read all 20 records of two partitions, and let no further OffsetForLeaderEpoch request be answered."""
+    """Read all 20 records of two partitions, and hold back the responses to later OffsetForLeaderEpoch requests."""
     for request in cluster.fetches:
         cluster.answer_rightly(request)
     assert len(cluster.poll_records()) == 20
@@ -56,7 +56,7 @@ def lines(answer: FetchResponse) -> list[FetchedPartition]:
 
 
 def fetch_with(cluster: FakeLogCluster, request: Any, **fields: Any) -> FetchResponse:
-    """Return the correct response, with these fields of its partitions changed."""
+    """Return the correct response with these fields of its partitions changed."""
     answer = cluster.fetch(request)
     for line in lines(answer):
         for name, value in fields.items():
@@ -72,7 +72,7 @@ def failing(cluster: FakeLogCluster, request: Any, code: int, **fields: Any) -> 
 
 
 def test_one_request_for_each_leader():
-    """Ten partitions on three nodes: three requests, each with all of its leader's partitions."""
+    """The leaders of ten partitions on three nodes get three requests, each with all partitions of its leader."""
     cluster = fetching({("t", n): n % 3 for n in range(10)})
     partitions_by_node = {
         request.node: sorted(n for _, n in cluster.fetch_offsets(request)) for request in cluster.fetches
@@ -124,7 +124,7 @@ def test_fetch_request_fields():
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_fetch_request_by_version(version):
-    """Topic names up to v12, ids from v13, sessions from v7; all versions return the same records."""
+    """Requests have topic names up to v12, ids from v13, sessions from v7. All versions return the same records."""
     cluster = fetching({T0: 0, ("u", 1): 0, ("u", 0): 0}, served={"Fetch": (4, version)})
     places = []
     for _ in range(3):
@@ -168,7 +168,7 @@ def test_no_position_or_no_leader_means_no_fetch():
 
 
 def test_fetchable_partitions():
-    """All assigned partitions except paused ones and those with buffered records."""
+    """All assigned partitions are fetchable, except paused ones and those with buffered records."""
     cluster = fetching({("t", n): n % 2 for n in range(6)})
     cluster.positions.of(("t", 4)).paused = True
     assert set(cluster.fetcher.fetchable()) == {("t", n) for n in (0, 1, 2, 3, 5)}
@@ -210,7 +210,7 @@ def test_response_for_a_revoked_partition_is_dropped():
 
 
 def test_response_for_a_reassigned_partition_is_dropped():
-    """The partition was revoked and assigned again: another member may have read it meanwhile."""
+    """After the partition was revoked and assigned again, another member may have read its records in the meantime."""
     cluster = fetching()
     cluster.positions.assign([])
     cluster.positions.assign([T0])
@@ -238,7 +238,7 @@ def test_records_of_a_paused_partition_are_kept():
 
 @pytest.mark.parametrize("to", [0, 2, 7, 4])
 def test_seek_drops_records_of_other_offsets(to):
-    """Before the response, while it is buffered, and while its records are returned."""
+    """The seek happens before the response, while it is buffered, or while its records are returned."""
     right = list(range(to, 10))
     before = fetching()
     before.seek(T0, to)
@@ -352,7 +352,7 @@ def corrupt(log: Log, number: int) -> None:
 
 
 def test_corrupt_batch_is_raised_until_a_seek():
-    """The records before it are returned, then each poll raises the error, until a seek."""
+    """The records before the corrupt batch are returned, then each poll raises the error until a seek."""
     cluster = fetching(records=15)
     corrupt(cluster.logs[T0], 1)
     cluster.answer_rightly(only(cluster))
@@ -380,7 +380,7 @@ def test_partition_error_is_raised_after_records_of_another():
 
 @pytest.mark.parametrize("how", ["seek", "revoke"])
 def test_error_is_dropped_after_a_seek(how):
-    """The error was about an offset that is no longer read."""
+    """The error was about an offset that is no longer fetched."""
     cluster = fetching({T0: 0, T1: 0})
     corrupt(cluster.logs[T1], 0)
     cluster.answer_rightly(only(cluster))
@@ -429,7 +429,7 @@ def test_records_after_the_high_watermark_come_later():
     ],
 )
 def test_retriable_partition_errors_back_off(code, version):
-    """The position stays; the partition is fetched again after a backoff, from its leader at that time."""
+    """The position does not change. The partition is fetched again after a backoff, from its leader at that time."""
     cluster = fetching({T0: 0, T1: 0}, served={"Fetch": (4, version)})
     request, before = only(cluster), len(cluster.of("Metadata"))
     answer = cluster.fetch(request)
@@ -558,7 +558,7 @@ def test_fetches_go_to_the_new_leader():
 
 @pytest.mark.parametrize("version", [12, 15, 18])
 def test_an_answer_that_names_the_new_leader(version):
-    """KIP-951: it is asked at once, without metadata."""
+    """KIP-951: the consumer fetches from the new leader at once, without a Metadata request."""
     cluster = fetching({T0: 0, T1: 1}, served={"Fetch": (4, version)})
     request = next(each for each in cluster.fetches if each.node == 0)
     other = next(each for each in cluster.fetches if each.node == 1)
@@ -575,7 +575,7 @@ def test_an_answer_that_names_the_new_leader(version):
 
 @pytest.mark.parametrize(("leader_id", "epoch"), [(1, 0), (1, -1), (9, 5), (-1, 7)])
 def test_an_answer_that_names_no_newer_leader(leader_id, epoch):
-    """An old epoch or an unknown node: metadata is refreshed."""
+    """If the response has an old epoch or an unknown node, the consumer refreshes its metadata."""
     cluster = fetching({T0: 0, T1: 1})
     request = next(each for each in cluster.fetches if each.node == 0)
     before = len(cluster.of("Metadata"))
@@ -628,7 +628,7 @@ def reads_from_follower() -> FakeLogCluster:
 
 
 def test_offset_out_of_range_of_a_follower_asks_the_leader():
-    """The leader is fetched next, and the position is not reset."""
+    """The consumer fetches from the leader next, and does not reset the position."""
     cluster = reads_from_follower()
     request = only(cluster)
     cluster.answer(request, failing(cluster, request, E.OFFSET_OUT_OF_RANGE))
@@ -689,7 +689,7 @@ def twice(cluster: FakeLogCluster) -> None:
 
 
 def move_leader(cluster: FakeLogCluster, epoch: int, **how: Any) -> None:
-    """Move the leader, and refresh the metadata."""
+    """Move the leader and refresh the metadata."""
     cluster.leader_epochs[T0] = cluster.logs[T0].epoch = epoch
     cluster.engine.metadata.refresh()
     cluster.settle()
@@ -721,7 +721,7 @@ def test_new_leader_gets_offset_for_leader_epoch():
 
 
 def test_buffered_records_are_dropped_while_epochs_are_validated():
-    """The log may lack them; the position does not move meanwhile."""
+    """The new leader's log may lack the buffered records. The position does not move during the validation."""
     cluster = fetching()
     cluster.hold("OffsetForLeaderEpoch")
     cluster.answer_rightly(only(cluster))
@@ -736,7 +736,7 @@ def test_buffered_records_are_dropped_while_epochs_are_validated():
 
 @pytest.mark.parametrize("policy", ["earliest", "latest"])
 def test_truncated_log_moves_the_position_to_its_end(policy):
-    """The new leader's log ends before the position: the consumer continues there, with other records."""
+    """If the new leader's log ends before the position, the consumer continues at its end and reads other records."""
     cluster = fetching()
     read_all(cluster)
     log = cluster.logs[T0]
@@ -752,7 +752,7 @@ def test_truncated_log_moves_the_position_to_its_end(policy):
 
 
 def test_truncated_log_without_a_reset_raises():
-    """Each poll raises the error until the user seeks, and no record is read before that."""
+    """Each poll raises the error until the user seeks. No record is read before that."""
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
     log = cluster.logs[T0]
     log.add(5)
@@ -778,7 +778,7 @@ def test_truncated_log_without_a_reset_raises():
 
 
 def test_unknown_epoch_applies_auto_offset_reset():
-    """The log has none of the records that were read: auto_offset_reset decides."""
+    """If the log has none of the records that were read, auto_offset_reset determines the new position."""
     cluster = fetching(auto_offset_reset="earliest")
     read_all(cluster)
     cluster.positions.of(T0).epoch = 7
@@ -917,7 +917,7 @@ def test_closing_the_consumer_closes_its_sessions():
 
 
 def test_recreated_topic_is_forgotten_and_fetched_by_new_id():
-    """It has a new id: a response about the old topic is dropped, the session forgets it, and reading continues."""
+    """The topic has a new id: old responses are dropped, the session forgets the old id, and reading continues."""
     cluster = fetching()
     read_all(cluster)
     old = cluster.topic_id("t")
@@ -930,7 +930,7 @@ def test_recreated_topic_is_forgotten_and_fetched_by_new_id():
 
 
 def read_ten_records(policy: str) -> FakeLogCluster:
-    """Read ten records; return a cluster with the next fetch in flight."""
+    """Read ten records. Return a cluster with the next Fetch in flight."""
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset=policy)
     cluster.logs[T0].add(10)
     cluster.seek(T0, 0)
@@ -940,10 +940,10 @@ def read_ten_records(policy: str) -> FakeLogCluster:
 
 
 def recreate_topic(cluster: FakeLogCluster, records: int) -> None:
-    """Replace the topic by another of the same name, before the consumer learns of it."""
+    """Replace the topic by another one of the same name before the consumer learns of it."""
     old = cluster.topic_id("t")
     for late in cluster.fetches:
-        cluster.fetch(late)  # for its session
+        cluster.fetch(late)  # updates the broker's fetch session; the response is discarded
     cluster.topic_ids["t"], cluster.logs[T0] = UUID(int=99), Log()
     cluster.logs[T0].add(records)
     cluster.engine.metadata.refresh()
@@ -1014,7 +1014,7 @@ def test_records_of_a_recreated_topic_are_not_mixed_up():
     assert (cluster.poll_records(), cluster.position(T0), cluster.fetcher.dropped) == ([], 0, 1)
 
 
-# Backoffs, and partitions that are not read any more
+# Backoffs, and partitions that are no longer fetched
 
 
 def test_backoff_of_a_partition_grows_until_records_arrive():
@@ -1151,7 +1151,7 @@ def test_unreachable_leader_refreshes_metadata_after_a_backoff():
 
 
 def test_node_is_not_fetched_at_once_after_an_error():
-    """Of the connection or of the whole response; an unknown session only begins again."""
+    """This covers errors of the connection and of the whole response. An unknown session is replaced at once."""
     for code in (None, E.FETCH_SESSION_TOPIC_ID_ERROR, E.UNKNOWN_SERVER_ERROR):
         cluster = fetching()
         metadata = cluster.count("Metadata")
@@ -1255,8 +1255,8 @@ def test_position_is_validated_before_a_named_leader_is_fetched():
 
 
 def held_validation(cluster: FakeLogCluster) -> tuple[Any, Any]:
-    """Move the leader after all records were read. Return the held request that validates the position, and its right
-    response, which is not sent.
+    """Move the leader after all records were read. Return the pending request that validates the position, and its
+    correct response, which is not sent.
     """
     read_all(cluster)
     cluster.answer_rightly(only(cluster))
@@ -1269,7 +1269,7 @@ def held_validation(cluster: FakeLogCluster) -> tuple[Any, Any]:
 
 @pytest.mark.parametrize("why", ["failed", "truncated"])
 def test_leader_without_an_epoch_is_not_asked_again(why):
-    """Brokers before v7 of Metadata know no epochs."""
+    """Metadata responses before v7 have no leader epochs."""
     cluster = FakeLogCluster({T0: 0}, auto_offset_reset="none")
     cluster.logs[T0].add(10)
     cluster.seek(T0, 0)
@@ -1406,7 +1406,7 @@ def test_truncation_found_by_a_fetch_ends_the_wait_of_a_poll():
 
 
 def test_each_leader_change_is_validated():
-    """Also the one to the leader that wrote the last record."""
+    """A change to the leader that wrote the last record is validated too."""
     cluster = fetching({T0: 0})
     assert read_all(cluster) == list(range(10))
     cluster.answer_rightly(only(cluster))
@@ -1486,7 +1486,7 @@ def test_fetch_needs_v4():
 
 
 def test_session_is_renewed_after_a_lost_connection():
-    """The next request closes the session, whose epoch at the broker is unknown, and begins another."""
+    """The next request closes the session, whose epoch at the broker is unknown, and starts a new one."""
     cluster = fetching()
     assert read_all(cluster) == list(range(10))
     assert only(cluster).body.session_epoch == 1

@@ -23,7 +23,7 @@ def link_of() -> Link:
 
 
 def sent_requests(link: Link) -> list[Any]:
-    """Return the requests that the link wants to send, and remove them."""
+    """Return the requests that the link wants to send, and clear them."""
     frames = FrameBuffer()
     frames.feed(b"".join(link.outgoing))
     link.outgoing = []

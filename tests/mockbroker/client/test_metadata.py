@@ -34,7 +34,7 @@ def first_request_pending(*topics: str, **options: Any) -> FakeCluster:
 def topic(
     name: str, *leaders: tuple[int, int], error: int = 0, id_: UUID | None = None, numbers: Any = None
 ) -> MetadataResponse.Topic:
-    """``leaders``: node and epoch, by partition."""
+    """Return a topic of a Metadata response. ``leaders``: node and epoch of the leader, by partition."""
     partition = MetadataResponse.Topic.Partition
     return MetadataResponse.Topic(
         name=name,

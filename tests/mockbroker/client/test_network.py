@@ -232,7 +232,7 @@ def test_reconnect_backoff_grows_until_a_connection_is_ready() -> None:
         send_to(network, node)
         assert node.link
         node.link.opened()
-        network.tick()  # connected, but the broker's versions are unknown
+        network.tick()  # the connection is open, but the broker's API versions are unknown
         node.link.closed()
         network.tick()
         delays.append(node.retry_at - network._clock.now)

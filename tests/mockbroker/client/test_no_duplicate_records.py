@@ -35,7 +35,7 @@ def filled(leaders: Any, **how: Any) -> FakeLogCluster:
     return cluster
 
 
-# A response has exactly the requested partitions, or it is dropped
+# A response that does not have exactly the requested partitions is dropped
 
 
 def without_one(cluster: FakeLogCluster, answer: FetchResponse) -> None:
@@ -61,7 +61,7 @@ def with_a_topic_twice(cluster: FakeLogCluster, answer: FetchResponse) -> None:
 
 
 def with_a_partition_of_another_node(cluster: FakeLogCluster, answer: FetchResponse) -> None:
-    """Add a partition of this consumer that was not requested of this node."""
+    """Add a partition that is assigned to this consumer, but was not requested from this node."""
     answer.responses[0].partitions[0].partition_index = 2
 
 
@@ -83,7 +83,7 @@ TAMPERED = [
 @pytest.mark.parametrize("version", [4, 7, 12, 13, 18])
 @pytest.mark.parametrize("tamper", TAMPERED)
 def test_invalid_response_is_dropped(tamper, version):
-    """None of it is used, and the next request is a full one."""
+    """No part of the response is used, and the next request is a full one."""
     cluster = filled({T0: 0, T1: 0, T2: 1}, served={"Fetch": (4, version)})
     request = next(each for each in cluster.fetches if each.node == 0)
     answer = cluster.fetch(request)
@@ -103,7 +103,7 @@ def test_invalid_response_is_dropped(tamper, version):
 @pytest.mark.parametrize("version", [7, 13, 18])
 @pytest.mark.parametrize("tamper", TAMPERED[1:6])
 def test_invalid_response_within_a_session_is_dropped(tamper, version):
-    """It may omit partitions, but not have others than the session."""
+    """A response within a session may omit partitions, but may not add partitions that the session does not have."""
     cluster = filled({T0: 0, T1: 0, T2: 1}, served={"Fetch": (4, version)})
     cluster.answer_all()
     cluster.poll_records()
@@ -125,7 +125,7 @@ def test_invalid_response_within_a_session_is_dropped(tamper, version):
 
 
 def test_late_response_of_the_old_leader_is_dropped():
-    """The leader moved and the new one responded first: the old leader's shorter response is dropped."""
+    """After the leader moved, the new leader responds first, and the old leader's shorter response is dropped."""
     cluster = filled({T0: 0, T1: 1})
     cluster.engine.assign([T0])
     late = next(each for each in cluster.fetches if each.node == 0)
@@ -153,7 +153,7 @@ def test_response_to_a_fetch_before_a_seek_is_dropped():
 
 
 class RefetchingFetcher(Fetcher):
-    """Also fetches partitions with buffered records."""
+    """A fetcher that also fetches partitions with buffered records."""
 
     @property
     def buffered(self) -> set[tuple[str, int]]:
@@ -161,7 +161,7 @@ class RefetchingFetcher(Fetcher):
 
 
 class UncheckedFetcher(RefetchingFetcher):
-    """Also returns records that do not begin at the position."""
+    """A fetcher that also returns records that do not begin at the position."""
 
     def _is_current(self, fetched: CompletedFetch) -> bool:
         return fetched.reader is not None or self._initialize(fetched)
@@ -191,7 +191,7 @@ def test_refetched_records_are_dropped_by_position():
 
 
 def test_without_both_checks_records_are_returned_twice():
-    """The error that the two checks prevent."""
+    """This is the error that the two checks prevent."""
     returned, _ = read_to_the_end(UncheckedFetcher)
     assert len(returned) > len(ALL)
     assert returned[:13] == [*ALL, 3, 4, 5]
@@ -281,7 +281,7 @@ class Interleaved(RuleBasedStateMachine):
     @precondition(lambda self: self.cluster.fetches)
     @rule(data=st.data())
     def answer_with_earlier_partitions(self, data: st.DataObject) -> None:
-        """Use partitions of earlier responses, to requests from no later offset."""
+        """Replace partitions by those of earlier responses to requests from the same or a lower offset."""
         request = data.draw(st.sampled_from(self.cluster.fetches))
         body = self.cluster.fetch(request)
         wanted = self.cluster.fetch_offsets(request)
@@ -393,7 +393,7 @@ class Interleaved(RuleBasedStateMachine):
                 assert missed == [], f"{partition} stands at {position.offset}"
 
     def teardown(self) -> None:
-        """Answer correctly from now on: all remaining records are returned."""
+        """Send correct responses from now on, and check that all remaining records are returned."""
         for partition in self.cluster.positions:
             self.cluster.positions.of(partition).paused = False
         for _ in range(300):
@@ -406,7 +406,7 @@ class Interleaved(RuleBasedStateMachine):
 
 
 class InterleavedCommitted(Interleaved):
-    """The same with read_committed."""
+    """The same sequences with read_committed."""
 
     committed = True
 

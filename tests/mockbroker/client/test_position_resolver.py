@@ -41,7 +41,7 @@ def starting(
     start: int = 2,
     **how: Any,
 ) -> FakeLogCluster:
-    """Return a cluster with logs from 2 to 12; requests of the APIs ``held`` stay pending."""
+    """Return a cluster whose logs have offsets 2 to 11. Requests of the APIs ``held`` stay pending."""
     cluster = FakeLogCluster({T0: 0} if leaders is None else leaders, group=group, **how)
     for log in cluster.logs.values():
         log.start = start
@@ -67,7 +67,7 @@ def only(cluster: FakeLogCluster, key: int) -> Any:
 
 @pytest.mark.parametrize("version", range(11))
 def test_committed_offsets_are_the_positions(version):
-    """In every version; without a committed offset auto_offset_reset decides."""
+    """This holds in every version. Without a committed offset, auto_offset_reset determines the position."""
     cluster = starting({T0: 0, T1: 0}, committed={T0: 7}, held=(), served={"OffsetFetch": (0, version)})
     assert (cluster.position(T0), cluster.position(T1)) == (7, 2)
     (request,) = cluster.of("OffsetFetch")
@@ -117,7 +117,7 @@ def test_retriable_offset_fetch_errors(code, of, version):
 @pytest.mark.parametrize("of", [None, T0], ids=["of the group", "of a partition"])
 @pytest.mark.parametrize(("code", "error"), RAISED)
 def test_fatal_offset_fetch_errors_are_raised(code, error, of):
-    """Once for each poll; no request is sent before the next poll."""
+    """Each poll raises the error once. No request is sent before the next poll."""
     cluster = starting({T0: 0, T1: 0})
     for n in range(1, 3):
         request = only(cluster, "OffsetFetch")
@@ -131,7 +131,7 @@ def test_fatal_offset_fetch_errors_are_raised(code, error, of):
 
 
 def test_unknown_topic_id_refreshes_metadata():
-    """The topic was created again: metadata is requested for its id."""
+    """The topic was created again, so the consumer requests metadata for its id."""
     cluster = starting(committed={T0: 7})
     request = only(cluster, "OffsetFetch")
     cluster.topic_ids["t"] = UUID(int=99)
@@ -151,7 +151,7 @@ def test_lost_coordinator_is_looked_up_again():
 
 @pytest.mark.parametrize("version", [7, 8, 10])
 def test_incomplete_offset_fetch_response_is_retried(version):
-    """A partition is missing, or the response is about another group: the request is retried."""
+    """If a partition is missing, or the response is about another group, the request is retried."""
     cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
     request = only(cluster, "OffsetFetch")
     answer = cluster.offset_fetch(request)
@@ -178,7 +178,7 @@ def test_seek_during_offset_fetch():
 
 
 def test_revocation_during_offset_fetch():
-    """The partition was assigned again: the response to the earlier request does not apply."""
+    """If the partition was assigned again, the response to the earlier request does not apply."""
     cluster = starting(committed={T0: 7})
     late = only(cluster, "OffsetFetch")
     stale = cluster.offset_fetch(late)
@@ -220,7 +220,7 @@ def test_partitions_assigned_during_offset_fetch():
 )
 @pytest.mark.parametrize("group", [None, "g"])
 def test_auto_offset_reset(policy, at, group):
-    """A duration is an age: the first record that is not older, or the end of the log if there is none."""
+    """A duration is an age: the position is the first record that is not older, or else the end of the log."""
     cluster = starting(group=group, held=(), auto_offset_reset=policy)
     assert cluster.position(T0) == at
 
@@ -235,7 +235,7 @@ def test_no_committed_offset_without_a_reset_raises(group):
         with pytest.raises(NoOffset, match="no committed offset: t-0") as raised:
             twice(cluster)
         assert raised.value.partitions == {T0: None}
-    if group:  # another member has committed meanwhile
+    if group:  # another member has committed an offset in the meantime
         cluster.committed[T0] = 5
     else:
         cluster.seek(T0, 5)
@@ -282,7 +282,7 @@ def test_read_committed_works_with_list_offsets_v2():
 
 
 def test_offsets_for_times():
-    """One request to each leader; None where no record is that young."""
+    """Each leader gets one request. The result is None if no record has this or a later timestamp."""
     cluster = starting({T0: 0, T1: 1}, held=(), group=None)
     request = cluster.engine.look_up_log({T0: WALL_MS + 6, T1: WALL_MS + 10**6})
     cluster.settle()
@@ -321,7 +321,7 @@ LEADER_AGAIN = [
 
 @pytest.mark.parametrize("code", LEADER_AGAIN)
 def test_retriable_list_offsets_errors(code):
-    """Metadata is refreshed, then the current leader gets the request."""
+    """The consumer refreshes its metadata, then sends the request to the current leader."""
     cluster = starting({T0: 0, T1: 1}, group=None)
     first = next(request for request in cluster.pending() if request.node == 0)
     before = len(cluster.of("Metadata"))
@@ -337,7 +337,7 @@ def test_retriable_list_offsets_errors(code):
 
 
 def test_fatal_list_offsets_errors_are_raised():
-    """Once for each poll; the other partitions get their offsets."""
+    """Each poll raises the error once. The other partitions get their offsets."""
     cluster = starting({T0: 0, T1: 1}, group=None)
     cluster.answer_rightly(next(request for request in cluster.pending() if request.node == 1))
     for n in range(2, 4):
@@ -388,7 +388,7 @@ def test_seek_during_list_offsets():
 
 
 def test_second_seek_during_list_offsets():
-    """To the beginning, then to the end: the response to the first request is ignored."""
+    """After a seek to the beginning and another to the end, the response to the first request is ignored."""
     cluster = starting(group=None)
     cluster.positions.of(T0).reset_to(-1)
     cluster.positions.unresolved = True
@@ -399,7 +399,7 @@ def test_second_seek_during_list_offsets():
 
 
 def test_revocation_during_list_offsets():
-    """Assigned again, it may have a committed offset: the response to the earlier request is ignored."""
+    """A partition that is assigned again may have a committed offset, so the earlier response is ignored."""
     cluster = starting(committed={})
     cluster.answer_rightly(only(cluster, "OffsetFetch"))
     late = only(cluster, "ListOffsets")
@@ -414,7 +414,7 @@ def test_revocation_during_list_offsets():
 
 
 def test_revoked_partition_ends_its_offset_lookup():
-    """As for a deleted topic: it is not requested for ever."""
+    """The consumer also stops requesting metadata of the deleted topic."""
     cluster = starting({T0: 0, T1: 1}, held=("ListOffsets",))
     del cluster.topics["t"]
     cluster.hang_up(0)
@@ -435,13 +435,13 @@ def test_first_list_offsets_waits_only_for_metadata():
 
 
 def test_position_of_list_offsets_has_no_epoch():
-    """The epoch of the record at the offset is not that of the record before it, which was not read."""
+    """The response has the epoch of the record at the offset, not of the record before it, which was not read."""
     cluster = starting(group=None, held=())
     assert cluster.positions.of(T0).epoch == -1
 
 
 def test_offsets_to_commit():
-    """All known positions."""
+    """All known positions are committed."""
     cluster = starting({T0: 0, T1: 1}, group=None)
     cluster.seek(T0, 5)
     assert {p: at.offset for p, at in cluster.positions.to_commit().items()} == {T0: 5}
@@ -473,7 +473,7 @@ LISTED = [  # timestamp, offset in the response, result, whether the lookup is d
 def test_only_the_ends_of_a_log_always_exist(timestamp, offset, result, done):
     cluster = starting()
     lookup = cluster.engine.look_up_log({T0: timestamp})
-    lookup.unanswered.discard(T0)  # as for each partition of a response
+    lookup.unanswered.discard(T0)  # as if a response had included the partition
     lookup.record_partition(T0, ListOffsetsResponse.Topic.Partition(offset=offset, timestamp=-1, leader_epoch=-1))
     assert (lookup.done, lookup.result.get(T0)) == (done, result)
     assert (T0 in lookup.result) is done
@@ -569,7 +569,7 @@ def test_revoked_partition_does_not_repeat_the_offset_fetch():
 @pytest.mark.parametrize("version", [7, 8, 10])
 @pytest.mark.parametrize("code", [E.NOT_COORDINATOR, E.GROUP_AUTHORIZATION_FAILED])
 def test_error_of_the_group_needs_no_partitions(code, version):
-    """Kafka's response with an error of the group has no topics."""
+    """A Kafka response with an error of the group has no topics."""
     cluster = starting({T0: 0, T1: 0}, committed={T0: 7, T1: 8}, served={"OffsetFetch": (0, version)})
     request, looked = only(cluster, "OffsetFetch"), len(cluster.of("FindCoordinator"))
     answer = cluster.offset_fetch(request, error=code)
@@ -637,14 +637,14 @@ def test_offset_fetch_to_an_unreachable_coordinator_backs_off():
 
 
 def requested_group(cluster: Any) -> tuple[int, str | None, int]:
-    """Return version, member id and member epoch of the pending OffsetFetch."""
+    """Return the version, member id and member epoch of the pending OffsetFetch."""
     request = only(cluster, "OffsetFetch")
     (group,) = request.body.groups
     return request.version, group.member_id, group.member_epoch
 
 
 def test_consumer_group_members_fetch_offsets_with_their_epoch():
-    """Members of classic groups, and consumers that assign partitions, do not."""
+    """Members of classic groups, and consumers with manually assigned partitions, send no member epoch."""
     member = FakeLogCluster({T0: 0}, group="g", assign=False, group_protocol="consumer")
     member.hold("OffsetFetch")
     member.engine.subscribe(["t"])
@@ -875,7 +875,7 @@ def test_lookup_of_revoked_partitions_is_not_retried():
 
 
 def test_partition_that_is_kept_after_all_is_looked_up():
-    """Also if the positions of the other partitions are known."""
+    """The lookup is also sent if the positions of the other partitions are known."""
     cluster = starting({T0: 0, T1: 0}, held=())
     cluster.hold(*ASKED)
     position = cluster.positions.of(T1)
@@ -954,7 +954,7 @@ def test_committed_epoch_of_the_leader_needs_no_validation(leader_epoch, validat
 
 
 def test_lookup_sends_nothing_before_the_end_of_its_backoff():
-    """Even if the leader is available again earlier."""
+    """The lookup waits even if the leader is available again earlier."""
     cluster = starting()
     lookup, sent = cluster.engine.look_up_log({T0: -1}), []
     available = [False, True, True]

@@ -31,7 +31,7 @@ QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
 
 @asynccontextmanager
 async def cluster_with(counts: dict[tuple[str, int], int], *, brokers: int = 1) -> AsyncIterator[Any]:
-    """Open a cluster with this many records in each partition; values are their offsets."""
+    """Open a cluster with this number of records in each partition. Each value is the record's offset."""
     topics: dict[str, int] = {}
     for name, number in counts:
         topics[name] = max(topics.get(name, 0), number + 1)
@@ -52,14 +52,14 @@ async def reader(cluster: Cluster, *partitions: Any, **options: Any) -> AsyncIte
 
 
 async def final_position(consumer: Consumer, partition: tuple[str, int]) -> int:
-    """Return the position once it is known; there must be no records to read."""
+    """Return the position once it is known. Check that polls return no records before that."""
     while (at := consumer.position(partition)) is None:
         assert await consumer.poll(0.05) == []
     return at
 
 
 async def read(consumer: Consumer, count: int) -> list[tuple[int, int]]:
-    """Return partitions and offsets of the next records."""
+    """Return the partitions and offsets of the next records."""
     places: list[tuple[int, int]] = []
     while len(places) < count:
         places += [(record.partition, record.offset) for record in await consumer.poll()]
@@ -129,7 +129,7 @@ class FetchRecordingStream(trio.abc.Stream):
 
 
 async def test_next_fetch_is_sent_before_poll_returns(autojump_clock):
-    """The broker works on it even if the user never waits after the poll."""
+    """The broker can work on the Fetch even if the user does not wait after the poll."""
     fetches: list[list[int]] = []
 
     async def connect(host: str, port: int) -> trio.abc.Stream:
@@ -152,7 +152,7 @@ async def test_poll_returns_at_most_max_poll_records(autojump_clock):
 
 
 async def test_buffered_records_are_returned_without_waiting(autojump_clock):
-    """The broker is gone and the timeout is 0."""
+    """Poll returns them even if the broker is down and the timeout is 0."""
     async with cluster_with({T0: 1200}) as cluster, reader(cluster, T0) as consumer:
         assert len(await consumer.poll()) == 500
         cluster.kill_broker(0)
@@ -169,7 +169,7 @@ async def test_ten_partitions_on_three_brokers(autojump_clock):
 
 
 async def test_cancelled_poll_loses_no_records(autojump_clock):
-    """Before it began or while it waited: the next poll returns the records."""
+    """The next poll returns the records, whether the cancellation came before the poll or while it waited."""
     async with cluster_with({T0: 30}) as cluster, reader(cluster, T0, max_poll_records=5) as consumer:
         places = await read(consumer, 5)
         for _ in range(8):
@@ -223,7 +223,7 @@ async def test_records_of_a_failed_interceptor_are_read_again(autojump_clock):
 
 
 async def test_position_commit_and_lag_inside_an_iteration(autojump_clock):
-    """Records that were not returned yet are after the position, not committed, and count as lag."""
+    """Records that were not returned yet are after the position: they are not committed, and count as lag."""
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g") as consumer:
         async for record in consumer:
             if record.offset == 3:
@@ -291,7 +291,7 @@ async def test_end_of_an_iteration_commits_the_returned_records(autojump_clock, 
 
 
 async def test_seek_inside_an_iteration(autojump_clock):
-    """One partition is read again; the other is not affected."""
+    """One partition is read again. The other is not affected."""
     async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
         seen: dict[int, list[int]] = {0: [], 1: []}
         async for record in consumer:
@@ -305,7 +305,7 @@ async def test_seek_inside_an_iteration(autojump_clock):
 
 
 async def test_pause_inside_an_iteration(autojump_clock):
-    """The remaining records of that partition wait and are returned once."""
+    """The remaining records of that partition are held back, then returned once."""
     async with cluster_with({T0: 10, T1: 10}) as cluster, reader(cluster, T0, T1) as consumer:
         seen: list[tuple[int, int]] = []
         first = -1
@@ -345,7 +345,7 @@ async def test_seek_to_beginning_and_end_inside_an_iteration(autojump_clock):
 
 
 async def test_seek_forward_back_and_by_time(autojump_clock):
-    """Skip old records, read again from the beginning, and from a time."""
+    """The seeks skip old records, read again from the beginning, and start at a timestamp."""
     async with cluster_with({T0: 0}) as cluster:
         for number in range(10):
             cluster.produce("t", [b"%d" % number], partition=0, timestamp=1_000 + number)
@@ -383,7 +383,7 @@ async def test_failed_processing_resumes_at_the_last_good_record(autojump_clock)
             async for record in consumer:
                 if (record.partition, record.offset) == (0, 6) and not failed:
                     failed = True
-                    done = [each for each in done if each[0] or each[1] < 4]  # rolled back to there
+                    done = [each for each in done if each[0] or each[1] < 4]  # the user rolls back to offset 4
                     consumer.seek(T0, 4)
                     continue
                 done.append((record.partition, record.offset))
@@ -395,7 +395,7 @@ async def test_failed_processing_resumes_at_the_last_good_record(autojump_clock)
 
 
 async def test_paused_partition_waits_while_the_other_is_read(autojump_clock):
-    """A paused partition returns no records and loses none; priorities are built on this."""
+    """A paused partition returns no records and loses none, so users can give partitions priorities."""
     async with cluster_with({T0: 40, T1: 40}) as cluster, reader(cluster, T0, T1, max_poll_records=7) as consumer:
         consumer.seek(T0, 30)
         consumer.pause(T0)
@@ -436,7 +436,7 @@ async def test_auto_offset_reset_of_a_new_group(autojump_clock, policy, first):
 
 
 async def test_auto_offset_reset_none_raises(autojump_clock):
-    """Without a committed offset, and with a position out of range."""
+    """It raises without a committed offset, and with a position that is out of range."""
     async with cluster_with({T0: 10}) as cluster, reader(cluster, T0, group="g", auto_offset_reset="none") as consumer:
         with pytest.raises(NoOffset, match="no committed offset"):
             await consumer.poll()
@@ -471,7 +471,7 @@ async def test_assign_and_subscribe_exclude_each_other(autojump_clock):
 
 
 async def test_read_up_to_the_end_offsets_then_close(autojump_clock):
-    """Up to the end offsets at the start, and no further."""
+    """The consumer reads up to the end offsets at the start, and no further."""
     async with cluster_with({T0: 25, T1: 5}) as cluster:
         async with reader(cluster, T0, T1, group="g", enable_auto_commit=True, max_poll_records=3) as consumer:
             ends = await consumer.end_offsets(T0, T1)
@@ -534,7 +534,7 @@ async def limited(consumer: Consumer, count: int) -> AsyncIterator[Any]:
 
 
 async def test_seek_skips_a_corrupt_batch(autojump_clock):
-    """Each poll raises the error and keeps the position; the batches around it are read."""
+    """Each poll raises the error and keeps the position. The batches before and after it are read."""
     async with cluster_with({T0: 3}) as cluster:
         cluster.produce("t", [b"3", b"4"], partition=0)
         cluster.produce("t", [b"5"], partition=0)
@@ -550,7 +550,7 @@ async def test_seek_skips_a_corrupt_batch(autojump_clock):
 
 
 def corrupt_batch(consumer: Consumer, base: int) -> None:
-    """Flip one bit of that batch in all later responses."""
+    """Flip one bit of this batch in all later responses."""
     fetcher = consumer._engine.fetcher
     right = fetcher._response_partitions
 
@@ -566,7 +566,7 @@ def corrupt_batch(consumer: Consumer, base: int) -> None:
 
 
 async def test_order_within_a_partition(autojump_clock):
-    """Offsets only grow, for any number of records, responses and polls."""
+    """Offsets only increase, for any number of records, responses and polls."""
     async with cluster_with({T0: 3000, T1: 3000}, brokers=2) as cluster:
         async with reader(cluster, T0, T1, max_poll_records=137, max_partition_fetch_bytes=9_000) as consumer:
             places = await read(consumer, 6000)

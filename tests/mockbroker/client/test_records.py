@@ -14,7 +14,7 @@ from mockbroker.client.errors import CorruptRecord
 from mockbroker.client.records import RecordReader
 
 Line = FetchResponse.Topic.Partition
-END = 1 << 40  # of a log that has more records than the response
+END = 1 << 40  # end of a log that has more records than the response
 
 
 def line(*data: bytes, end: int = END, aborted: tuple[tuple[int, int], ...] = ()) -> Line:
@@ -95,7 +95,7 @@ def test_compressed_batches(codec):
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("codec", range(3))
 def test_message_sets_of_formats_v0_and_v1(magic, codec):
-    """Logs from before Kafka 0.11, followed by batches of v2."""
+    """Logs from before Kafka 0.11 have message sets, followed by batches of v2."""
     records = [Record(offset=n, value=b"%d" % n, timestamp=n if magic else -1) for n in range(6)]
     sets = build_message_set(records, magic=magic, codec=codec)
     one = reader(sets, batch(6, 2), at=2)
@@ -128,7 +128,7 @@ def test_control_batches_are_skipped():
 
 
 def test_read_committed_skips_aborted_transactions():
-    """Two producers, one of which aborts a transaction and commits the next, and plain records."""
+    """Of two producers, one aborts a transaction and commits the next. Records without a transaction are returned."""
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
     data = (
         batch(0, 2, producer_id=1, **tx),
@@ -148,7 +148,7 @@ def test_read_committed_skips_aborted_transactions():
 
 
 def test_fetch_begins_inside_an_aborted_transaction():
-    """The response lists the transaction although its records were skipped; the next transaction is another one."""
+    """The response lists the transaction although its records were skipped. The next transaction is another one."""
     tx = {"producer_epoch": 0, "base_sequence": 0, "transactional": True}
     data = marker(ControlType.ABORT, 1, 7), batch(2, 3, producer_id=7, **tx), marker(ControlType.COMMIT, 5, 7)
     one = reader(*data, at=1, committed=True, aborted=((7, 0),))
@@ -168,7 +168,7 @@ def test_idempotent_batch_is_not_part_of_an_aborted_transaction():
 
 
 def test_records_after_the_high_watermark_are_held_back():
-    """Brokers read it before the records, so a response may have later records: the next one has them again."""
+    """Brokers read the high watermark before the records, so a response may have later ones. They are fetched again."""
     one = reader(batch(0, 3), batch(3, 3), end=3)
     assert (remaining(one), remaining(one), one.next_offset) == ([0, 1, 2], [], 3)
     one = reader(batch(0, 3), end=0)
@@ -178,7 +178,7 @@ def test_records_after_the_high_watermark_are_held_back():
 
 
 def test_truncated_batch():
-    """At the end of a response it is ignored; alone in a response it is an error, since no retry would help."""
+    """It is ignored at the end of a response. If it is the only batch, it is an error, since no retry would help."""
     one = reader(batch(0, 3), batch(3, 3)[:-1])
     assert (remaining(one), one.next_offset) == ([0, 1, 2], 3)
     one = reader(batch(0, 3)[:-1])
@@ -191,7 +191,7 @@ def test_truncated_batch():
 def test_records_before_a_corrupt_batch_are_returned_first(codec):
     one = reader(batch(0, 3), corrupted(batch(3, 3, codec=codec)), batch(6, 3))
     assert (offsets(one.next_records(9)), one.next_offset) == ([0, 1, 2], 3)
-    for _ in range(2):  # until a seek
+    for _ in range(2):  # the error repeats until a seek
         with pytest.raises(CorruptRecord, match=r"t-0 at offset 3: .*CRC") as raised:
             one.next_records(9)
         assert (raised.value.partition, raised.value.offset, one.next_offset) == (("t", 0), 3, 3)
@@ -217,7 +217,7 @@ def test_check_crcs_off_accepts_a_wrong_crc_of_a_control_batch():
     assert (remaining(one), one.next_offset) == ([1], 2)
 
 
-LAST_DELTA = 23 + 3  # the low byte of the last offset's delta: broken, a batch seems longer than it is
+LAST_DELTA = 23 + 3  # low byte of the last offset delta; if it is corrupt, the batch seems to end later than it does
 
 
 def with_extra_records(data: bytes) -> bytes:
@@ -227,7 +227,7 @@ def with_extra_records(data: bytes) -> bytes:
 
 
 def test_corrupt_control_batch_does_not_move_the_offset():
-    """Its records are not read but its last offset is, so its CRC is checked too."""
+    """The records of a control batch are not returned, but its last offset is used, so its CRC is checked too."""
     one = reader(with_extra_records(marker(ControlType.COMMIT, 0, 7)), batch(1, 9))
     with pytest.raises(CorruptRecord):
         one.next_records(9)
@@ -254,7 +254,7 @@ def sets() -> list[dict]:
 
 @pytest.mark.parametrize("most", [1, 3, 1000])
 def test_record_sets_written_by_kafka(most):
-    """The same records as Kafka's own reader returns, without control records, in portions of any size."""
+    """The reader returns the same records as Kafka's own reader, without control records, in portions of any size."""
     total = 0
     for each in sets():
         expected = [
@@ -277,7 +277,7 @@ def test_record_sets_written_by_kafka(most):
 
 @pytest.mark.parametrize("portion", [1, 2, 3, 9])
 def test_records_before_a_corrupt_record_are_returned(portion: int) -> None:
-    """Without a check of the CRC, the record itself cannot be decoded."""
+    """The check of the CRC is disabled, so the reader meets a record that it cannot decode."""
     data = batch(0, 3)
     last = build_batch([Record(value=b"2", timestamp=2)])[61:]
     damaged = data[: -len(last)] + b"\x7f" + data[1 - len(last) :]

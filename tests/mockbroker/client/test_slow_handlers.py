@@ -10,12 +10,12 @@ from mockbroker import open_cluster
 from mockbroker.consumer import open_consumer
 
 QUICK = {"group.initial.rebalance.delay.ms": 0, "mockbroker.join.settle.ms": 0}
-WORK = 1.0  # seconds for one record
+WORK = 1.0  # seconds of processing for one record
 
 
 @pytest.mark.parametrize(("most", "alive"), [(500, False), (30, True)])
 async def test_max_poll_records_limits_the_time_between_polls(most, alive, autojump_clock):
-    """A minute between polls is allowed: 200 records at a second each exceed it, 30 do not."""
+    """One minute between polls is allowed. At one second for each record, 200 records exceed it and 30 do not."""
     async with open_cluster(topics={"t": 1}, config=QUICK) as cluster:
         cluster.produce("t", [b"x"] * 200)
 

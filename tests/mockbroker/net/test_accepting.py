@@ -1,4 +1,4 @@
-"""New connections that wait or are closed, on sockets; exact times are in tests of the conversations connections_*."""
+"""New connections that wait or are closed, on sockets. The conversations connections_* test the exact times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TWO_WINDOWS = {"quota.window.num": 2}
 
 
 async def connected(served: ServedBroker, number: int) -> list[Peer]:
-    """Connections that are served."""
+    """Open connections that are served."""
     peers = [await served.connect() for _ in range(number)]
     for peer in peers:
         await peer.ask(*HELLO)
@@ -26,7 +26,7 @@ async def connected(served: ServedBroker, number: int) -> list[Peer]:
 
 
 async def waiting(served: ServedBroker) -> Peer:
-    """A connection that is not served although it has sent a request."""
+    """Open a connection that is not served although it has sent a request."""
     peer = await served.connect()
     await peer.send(HELLO)
     for _ in range(3):

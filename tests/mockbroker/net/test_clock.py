@@ -43,7 +43,7 @@ async def test_stopped_clock_resumes_where_it_stopped(mock_clock):
     assert (clock.read(), clock.running) == (10.0, False)
     assert [clock.when(at) for at in (9.0, 10.0, 10.1)] == [-inf, -inf, inf]
     assert clock.client_time(10.0) == 15.0
-    clock.stop()  # again: no effect
+    clock.stop()  # a second call has no effect
     clock.resume()
     mock_clock.jump(1)
     assert (clock.read(), clock.when(12.0), clock.running) == (11.0, 17.0, True)
@@ -64,7 +64,7 @@ async def test_stopped_or_running_clock_is_moved(mock_clock):
     assert clock.read is trio.current_time
 
 
-# --- the clock of a cluster ------------------------------------------------------------------------------------------------
+# --- the clock of a cluster ------------------------------------------------------------------------------------
 
 
 def join(group: str = "g", member_id: str = "", session: float = 45.0, rebalance: float = 60.0) -> JoinGroupRequest:
@@ -106,7 +106,7 @@ async def test_session_expires_at_its_deadline_of_a_manual_clock(connect):
         beat = HeartbeatRequest(group_id="g", member_id=answer.member_id, generation_id=1)
         assert (await peer.ask(beat, 3)).error_code == E.NONE  # at 44 s
         assert event_times(await cluster.clock.advance(45.0)) == [
-            (60.0, "expire", "g"),  # it never synced
+            (60.0, "expire", "g"),  # the member never sent SyncGroup
             (60.0, "rebalance", "g"),
             (60.0, "empty", "g"),
         ]
@@ -115,8 +115,8 @@ async def test_session_expires_at_its_deadline_of_a_manual_clock(connect):
 
 
 async def test_one_advance_runs_deadlines_set_by_deadlines():
-    """The initial delay ends at 3 s and is stretched to 6; who then does not sync is out 60 s after. What was sent
-    before the step is heard first, also from who is not yet let in."""
+    """The initial delay ends at 3 s and is extended to 6 s. Members that do not sync are removed 60 s later. Requests
+    sent before the step are handled first, also those of connections that are not accepted yet."""
     async with open_cluster(clock="manual") as cluster:
         with PlainClient(cluster.bootstrap_servers) as one, PlainClient(cluster.bootstrap_servers) as other:
             one.send(join(session=100.0), 3)
@@ -206,7 +206,7 @@ async def test_deadline_runs_after_the_clock_resumes(connect):
 
 
 async def test_steps_add_up_to_the_deadline(connect):
-    """Trio's time begins anywhere, and sums of fractions of a second are rounded."""
+    """Trio's time may begin at any value, and sums of fractions of a second are rounded."""
     for _ in range(20):
         async with open_cluster(clock="manual", config=QUICK) as cluster:
             peer = await connect(cluster)
@@ -248,7 +248,7 @@ async def test_offsets_expire_after_seven_days_of_broker_time(connect):
 
 @pytest.mark.parametrize("every_ms", [1, 777, 600_000])
 async def test_long_advance_checks_offsets_only_where_some_expire(every_ms, monkeypatch, connect):
-    """Each offset expires at the check at which it would expire without the skipped checks."""
+    """Each offset expires at the same check as if no checks had been skipped."""
     config = {"offsets.retention.check.interval.ms": every_ms, "offsets.retention.minutes": 1_000}
     async with open_cluster(clock="manual", topics={"t": 1, "u": 1}, config=config) as cluster:
         peer = await connect(cluster)

@@ -43,7 +43,7 @@ def incoming(harness: BrokerHarness) -> ClientRequests:
 
 
 def answer_all(incoming: ClientRequests, router: Any) -> bytes:
-    """Serve what there is, as the shell does."""
+    """Handle all pending requests, as the server does. Return the bytes of the responses."""
     out = b""
     while call := incoming.next_call():
         for outcome in router.step(call, 0.0):
@@ -60,7 +60,7 @@ def test_call_names_the_client(incoming):
     assert call.request == BEAT
 
 
-REPEATS = [  # first, then; what both are, and what may differ
+REPEATS = [  # request, version and client id of the first request, then of the second
     pytest.param(BEAT, 3, "me", BEAT, 3, "me", id="the same again"),
     pytest.param(BEAT, 4, "me", BEAT, 4, "me", id="the same again, flexible"),
     pytest.param(BEAT, 3, "me", BEAT, 4, "me", id="another version"),
@@ -190,7 +190,7 @@ def header(key: int, version: int, correlation_id: int = 1, client: bytes = b"\0
     return struct.pack(">hhi", key, version, correlation_id) + client
 
 
-REFUSED = [  # frame, what is said
+REFUSED = [  # frame, expected text of the error
     pytest.param(b"", "expected 4 bytes", id="empty frame"),
     pytest.param(b"\0\x12\0", "expected 4 bytes", id="frame of 3 bytes"),
     pytest.param(header(18, 0)[:7], "correlation_id", id="truncated header"),
@@ -268,7 +268,7 @@ def test_large_request_is_decoded_in_steps(incoming: ClientRequests, harness: Br
     incoming.receive(pack(encode_request(BEAT, 3, correlation_id=4)))
     undecoded = incoming.next_call()
     assert isinstance(undecoded, Undecoded)
-    assert incoming.next_call() is None  # the next request waits
+    assert incoming.next_call() is None  # the next request waits until this one is decoded
     steps, call = in_slices(undecoded.steps)
     assert steps == 1 + len(names) // 10
     assert call.ticket is undecoded.ticket is incoming.ticket

@@ -21,7 +21,7 @@ from mockbroker.api.cluster import Cluster
 BROKER, SET, DELETE = 4, 0, 1
 STATIC_KEYSTORE, STATIC_TRUSTSTORE = "ssl.keystore.location", "ssl.truststore.location"
 KEYSTORE, TRUSTSTORE = f"listener.name.ssl.{STATIC_KEYSTORE}", f"listener.name.ssl.{STATIC_TRUSTSTORE}"
-FOLDER = "FOLDER"  # in the recorded messages
+FOLDER = "FOLDER"  # placeholder of the folder in the recorded messages
 RECORDED = json.loads((Path(__file__).parents[3] / "fixtures" / "keystores.json").read_text())
 
 
@@ -39,7 +39,7 @@ async def alter(
 
 
 async def connect(cluster: Cluster, client: Path | None = None) -> trio.SSLStream[trio.SocketStream]:
-    """A connection of a client that has exchanged a request."""
+    """Connect a client and exchange a request."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     if client is not None:
@@ -55,7 +55,7 @@ async def connect(cluster: Cluster, client: Path | None = None) -> trio.SSLStrea
 
 
 async def certificate(cluster: Cluster, listener: str = "SSL") -> bytes:
-    """The certificate that a new connection gets."""
+    """Return the certificate that a new connection gets."""
     stream = await shake_hands(cluster, listener)
     found: bytes = stream.getpeercert(binary_form=True)
     await trio.aclose_forcefully(stream)
@@ -63,11 +63,11 @@ async def certificate(cluster: Cluster, listener: str = "SSL") -> bytes:
 
 
 async def serves_anonymous(cluster: Cluster, listener: str = "SSL") -> bool:
-    """Whether a client without certificate is served."""
+    """Report whether the listener serves a client without a certificate."""
     try:
         stream = await shake_hands(
             cluster, listener, ssl.TLSVersion.TLSv1_2
-        )  # in which the handshake fails at the client too
+        )  # with TLS 1.2 the handshake fails at the client too
     except trio.BrokenResourceError:
         return False
     await trio.aclose_forcefully(stream)
@@ -90,7 +90,7 @@ async def shake_hands(
 
 
 def in_folder(folder: Path, name: str, value: str | None) -> str | None:
-    """The value of a setting: the path of a file, its key or its certificate, or the text itself."""
+    """Return the value of a setting: the path of a file, its key or its certificate, or the text itself."""
     if value and name.endswith("location"):
         return str(folder / value)
     part, _, file = (value or "").partition(":")
@@ -180,7 +180,7 @@ async def test_new_connections_are_checked_with_the_new_truststore(tmp_path: Pat
 
 
 async def test_listeners_have_their_own_client_authentication() -> None:
-    """Both use the generated certificates; only the listener OPEN serves a client without certificate."""
+    """Both use the generated certificates. Only the listener OPEN serves a client without a certificate."""
     config = {
         "listener.security.protocol.map": "SSL:SSL,OPEN:SSL",
         "ssl.client.auth": "required",

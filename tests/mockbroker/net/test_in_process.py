@@ -19,7 +19,7 @@ from mockbroker import Cluster, open_cluster
 from mockbroker.net.in_process import ConnectionClosedError
 
 DAY = 86_400.0
-# The broker's own wait for JoinGroups that are under way makes times that are not Kafka's.
+# mockbroker waits for JoinGroups that are on their way, which would lead to times that differ from Kafka's.
 EXACT = {"mockbroker.join.settle.ms": 0}
 
 
@@ -40,7 +40,7 @@ def fetch(wait: float) -> FetchRequest:
     )
 
 
-# --- lines ------------------------------------------------------------------------------------------------------
+# --- in-process connections -------------------------------------------------------------------------------------
 
 
 async def test_in_process_requests_get_responses(autojump_clock):
@@ -157,7 +157,7 @@ async def test_a_produce_without_answer(autojump_clock):
 
 
 async def test_three_members_with_default_timeouts(autojump_clock):
-    """The initial delay of 3 s is stretched once, since others came in it; then all know their shares at once."""
+    """The initial delay of 3 s is extended once, because other members join in it. Then all get partitions at once."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         members = [ClassicMember(transport, name) for name in "abc"]
@@ -169,13 +169,13 @@ async def test_three_members_with_default_timeouts(autojump_clock):
         assert happened(cluster, "rebalance", "generation") == [(0.0, "rebalance"), (6.0, "generation")]
         assert [at for member in members for at, _ in member.assignments] == [6.0, 6.0, 6.0]
         assert sorted(n for member in members for n in member.assignments[0].partitions) == [0, 1, 2, 3, 4, 5]
-        await trio.sleep(DAY / 24)  # heartbeats keep it
+        await trio.sleep(DAY / 24)  # heartbeats keep the group stable
         assert happened(cluster, "expire", "generation") == [(6.0, "generation")]
         nursery.cancel_scope.cancel()
 
 
 async def test_a_member_that_falls_silent(autojump_clock):
-    """Its session of 45 s began with its last heartbeat, at 18 s; the other hears of it at its own next one."""
+    """b's session of 45 s begins with its last heartbeat, at 18 s. The next heartbeat of a returns the rebalance."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         a, b = ClassicMember(transport, "a"), ClassicMember(transport, "b")
@@ -186,13 +186,13 @@ async def test_a_member_that_falls_silent(autojump_clock):
         await trio.sleep(60)
         assert happened(cluster, "expire") == [(18.0 + 45, "expire")]
         ((at, share),) = a.assignments[1:]
-        assert at in (63.0, 66.0)  # a beats at 63 s as well, before that or after
+        assert at in (63.0, 66.0)  # a also sends a heartbeat at 63 s, before or after the session expires
         assert share == [0, 1, 2, 3, 4, 5]
         nursery.cancel_scope.cancel()
 
 
 async def test_a_slow_joiner_is_out_at_the_rebalance_timeout(autojump_clock):
-    """b hears at its heartbeat that c has left, and takes longer than the 5 minutes that a rebalance may last."""
+    """b learns from a heartbeat that c has left, and rejoins later than the rebalance timeout of 5 minutes allows."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         a, c = ClassicMember(transport, "a"), ClassicMember(transport, "c")
@@ -218,13 +218,13 @@ async def test_a_slow_joiner_is_out_at_the_rebalance_timeout(autojump_clock):
 
 
 async def test_a_static_member_bounces(autojump_clock):
-    """It is away for 44 s of its session of 45 s, without a rebalance."""
+    """The member is away for 44 s of its session of 45 s, and no rebalance begins."""
     async with open_cluster(topics={"t": 6}, config=EXACT) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         a, b = ClassicMember(transport, "a"), ClassicMember(transport, "b", instance="b1")
         a.start()
         b.start()
-        await trio.sleep(19.5)  # its last heartbeat was at 18
+        await trio.sleep(19.5)  # b's last heartbeat was at 18 s
         b.stop()
         await trio.sleep(18 + 44 - 19.5)
         back = ClassicMember(transport, "b", instance="b1")
@@ -247,7 +247,7 @@ async def test_a_static_member_that_stays_away_longer(autojump_clock):
 
 
 async def test_a_group_of_the_consumer_protocol_revokes(autojump_clock):
-    """a gives up half only after 20 s; b gets it at its next heartbeat then, not before."""
+    """a revokes half of its partitions only after 20 s. b gets them with its next heartbeat after that."""
     async with open_cluster(topics={"t": 4}) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         a, b = ConsumerMember(transport, "a", timing=Timing(slow=20.0)), ConsumerMember(transport, "b")
@@ -256,14 +256,14 @@ async def test_a_group_of_the_consumer_protocol_revokes(autojump_clock):
         assert a.assignments == [(0.0, [0, 1, 2, 3])]
         b.start()
         await trio.sleep(100)
-        assert a.assignments[1:] == [(25.0, [0, 1])]  # its heartbeat at 5 s said it
+        assert a.assignments[1:] == [(25.0, [0, 1])]  # the heartbeat at 5 s returned this target
         assert [owned for _, owned in b.assignments][-1] == [2, 3]
-        assert b.assignments[-1][0] == 26.0  # it asks at 1, 6, ... 26
+        assert b.assignments[-1][0] == 26.0  # b sends heartbeats at 1, 6, ... 26 s
         nursery.cancel_scope.cancel()
 
 
 async def test_offsets_are_kept_for_seven_days(autojump_clock):
-    """From when the group is empty; the broker looks every 10 minutes."""
+    """The retention time begins when the group is empty. The broker checks every 10 minutes."""
     async with open_cluster(topics={"t": 1}, config=EXACT) as cluster, trio.open_nursery() as nursery:
         transport = InProcessTransport(cluster, nursery)
         a = ClassicMember(transport, "a")
@@ -277,7 +277,7 @@ async def test_offsets_are_kept_for_seven_days(autojump_clock):
         assert cluster.committed("g") == {("t", 0): 5}
         await trio.sleep(600)
         assert cluster.committed("g") == {}
-        assert emptied == 100.0 + 45  # a commit is a sign of life
+        assert emptied == 100.0 + 45  # a commit renews the session
         assert happened(cluster, "offset_expire", "delete") == [
             (7 * DAY + 600, "offset_expire"),
             (7 * DAY + 600, "delete"),

@@ -1,4 +1,4 @@
-"""The pump without sockets: whose request is next, and that none keeps the others waiting. It counts, nothing is timed."""
+"""The pump without sockets: which request is next, and that none delays the others. Turns are counted, not timed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from mockbroker.net.pump import COLLECT, LARGE, SLICE, Connection, Pump
 
 BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
 Question = tuple[Any, int]
-KEPT = 12, "", (True, False, False), (("t", 0),)  # the key of an answer to Metadata
+KEPT = 12, "", (True, False, False), (("t", 0),)  # key of a cached Metadata response
 
 
 class Inbox:
@@ -58,8 +58,8 @@ class Inbox:
 class Wire(Connection):
     """A connection whose peer reads at once.
 
-    sent: the answers, in the log of the place as well
-    encoded: the bytes of those that were encoded before
+    sent: the responses, which are also in the log of the place
+    encoded: the bytes of responses that were already encoded
     """
 
     session: Inbox
@@ -87,7 +87,7 @@ class Wire(Connection):
 
 
 class Slow(Stage):
-    """Every request takes so many seconds by the stopwatch of the place, more than a slice unless told otherwise."""
+    """A stage in which each request takes this number of seconds of the place's time, by default more than a slice."""
 
     def __init__(self, place: Place, seconds: float = 2 * SLICE) -> None:
         self.place = place
@@ -99,7 +99,7 @@ class Slow(Stage):
 
 
 class Place:
-    """A pump of which a test takes the turns."""
+    """A pump whose turns are run by a test."""
 
     def __init__(self, **topics: int) -> None:
         self.harness = BrokerHarness()
@@ -127,7 +127,7 @@ class Place:
         self.pump.enqueue(wire)
 
     def turns(self) -> int:
-        """How many turns it takes until nothing is left."""
+        """Run turns until no work is left. Return their number."""
         number = 1
         while self.pump.turn(0.0):
             number += 1
@@ -167,7 +167,7 @@ def test_commit_in_slices_stores_every_offset() -> None:
     (topic,) = response.topics
     assert [(each.partition_index, each.error_code) for each in topic.partitions] == [
         *((number, E.NONE) for number in range(4_000)),
-        (9_999, E.UNKNOWN_TOPIC_OR_PARTITION),  # as in every commit, what the coordinator does not see comes first
+        (9_999, E.UNKNOWN_TOPIC_OR_PARTITION),  # unknown partitions come first in each slice, as in every commit
         *((number, E.NONE) for number in range(4_000, 4_500)),
     ]
     committed = place.harness.broker.groups["g"].offsets.committed
@@ -248,7 +248,7 @@ def test_metadata_of_many_partitions_is_answered_in_slices() -> None:
         place.send(short, BEAT)
         place.pump.turn(0.0)
         turns += 1
-    assert turns >= 10  # the answer is made and encoded, a thousand partitions at a time
+    assert turns >= 10  # the response is built and encoded, a thousand partitions at a time
     assert len(short.sent) == turns
     (topic,) = long.sent[0].topics
     assert [partition.partition_index for partition in topic.partitions] == list(range(5_000))
@@ -260,7 +260,7 @@ def test_answer_in_slices_is_encoded_as_any_other() -> None:
     question = MetadataRequest(topics=[MetadataRequest.Topic(name="t")]), 12
     place.send(first, question)
     place.turns()
-    place.send(second, question)  # of which the answer is kept
+    place.send(second, question)  # its response is cached
     assert place.turns() == 1
     (response,) = first.sent
     assert [encoded for wire in (first, second) for encoded in wire.encoded] == [encode(response, 12)] * 2
@@ -296,7 +296,7 @@ def test_offset_fetch_in_slices_reads_the_offsets_of_one_moment() -> None:
 
 
 def test_offset_fetch_of_one_partition_may_take_two_slices() -> None:
-    """Groups and topics count as well as partitions."""
+    """Groups and topics count towards a slice, as partitions do."""
     place = Place(t=1)
     place.harness.broker.slice_size = 2
     long, short = place.connect(), place.connect()
@@ -326,7 +326,7 @@ def test_response_that_grows_too_large_in_slices_is_refused() -> None:
 
 
 def fetch(partitions: Sequence[int], wait_ms: int = 0, session: tuple[int, int] = (0, -1)) -> Question:
-    """``session``: its id and epoch."""
+    """Return a Fetch for partitions of ``t``. ``session``: its id and epoch."""
     kind = FetchRequest.Topic
     wanted = [kind.Partition(partition=n, fetch_offset=0, partition_max_bytes=1_000) for n in partitions]
     topics = [kind(topic="t", partitions=wanted)] if partitions else []
@@ -344,7 +344,7 @@ def fetch(partitions: Sequence[int], wait_ms: int = 0, session: tuple[int, int] 
 
 
 def test_list_offsets_is_answered_in_slices() -> None:
-    """To look for a timestamp takes as long as 200 ends of logs."""
+    """A lookup by timestamp takes as long as 200 lookups of the log end."""
     place = Place(t=2_000)
     kind = ListOffsetsRequest.Topic
     for timestamp, partitions, turns in ((-1, 2_000, 3), (1_000, 20, 4)):
@@ -373,7 +373,7 @@ def production(partitions: Sequence[int], value: bytes = b"v") -> Question:
 
 
 def with_records(response: FetchResponse) -> list[int]:
-    """The partitions that have records in an answer."""
+    """Return the partitions that have records in a response."""
     return [each.partition_index for topic in response.responses for each in topic.partitions if each.records]
 
 
@@ -385,7 +385,7 @@ def test_fetch_of_many_partitions_is_read_in_slices() -> None:
     place.send(long, fetch(range(3_000)))
     place.pump.turn(0.0)
     place.send(short, BEAT)
-    assert place.turns() >= 6  # it is read, collected and encoded
+    assert place.turns() >= 6  # the response is read, collected and encoded in slices
     assert [number for number, _ in place.log] == [short.number, short.number, long.number]
     assert with_records(long.sent[0]) == [7, 2_999]
     assert len(long.sent[0].responses[0].partitions) == 3_000
@@ -393,7 +393,7 @@ def test_fetch_of_many_partitions_is_read_in_slices() -> None:
 
 @pytest.mark.parametrize("slices", [1, 2, 3, 4, 9], ids="{} before".format)
 def test_fetch_in_slices_sees_records_appended_meanwhile(slices: int) -> None:
-    """Also in partitions that it has read, and once it waits."""
+    """The fetch also returns records of partitions that it has already read, and records that arrive while it waits."""
     place = Place(t=6)
     place.harness.broker.slice_size = 2
     long, short = place.connect(), place.connect()
@@ -447,7 +447,7 @@ def test_fetch_session_has_one_request_at_a_time(slices: int) -> None:
     place.send(other, fetch([], session=(session_id, 2)))
     place.turns()
     assert long.sent[2].error_code == E.INVALID_FETCH_SESSION_EPOCH
-    assert with_records(other.sent[0]) == list(range(6))  # the client has said nowhere that it is further
+    assert with_records(other.sent[0]) == list(range(6))  # no request has set a later fetch offset
 
 
 def test_produce_to_many_partitions_is_appended_in_slices() -> None:
@@ -463,7 +463,7 @@ def test_produce_to_many_partitions_is_appended_in_slices() -> None:
 
 
 def undecoded(place: Place, wire: Wire, question: Question, steps: int, error: WireError | None = None) -> None:
-    """Send a request that is decoded in so many steps and then, unless there is an error, handled."""
+    """Send a request that is decoded in this number of steps and then, unless there is an error, handled."""
     place.send(wire, question)
     call = wire.requests.calls.pop()
 
@@ -515,7 +515,7 @@ def test_request_is_decoded_after_its_connection_was_closed() -> None:
 
 def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
     place = Place(t=6)
-    place.harness.broker.slice_size = 6  # two partitions
+    place.harness.broker.slice_size = 6  # the size of two partitions
     long, short = place.connect(), place.connect()
     place.send(long, production(range(6)))
     place.pump.turn(0.0)
@@ -526,7 +526,7 @@ def test_topic_deleted_between_slices_of_a_produce_is_unknown() -> None:
 
 
 def test_fetch_that_waits_is_answered_after_a_produce_in_slices() -> None:
-    """With the records of all slices, as in Kafka, which completes fetches after the whole request."""
+    """The response has the records of all slices. Kafka, too, completes fetches only after the whole request."""
     place = Place(t=6)
     place.harness.broker.slice_size = 6
     long, short = place.connect(), place.connect()
@@ -605,7 +605,7 @@ def test_turn_ends_after_a_slice() -> None:
 
 
 class Buffering(Wire):
-    """A connection that buffers its responses until ``send``, which is in the log too."""
+    """A connection that buffers its responses until ``send``, which is also in the log."""
 
     def answer(self, reply: Reply) -> int:
         self.out += b"."
@@ -650,7 +650,7 @@ def test_slow_connection_waits_for_those_that_are_quick() -> None:
 
 
 def test_connection_that_was_slow_once_does_not_wait() -> None:
-    """The system may have had another process running meanwhile."""
+    """The system may have run another process in the meantime."""
     place = Place()
     large, once = place.connect(), place.connect()
     once.stages = (Slow(place),)
@@ -727,9 +727,9 @@ def test_handler_that_raises_closes_its_connection_only(caplog: pytest.LogCaptur
 
 
 class Link(Wire):
-    """A connection whose peer reads what the pace allows: 10 bytes for each response.
+    """A connection whose peer reads as much as the pace allows. Each response has 10 bytes.
 
-    steps: what was done with the transport
+    steps: the calls of the transport
     """
 
     def __init__(self, number: int, log: list[tuple[int, str]]) -> None:
@@ -763,7 +763,7 @@ class Link(Wire):
 
 
 class Delivering(Stage):
-    """The answer of each request is sent in the next of some ways, then as usual."""
+    """A stage that sends each response with the next of the given deliveries, and later ones as usual."""
 
     def __init__(self, *deliveries: Delivery) -> None:
         self.deliveries = list(deliveries)
@@ -783,7 +783,7 @@ class Delivering(Stage):
 
 
 def linked(place: Place, *deliveries: Delivery) -> Link:
-    """A connection of a place whose requests pass a Delivering."""
+    """Open a connection whose requests pass a ``Delivering`` stage."""
     link = Link(1, place.log)
     place.pump.open(link)
     stages = (Delivering(*deliveries),)
@@ -793,7 +793,7 @@ def linked(place: Place, *deliveries: Delivery) -> Link:
 
 
 def about(wire: Wire) -> Ticket:
-    """A ticket of an earlier request of a connection."""
+    """Return the ticket of an earlier request of this connection."""
     return Ticket(wire.number, 99, 12, 4)
 
 
@@ -850,7 +850,7 @@ def test_paced_answer_is_sent_in_parts() -> None:
         pace.allowed += 4
         place.pump.deliver([SendMore(about(link))])
         place.turns()
-    assert [step for step in link.steps if step != "send 0"] == ["send 4"] * 5  # both answers, in their order
+    assert [step for step in link.steps if step != "send 0"] == ["send 4"] * 5  # both responses, in their order
     assert (pace.finished, link.pace) == (True, None)
 
 
@@ -910,7 +910,7 @@ def test_close_without_reset_sends_the_answers_first() -> None:
 
 
 def test_close_of_a_connection_needs_no_request() -> None:
-    """As a rule for new connections does it: the ticket is that of the connection."""
+    """A rule for new connections closes one like this, with a ticket of the connection instead of a request."""
     place = Place()
     link = linked(place)
     place.pump.deliver([Close(Ticket(link.number, 0, -1, 0), "refused", reset=True)])
@@ -920,7 +920,7 @@ def test_close_of_a_connection_needs_no_request() -> None:
 
 
 class Syncing:
-    """A disk whose changes are durable when a test says so."""
+    """A disk whose changes become durable when a test sets ``synced``."""
 
     collected = 1
     synced = 0

@@ -116,7 +116,7 @@ async def test_other_tasks_run_and_no_socket_starves(kind):
         with trio.fail_after(30):
             while set(reader.reported) != set(names):
                 await trio.lowlevel.checkpoint()
-        assert max(map(reader.reported.count, names)) < 20  # no socket was read to its end before others were read
+        assert max(map(reader.reported.count, names)) < 20  # no socket was read to its end before the others were read
 
 
 async def test_catch_up_reports_all_readable_sockets(kind):

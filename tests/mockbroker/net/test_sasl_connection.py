@@ -1,4 +1,4 @@
-"""A connection of a SASL listener without its socket: tokens without headers, sizes, and whatever anybody sends."""
+"""A connection of a SASL listener without its socket: tokens without headers, size limits, and arbitrary bytes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m"), 4
 
 
 class Served:
-    """One connection: what is sent is handled at once."""
+    """One connection whose requests are handled at once."""
 
     def __init__(self, **config: object) -> None:
         given = {name.replace("_", "."): value for name, value in config.items()}
@@ -41,7 +41,7 @@ class Served:
         self.now = 0.0
 
     def send(self, frame: bytes) -> bytes | None:
-        """The answer, which is of one frame; None where there is an end. Raises: kwire.WireError."""
+        """Return the response, which must be one frame, or None if the connection ends. Raises: kwire.WireError."""
         self.requests.receive(pack(frame))
         call = self.requests.next_call()
         assert call is not None
@@ -99,7 +99,7 @@ def test_quota_of_the_user_applies_after_authentication() -> None:
     assert served.ask(*versions).throttle_time_ms == 0  # the user is not known yet
     served.ask(SaslHandshakeRequest(mechanism="PLAIN"), 1)
     served.ask(SaslAuthenticateRequest(auth_bytes=b"\0alice\0alice-secret"), 2)
-    assert served.ask(*versions).throttle_time_ms > 0  # the same bytes as before
+    assert served.ask(*versions).throttle_time_ms > 0  # the request has the same bytes as before
 
 
 NAMES = st.sampled_from(["PLAIN", "SCRAM-SHA-256", "OAUTHBEARER", "NOPE"])

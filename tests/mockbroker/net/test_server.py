@@ -1,4 +1,4 @@
-"""The shell on real loopback sockets: order, bad input, slow and vanished peers, and a clean end."""
+"""The server on real loopback sockets: order, invalid input, slow and vanished peers, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ JOIN = (
 
 @pytest.fixture
 def clock() -> trio.testing.MockClock:
-    """Virtual time. It jumps when nothing has happened for a moment, so that bytes have time to cross the loopback."""
+    """Return a clock that jumps when nothing has happened for a moment, so that bytes can cross the loopback."""
     return trio.testing.MockClock(autojump_threshold=0.02)
 
 
@@ -62,7 +62,7 @@ def fetch(wait: int = 0, limit: int = 10**7) -> tuple[Any, int]:
 
 
 def fill(place: Any, size: int) -> None:
-    """One record of this size in partition 0 of t."""
+    """Append one record of this size to partition 0 of ``t``."""
     batch = read_batch(build_batch([Record(value=bytes(size))]))
     place.broker.cluster.topics["t"].partitions[0].log.append(batch, 0)
 
@@ -148,13 +148,13 @@ async def test_a_produce_releases_a_fetch_of_another_connection(clock):
         topics = [ProduceRequest.Topic(name="t", partition_data=[data])]
         await writer.ask(ProduceRequest(acks=1, timeout_ms=0, topic_data=topics), 7)
         assert (await reader.receive()).responses[0].partitions[0].high_watermark == 1
-        assert (await reader.receive()).error_code == E.UNKNOWN_MEMBER_ID  # what stood behind it goes on
+        assert (await reader.receive()).error_code == E.UNKNOWN_MEMBER_ID  # the next request is handled
         assert trio.current_time() < 2.0
 
 
 # --- bad input ---------------------------------------------------------------------------------------------------
 
-BAD = [  # bytes, what the one log line says
+BAD = [  # bytes, expected text of the only log line
     pytest.param(struct.pack(">i", -1) + b"\0" * 8, "frame length -1 is negative", id="negative length"),
     pytest.param(struct.pack(">i", 2**31 - 1), "is above the limit of 104857600", id="length 2^31-1"),
     pytest.param(struct.pack(">i", 104_857_601), "is above the limit of 104857600", id="length one above the limit"),
@@ -297,11 +297,11 @@ async def test_a_deadline_that_fails_leaves_the_timer_running(clock, caplog, mon
         await other.ask(*fetch(wait=500))
 
 
-# --- peers that are slow, and peers that go ----------------------------------------------------------------------
+# --- slow peers, and peers that disappear ------------------------------------------------------------------------
 
 
 async def flood(peer: Peer, message: Any, version: int) -> int:
-    """Send requests and read nothing, until the peer's own socket is full; bytes sent."""
+    """Send requests and read nothing until the peer's own socket is full. Return the number of bytes sent."""
     sock, sent = peer.stream.socket, 0
     data = b"".join(peer.side.send(message, version) for _ in range(500))
     with trio.move_on_after(1.0):
@@ -326,7 +326,7 @@ async def test_slow_request_is_closed_at_its_deadline(clock, caplog):
 
 
 async def test_requests_that_always_end_in_the_next_read(clock):
-    """Something is always half there, but never the same."""
+    """Each read ends within a request, but never within the same one."""
     async with serving() as place:
         peer = await place.connect()
         data = b"".join(peer.side.send(*HELLO) for _ in range(40))
@@ -424,7 +424,7 @@ async def test_peer_that_reads_late_gets_every_answer(clock):
 
 
 class Hesitant:
-    """A socket whose send has no room after all, once, though it was said to be writable."""
+    """A socket that is reported as writable, but whose first send has no room."""
 
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock

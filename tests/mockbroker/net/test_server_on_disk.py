@@ -39,7 +39,7 @@ def fetch(offset: int = 0, wait: int = 0) -> tuple[Any, int]:
 
 
 class Gate(SimulatedDisk):
-    """A disk whose syncs take as long as a test wants. ``done``: how often each operation was let through."""
+    """A disk whose syncs take as long as a test wants. ``done``: how often each operation has completed."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class Gate(SimulatedDisk):
 
     @contextmanager
     def closed(self) -> Iterator[None]:
-        """Until the end of the block, or ``open``."""
+        """Hold back syncs until the end of the block, or until ``open``."""
         self._sync_requested.clear()
         self._open.clear()
         try:
@@ -78,7 +78,7 @@ class Gate(SimulatedDisk):
 
 
 async def quiet(place: ServedBroker) -> None:
-    """Let the server do all that it can do now."""
+    """Wait until the server has done all that it can do now."""
     for _ in range(20):
         await trio.testing.wait_all_tasks_blocked(0.002)
 
@@ -96,7 +96,7 @@ async def test_an_answer_waits_for_the_disk() -> None:
 
 
 async def test_response_waits_until_its_changes_are_synced() -> None:
-    """A consumer would have a record, and a member an answer, that there never was."""
+    """Otherwise a consumer could see a record, and a member a response, that a crash undoes."""
     disk = Gate()
     async with serving(disk=disk) as place:
         writer, reader, member = [await place.connect() for _ in range(3)]
@@ -136,7 +136,7 @@ async def test_requests_during_a_sync_share_the_next_one() -> None:
         for peer in others:
             await peer.receive()
             await peer.receive()
-        assert disk.done["sync"] == before + 2  # that of the first, and one for all others
+        assert disk.done["sync"] == before + 2  # one sync for the first request, and one for all others
 
 
 async def test_requests_without_response_are_written_too() -> None:

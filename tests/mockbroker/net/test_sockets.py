@@ -1,4 +1,4 @@
-"""What fault rules do on real sockets, in plaintext and with TLS: resets, cut responses, pace, and new connections."""
+"""Fault rules on real sockets, in plaintext and with TLS: resets, cut responses, pace, and new connections."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ PLAIN, TLS = "PLAINTEXT", "SSL"
 
 @contextmanager
 def running(protocol: str = PLAIN, **how: Any) -> Iterator[ThreadCluster]:
-    """A cluster with one listener, whose clock is stopped."""
+    """Run a cluster with one listener and a stopped clock."""
     with run_cluster(topics={"t": 1}, listeners=[protocol], clock="manual", **how) as cluster:
         yield cluster
 
@@ -49,12 +49,12 @@ def connected(cluster: ThreadCluster) -> RawConnection:
         context = ssl.create_default_context(cafile=str(cluster.tls.ca))
     connection = RawConnection(cluster.bootstrap_servers, context)
     if isinstance(connection.sock, ssl.SSLSocket):
-        connection.sock.suppress_ragged_eofs = False  # an end without close_notify is an error
+        connection.sock.suppress_ragged_eofs = False  # a connection that ends without close_notify is an error
     return connection
 
 
 def rest_of(connection: RawConnection) -> tuple[bytes, str]:
-    """What arrives until the end of the connection, and how that ends."""
+    """Return the bytes that arrive until the end of the connection, and how it ends."""
     data = b""
     try:
         while part := connection.sock.recv(65_536):
@@ -108,7 +108,7 @@ def test_answers_before_a_reset_arrive() -> None:
         with connected(cluster) as connection:
             request, version = BEAT
             frame = pack(encode_request(request, version, correlation_id=1, client_id=None))
-            connection.send_bytes(frame * 4)  # in one piece: a later one could meet the reset
+            connection.send_bytes(frame * 4)  # all at once: a later request could arrive after the reset
             assert rest_of(connection) == (BEAT_RESPONSE * 2, "reset")
 
 
@@ -145,7 +145,7 @@ def test_several_paced_responses_keep_their_order() -> None:
 
 
 def waits_for_nothing(cluster: ThreadCluster) -> bool:
-    """Whether no request is affected by a rule any more, once all due timers have run."""
+    """Report whether no request is affected by a rule any more, once all due timers have run."""
     cluster.clock.advance(1)
     return bool(cluster._perform(lambda served: served._router.outer_stages == {}))
 
@@ -171,7 +171,7 @@ def test_new_connection_is_served_later(action: str, protocol: str) -> None:
         with socket.create_connection((host, int(port))) as early:
             fault.wait_applied()
             early.settimeout(0.05)
-            early.sendall(b"\0")  # a ClientHello is not answered, nor is a request
+            early.sendall(b"\0")  # neither a ClientHello nor a request gets a response
             with pytest.raises(TimeoutError):
                 early.recv(1)
             with connected(cluster) as other:  # the rule is exhausted
@@ -182,7 +182,7 @@ def test_new_connection_is_served_later(action: str, protocol: str) -> None:
                 cluster.clock.advance(1)
             early.settimeout(5)
             with suppress(ConnectionResetError):
-                early.sendall(b"\0" * 64)  # no request, and no TLS: now it is read, and refused
+                early.sendall(b"\0" * 64)  # neither a request nor TLS: the connection is closed
                 assert not early.recv(64)
 
 
@@ -191,7 +191,7 @@ def test_held_connection_whose_client_leaves_is_forgotten() -> None:
         fault = cluster.faults.add(on="connect", hold=True)
         with connected(cluster):
             fault.wait_holding()
-        cluster.clock.advance(0)  # all that has arrived is read
+        cluster.clock.advance(0)  # all bytes that have arrived are read
         assert (fault.holding, fault.release(), cluster.connections()) == (0, 0, {})
 
 
@@ -213,7 +213,7 @@ def test_new_connection_is_refused(end: str) -> None:
         try:
             with connected(cluster) as connection:
                 assert rest_of(connection) == (b"", end)
-        except ConnectionResetError:  # it may come before ``connect`` has returned
+        except ConnectionResetError:  # the reset may arrive before ``connect`` has returned
             assert end == "reset"
         assert fault.applied == 1
 

@@ -33,7 +33,7 @@ def all_bytes(unsynced: int) -> int:
     return unsynced
 
 
-CRASHES = {  # what survives of unsynced bytes, and of unsynced names
+CRASHES = {  # unsynced bytes that survive, unsynced names that survive
     "nothing": (none, False),
     "names": (none, True),
     "half of the bytes": (half, False),
@@ -104,7 +104,7 @@ def test_synced_data_survives_a_crash_during_recovery(crash: str) -> None:
             except CrashError:
                 pass
             else:
-                break  # recovery has fewer operations
+                break  # recovery has fewer operations than this
             stop_failing(disk)
             disk.crash(survives, names=names)
             changes.check(opened(disk, 2_000).cluster)
@@ -294,7 +294,7 @@ def test_directory_lost_in_a_crash_is_durable_after_a_write() -> None:
     changes = DiskChanges(opened(disk))
     changes.topic("a", 1)
     changes.flush()
-    disk.crash()  # the topic is in the catalogue, its empty directory is lost
+    disk.crash()  # the topic is in the catalogue, but its empty directory is lost
     again = opened(disk, 1_000)
     again.cluster.topics["a"].partitions[0].append(read_batch(a_batch("kept")))
     again.flush()
@@ -352,7 +352,7 @@ def test_truncated_log_is_restored(kept: int) -> None:
 
 
 def test_batches_after_a_truncation_survive_a_restart() -> None:
-    """The truncated segment is replaced by a new file, to which later batches are appended."""
+    """Later batches are appended to the new file that replaces the truncated segment."""
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1)
@@ -412,7 +412,7 @@ def test_deleted_topic_is_not_in_the_catalogue() -> None:
 
 
 def test_catalogue_shows_no_credentials() -> None:
-    """The text of the object may be logged."""
+    """Log messages may contain the text of the catalogue object."""
     principal = Principal("User", "alice")
     catalogue = Catalogue(
         cluster_id=UUID(int=1),
@@ -426,7 +426,7 @@ def test_catalogue_shows_no_credentials() -> None:
 
 
 def test_recovered_batches_are_synced() -> None:
-    """A killed process left unsynced batches; recovery serves them, so it must sync them."""
+    """A killed process leaves unsynced batches. Recovery serves them, so it must sync them."""
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic = changes.topic("a", 1)
@@ -479,7 +479,7 @@ def test_damaged_meta_properties_are_written_again() -> None:
     seen: list[str] = []
     disk.before = lambda _operation, file: seen.append(file)
     opened(disk, 2_000)
-    assert not [file for file in seen if META_PROPERTIES in file]  # equal content is not written
+    assert not [file for file in seen if META_PROPERTIES in file]  # an unchanged file is not written
 
 
 def test_new_directory_is_durable_with_its_first_batch() -> None:
@@ -491,7 +491,7 @@ def test_new_directory_is_durable_with_its_first_batch() -> None:
     disk.before = lambda operation, file: seen.append(f"{operation} {file}")
     topic = changes.topic("b", 1)
     changes.flush()
-    assert "sync_folder b-0" not in seen  # recovery creates an empty directory again
+    assert "sync_folder b-0" not in seen  # recovery creates an empty directory again if it is lost
     assert seen[-1] == "write b-0/partition.metadata"
     changes.append(topic, 0)
     changes.flush()
@@ -516,7 +516,7 @@ def test_removed_directory_is_durable_with_the_next_batch() -> None:
 
 
 def traced(disk: SimulatedDisk) -> list[str]:
-    """Return the list to which each operation of the disk is added from now on."""
+    """Return a list to which each operation of the disk is added from now on."""
     seen: list[str] = []
     disk.before = lambda operation, file: seen.append(f"{operation} {file}")
     return seen
@@ -612,7 +612,8 @@ def test_catalogue_is_written_before_directories() -> None:
 
 @pytest.mark.parametrize("segments", [1, 2])
 def test_transaction_log_is_durable_before_other_partitions(segments: int) -> None:
-    """Else a crash may keep a commit marker and lose the decision, so that the rest of the transaction is aborted."""
+    """Otherwise a crash may keep a commit marker and lose the decision, so that the rest of the transaction is
+    aborted."""
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     topic, transactions = changes.topic("a", 1), changes.topic(TRANSACTIONS_TOPIC, 1)
@@ -632,7 +633,7 @@ def test_transaction_log_is_durable_before_other_partitions(segments: int) -> No
 
 
 def test_transaction_is_complete_after_its_markers_are_durable() -> None:
-    """Else a crash may lose a marker, and keep the begin of the next transaction of the producer."""
+    """Otherwise a crash may lose a marker and keep the begin of the producer's next transaction."""
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     one_segment = {"segment.bytes": "10000"}
@@ -642,10 +643,10 @@ def test_transaction_is_complete_after_its_markers_are_durable() -> None:
     changes.data_dir.flush()
     seen = traced(disk)
     for _ in range(2):  # two transactions of different producers
-        changes.append(transactions, 0)  # the decision
+        changes.append(transactions, 0)  # the decision to commit or abort
         topic.partitions[0].end_transaction(1, 0, committed=True, coordinator_epoch=0, timestamp=1)
-        changes.append(transactions, 0)  # the completion
-        changes.append(topic, 0)  # records outside of the transaction
+        changes.append(transactions, 0)  # the completion of the transaction
+        changes.append(topic, 0)  # records outside of transactions
     changes.data_dir.flush()
     appended = [each.partition(" ")[2].partition("-")[0] for each in seen if each.startswith("append")]
     assert appended == [TRANSACTIONS_TOPIC, "a", TRANSACTIONS_TOPIC, "a", TRANSACTIONS_TOPIC, "a"]

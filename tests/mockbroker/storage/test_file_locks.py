@@ -1,4 +1,4 @@
-"""Locks on a file as on Windows. ``test_real_disk.py`` and ``test_log_dirs.py`` test those of other systems."""
+"""File locks on Windows. ``test_real_disk.py`` and ``test_log_dirs.py`` test those of other systems."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mockbroker.storage.real_disk import RealDisk
 
 @pytest.fixture
 def locked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The mode and size of the locks that msvcrt was asked for."""
+    """Return the modes and sizes of the locks that are requested from msvcrt."""
     calls: list[tuple[int, int]] = []
 
     def locking(_: int, mode: int, size: int) -> None:

@@ -9,7 +9,7 @@ import pytest
 from mockbroker.storage.indexes import Indexer
 
 BASE = 100  # base offset of the segment
-INDEXED = [  # sizes of the batches, numbers of those that get an entry
+INDEXED = [  # sizes of the batches, numbers of the batches that get an entry
     ([4_096, 1, 1], [2]),
     ([4_097, 1], [1]),
     ([4_096, 1, 4_096, 1, 1], [2, 4]),

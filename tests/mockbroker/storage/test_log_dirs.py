@@ -39,7 +39,7 @@ def write(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def read(folder: Path) -> tuple[list[int], list[str]]:
-    """First offsets of the batches, and problems without the folder."""
+    """Return the first offsets of the batches, and the problems without the folder."""
     offsets: list[int] = []
     problems: list[str] = []
     for item in read_partition(folder):
@@ -69,7 +69,7 @@ def test_log_directory_without_partitions(tmp_path: Path) -> None:
 
 def test_folder_that_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    (tmp_path / "java-17").mkdir()  # the name of a partition, as there are some in /etc
+    (tmp_path / "java-17").mkdir()  # looks like a partition directory; /etc has such names
     (tmp_path / "java-17" / "security.policy").touch()
     for path, message in [
         (tmp_path, "not a Kafka log directory (no meta.properties and no partition in it)"),
@@ -82,7 +82,7 @@ def test_folder_that_is_not_a_log_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_log_directory_of_a_running_broker_is_refused(tmp_path: Path) -> None:
-    """Java locks the file as lockf does."""
+    """Java locks the file in the same way as lockf."""
     (tmp_path / "orders-0").mkdir()
     (tmp_path / "orders-0" / "partition.metadata").touch()
     (tmp_path / ".lock").touch()
@@ -184,7 +184,7 @@ def test_missing_partition_directory_is_a_problem(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("begin", [batch(0), batch(0) + batch(1)[:8] + b"\7\xff\xff\xff" + batch(1)[12:]])
 def test_a_huge_file_is_read_in_pieces(tmp_path: Path, begin: bytes) -> None:
-    """8 GB of holes, as after a crash of some file systems; and a length that is larger than any batch."""
+    """The file has a hole of 8 GB, as after a crash of some file systems, or also a length above that of any batch."""
     write(tmp_path, {segment_name(0): begin})
     os.truncate(tmp_path / segment_name(0), 8 << 30)
     tracemalloc.start()
@@ -212,7 +212,7 @@ def test_segment_is_read_one_mebibyte_at_a_time(tmp_path: Path, monkeypatch: pyt
 
 
 def test_checkpoint_of_a_damaged_file_system_is_not_read_whole(tmp_path: Path) -> None:
-    """At most 16 MiB of a file of holes are read."""
+    """At most 16 MiB of a file that consists of a hole are read."""
     path = tmp_path / START_OFFSETS
     path.touch()
     os.truncate(path, 8 << 30)

@@ -18,7 +18,7 @@ from mockbroker.storage.simulated_disk import SimulatedDisk
 from mockbroker.topics.log import StoredBatch
 
 FOLDER = "t-0"
-LARGE = INTERVAL_BYTES + 1  # bytes of a value whose batch makes an index entry for the following batch
+LARGE = INTERVAL_BYTES + 1  # size of a value whose batch causes an index entry for the next batch
 FIRST, SECOND = segment_name(0), segment_name(2)
 
 
@@ -28,7 +28,7 @@ def a_batch(offset: int, size: int = 10, timestamp: int = 1_000, epoch: int = 0)
 
 
 class Traced:
-    """A partition's directory on a simulated disk. ``trace``: its operations since the last ``traced``."""
+    """The directory of a partition on a simulated disk. ``trace``: its operations since the last call of ``traced``."""
 
     def __init__(self) -> None:
         self.disk = SimulatedDisk()
@@ -71,14 +71,14 @@ class Traced:
 
 @pytest.fixture
 def directory() -> Traced:
-    """An empty partition directory."""
+    """Return an empty partition directory."""
     directory = Traced()
     directory.create()
     return directory
 
 
 def two_segments(directory: Traced) -> list[StoredBatch]:
-    """Write two batches into each of two segments; return them."""
+    """Write two batches into each of two segments. Return the batches."""
     batches = [a_batch(offset) for offset in range(4)]
     directory.append(*batches[:2])
     directory.append(batches[2], new_segment=True)
@@ -217,7 +217,7 @@ def test_replaced_active_segment_is_appended_to(directory: Traced) -> None:
 
 def test_unwritten_batches_of_a_replaced_segment_are_dropped(directory: Traced) -> None:
     directory.append(a_batch(0))
-    directory.files.write()  # written, not synced
+    directory.files.write()  # written, but not synced
     directory.append(a_batch(1))
     directory.files.replace(0, 2, [a_batch(0)])
     directory.traced()

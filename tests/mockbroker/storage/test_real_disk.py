@@ -1,4 +1,4 @@
-"""The disk of the operating system: what the pretend one promises, the lock, and what cannot be opened."""
+"""The disk of the operating system: the guarantees of the simulated disk, the lock, and what cannot be opened."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def disk_at(folder: Path) -> Iterator[RealDisk]:
 
 
 def everything(disk: RealDisk | SimulatedDisk) -> dict[str, bytes]:
-    """Every file there is, and what is in it."""
+    """Return the content of every file."""
     folders = [name for name in disk.names("") if name in ("a-0", "a-1", "a-2", "b-0", "b-1")]
     files = [name for name in disk.names("") if name not in folders and name != ".lock"]
     files += [f"{folder}/{name}" for folder in folders for name in disk.names(folder)]
@@ -111,7 +111,7 @@ def test_many_files(tmp_path: Path) -> None:
 
 
 def test_bytes_after_a_rename_are_appended_to_the_renamed_file(tmp_path: Path) -> None:
-    """A file that is open is replaced: the descriptor of the replaced file is not used again."""
+    """When an open file is replaced, its descriptor is not used again."""
     with disk_at(tmp_path) as disk:
         disk.append("new", b"replaced")
         disk.append("old", b"renamed")
@@ -158,7 +158,7 @@ def test_read_only_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_write_cut_short_by_the_kernel_keeps_whole_batches(tmp_path: Path) -> None:
-    """The kernel refuses in the middle of a write, as on a full disk."""
+    """The kernel refuses the rest of a write, as on a full disk."""
     with disk_at(tmp_path) as disk:
         changes = DiskChanges(opened(disk))
         topic = changes.topic("a", 1, **{"segment.bytes": "100000"})
@@ -176,7 +176,7 @@ def test_write_cut_short_by_the_kernel_keeps_whole_batches(tmp_path: Path) -> No
             f"data directory DIR: cannot write file a-0/00000000000000000000.log: {os.strerror(errno.EFBIG)}"
         )
     with disk_at(tmp_path) as disk:
-        changes.check(opened(disk, 1_000).cluster)  # the synced batches are whole
+        changes.check(opened(disk, 1_000).cluster)  # the synced batches are complete
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -222,7 +222,7 @@ def test_only_a_folder_is_synced_as_a_folder(tmp_path: Path) -> None:
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the files and folders that were synced."""
+    """Return the names of the files and folders that are synced."""
     names: list[str] = []
     sync = os.fsync
 

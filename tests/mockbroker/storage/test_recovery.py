@@ -1,4 +1,4 @@
-"""Recovery of damaged data directories: one warning, damaged bytes are saved, valid batches are served."""
+"""Recovery of damaged data directories: it logs one warning, saves damaged bytes, and serves valid batches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ BATCH = len(a_batch("record 1"))
 
 @pytest.fixture
 def disk() -> SimulatedDisk:
-    """Topic ``a`` with nine batches of one record in partition 0, three a segment."""
+    """Return a disk with topic ``a``: partition 0 has nine batches of one record, three in each segment."""
     disk = SimulatedDisk()
     changes = DiskChanges(opened(disk))
     changes.append(changes.topic("a", 2), 0, 9)
@@ -51,7 +51,7 @@ def test_undamaged_log_is_unchanged(disk: SimulatedDisk, caplog: pytest.LogCaptu
     assert caplog.messages == []
 
 
-TAILS = [  # bytes after the last batch, the warning, whether they are saved
+TAILS = [  # bytes after the last batch, the warning, whether the bytes are saved
     (b"\0" * 7, "7 bytes of a batch header of 61", False),
     (a_batch("record 1", base_offset=9)[:-1], f"{BATCH - 1} bytes of a batch of {BATCH}", False),
     (b"\0" * 100, "batch size 12 is out of range (61-", True),
@@ -121,7 +121,7 @@ def test_directory_of_an_unknown_topic_becomes_a_stray(disk: SimulatedDisk, capl
 
 
 def test_unknown_directory_without_batches_is_removed(disk: SimulatedDisk) -> None:
-    """As after a crash between the creation of a directory and its first batch."""
+    """Such a directory remains after a crash between the creation of the directory and its first batch."""
     for name, segments in (("other-0", 0), ("other-1", 1)):
         disk.make_folder(name)
         disk.write(f"{name}/{PARTITION_METADATA}", partition_metadata(UUID(int=77)))
@@ -339,7 +339,7 @@ def test_directory_of_a_deleted_topic_is_removed() -> None:
     left = {name: disk.read(f"a-0/{name}") for name in disk.names("a-0")}
     changes.cluster.delete_topic(topic)
     changes.data_dir.flush()
-    disk.make_folder("a-0")  # as after a crash between the catalogue and the removal
+    disk.make_folder("a-0")  # as after a crash between the write of the catalogue and the removal
     for name, data in left.items():
         disk.write(f"a-0/{name}", data)
     opened(disk, 1_000)
@@ -395,7 +395,7 @@ def test_swap_replaces_the_indexes_of_its_segment(disk: SimulatedDisk) -> None:
 
 
 def test_damaged_swap_ends_at_its_damage(disk: SimulatedDisk) -> None:
-    """Segments after the readable part of the last swap remain."""
+    """The segments after the readable part of the swap are kept as damaged files."""
     disk.write(f"{FIRST}.swap", disk.read(FIRST) + b"\0" * 7)
     assert [read_batch(data).base_offset for data in content(reopened(disk))] == [0, 1, 2]
     assert {f"{base:020}.log.damaged" for base in (3, 6)} <= set(disk.names("a-0"))

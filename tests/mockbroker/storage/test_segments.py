@@ -70,18 +70,18 @@ def test_cut_anywhere(size):
 
 @pytest.mark.parametrize("at", range(len(SEGMENT)))
 def test_a_flipped_byte_is_no_other_content(at):
-    """The checksum covers all but base offset, length and leader epoch; the first two are checked for what they say."""
+    """The checksum covers all but base offset, length and leader epoch. The first two have their own checks."""
     data = bytearray(SEGMENT)
     data[at] ^= 0x40
     found, damage = read(bytes(data))
     hit = sum(start <= at for start in STARTS) - 1
     inside = at - STARTS[hit]
     assert [batch.data for batch in found[:hit]] == BATCHES[:hit]
-    if 12 <= inside < MAGIC_AT:  # the leader epoch
+    if 12 <= inside < MAGIC_AT:  # the flipped byte is in the leader epoch
         assert damage is None
         assert [batch.data[MAGIC_AT:] for batch in found] == [data[MAGIC_AT:] for data in BATCHES]
         return
-    if 4 <= inside < 8:  # the base offset is still plausible, so only the following batch shows the damage
+    if 4 <= inside < 8:  # the flipped base offset is still plausible, so only the following batch shows the damage
         assert len(found) == hit + 1 if hit < 2 else damage is None
         return
     assert len(found) == hit
@@ -95,7 +95,7 @@ def with_length(size: int) -> bytes:
 
 
 BAD = [
-    (bytes(4096), Reason.LENGTH),  # what a file system makes of a lost write
+    (bytes(4096), Reason.LENGTH),  # some file systems leave zeros after a lost write
     (bytes(10), Reason.TORN),
     (with_length(-1), Reason.LENGTH),
     (with_length(HEADER.size - 12 - 1), Reason.LENGTH),
@@ -247,7 +247,7 @@ def test_magic_is_the_last_byte_that_every_message_has():
 
 
 def test_batch_without_records_is_whole():
-    """Compaction retains the last batch of a producer, with its header only."""
+    """Compaction retains the last batch of a producer with only its header."""
     data = build_batch([], base_offset=BASE, last_offset=BASE + 2)
     assert len(data) == HEADER.size
     found, damage = read(data + BATCHES[2])

@@ -1,4 +1,4 @@
-"""What the simulated disk keeps after a crash, and what its failed operations leave."""
+"""The simulated disk: its content after a crash, and after operations that fail."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mockbroker.storage.simulated_disk import CrashError, SimulatedDisk
 
 @pytest.fixture
 def disk() -> SimulatedDisk:
-    """A folder ``f`` with a durable file of 10 bytes."""
+    """Return a disk with a folder ``f`` and a durable file of 10 bytes."""
     disk = SimulatedDisk()
     disk.make_folder("f")
     disk.sync_folder("")
@@ -38,7 +38,7 @@ def test_crash_keeps_as_many_appended_bytes_as_survive(disk: SimulatedDisk) -> N
     disk.crash(survives)
     assert asked == [4]
     assert disk.read("f/file") == b"0123456789abc"
-    disk.crash()  # what has survived is on the disk
+    disk.crash()  # all bytes that have survived are durable
     assert disk.read("f/file") == b"0123456789abc"
 
 

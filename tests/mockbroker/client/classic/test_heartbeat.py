@@ -243,7 +243,7 @@ def test_heartbeat_response_of_an_old_generation_is_ignored() -> None:
     old = cluster.wait_for("Heartbeat")
     cluster.member.rejoin("a test")
     cluster.poll()
-    cluster.member.status.generation = 6  # as if it had rejoined over another connection
+    cluster.member.status.generation = 6  # as if the member had rejoined over another connection
     cluster.answer(old, HeartbeatResponse(error_code=E.UNKNOWN_MEMBER_ID))
     assert (cluster.member.generation, cluster.member.member_id) == (6, "me")
 

@@ -499,7 +499,7 @@ def test_first_of_two_listener_errors_is_raised() -> None:
 
 
 def test_member_fenced_while_its_listener_fails_does_not_rejoin() -> None:
-    """Both errors are raised. A member that rejoined would fence the member that has replaced it."""
+    """Polls raise the listener's error, then FencedInstance. A JoinGroup would fence the member that replaced it."""
     cluster = subscribed(group_instance_id="one", **EAGER)
     cluster.make_stable()
     cluster.wait_for("Heartbeat")
@@ -619,7 +619,7 @@ def test_new_replica_racks_make_the_leader_rejoin() -> None:
 
 
 def leader_with_a_metadata_request_in_flight(cluster: FakeCluster) -> None:
-    """Return a leader that waits for a Metadata request, whose topics are no longer required."""
+    """Make the member a leader that waits for a Metadata response whose topics are no longer required."""
     del cluster.answers["Metadata"]
     cluster.engine.metadata.refresh()
     cluster.poll()

@@ -51,7 +51,7 @@ def share_consumer_of(cluster: Cluster, **options: Any) -> AbstractAsyncContextM
 
 @asynccontextmanager
 async def joined(cluster: Cluster, *, topic: str = "orders", **options: Any) -> AsyncIterator[ShareConsumer]:
-    """A consumer that has its partitions; they begin at the end of the logs when a leader has loaded them."""
+    """Yield a consumer that has its partitions. The leaders have loaded them: they begin at the end of the logs."""
     loaded = cluster._router.broker.share_partitions.loaded
     async with share_consumer_of(cluster, topics=[topic], **options) as consumer:
         while not consumer.assignment or len(loaded) < len(consumer.assignment):
@@ -60,7 +60,7 @@ async def joined(cluster: Cluster, *, topic: str = "orders", **options: Any) -> 
 
 
 def rejoined(cluster: Cluster) -> AbstractAsyncContextManager[ShareConsumer]:
-    """A consumer of a group that has read before."""
+    """Open a consumer of the group that ``joined`` has used before."""
     return share_consumer_of(cluster, topics=["orders"])
 
 
@@ -140,7 +140,7 @@ async def test_two_members_share_the_records(autojump_clock, cluster: Cluster) -
     options: dict[str, Any] = {"topic": "one", "max_poll_records": 1}
     async with joined(cluster, **options) as first, joined(cluster, **options) as second:
         assert first.assignment == second.assignment
-        for number in range(6):  # a batch each, because a batch is acquired as a whole
+        for number in range(6):  # one batch for each record, because a batch is acquired as a whole
             cluster.produce("one", [str(number)])
         counts = [0, 0]
         while sum(counts) < 6:
@@ -163,7 +163,7 @@ async def test_leader_may_move(autojump_clock, cluster: Cluster) -> None:
     async with joined(cluster) as consumer:
         cluster.produce("orders", ["a"], partition=0)
         await records(consumer, 1)
-        await consumer.commit()  # else the next leader begins at the end of the log again
+        await consumer.commit()  # without a commit, the next leader would begin at the end of the log again
         for node in (0, 1):
             cluster.move_leader("orders", 0, node)
             cluster.produce("orders", [f"b{node}"], partition=0)
@@ -261,7 +261,7 @@ async def test_misuse_is_refused(autojump_clock, cluster: Cluster) -> None:
 
 
 async def test_poll_continues_after_a_delivery_of_gaps_only(autojump_clock, cluster: Cluster) -> None:
-    """The offsets without a record are acknowledged too."""
+    """The consumer also acknowledges offsets that have no record."""
     async with joined(cluster, topic="one") as consumer:
         fetcher = consumer._engine.fetcher
         cluster.produce("one", ["a"], partition=0)
@@ -287,7 +287,7 @@ async def test_invalid_topic_is_raised_by_poll(autojump_clock, cluster: Cluster)
 
 @pytest.mark.parametrize("held", [False, True])
 async def test_later_acknowledgements_are_sent_with_a_fetch(autojump_clock, cluster: Cluster, held: bool) -> None:
-    """A commit sends them at once, and ends with or without a response."""
+    """A commit sends its acknowledgements at once, and ends with or without a response."""
     async with joined(cluster, topic="one") as consumer:
         cluster.produce("one", ["a"])
         await records(consumer, 1)
@@ -363,7 +363,7 @@ async def test_new_subscription_is_reported_without_a_poll(autojump_clock) -> No
     async with open_cluster(brokers=1, topics=topics) as slow, share_consumer_of(slow, topics=["a"]) as consumer:
         while not consumer.assignment:
             await consumer.poll(1.0)
-        await trio.sleep(1.0)  # no request is in flight then
+        await trio.sleep(1.0)  # after this time no request is in flight
         await consumer.subscribe(["b"])
         await trio.sleep(0.2)
         (member,) = slow._router.broker.groups["g"].members.values()
@@ -379,7 +379,7 @@ def test_coordinator_is_looked_up_for_a_subscription(topics: tuple[str, ...], at
 
 
 async def test_explicit_mode_releases_on_close(autojump_clock, cluster: Cluster) -> None:
-    """Records without an acknowledgement are not accepted."""
+    """When the consumer closes, records that it has not acknowledged are released, not accepted."""
     async with joined(cluster, share_acknowledgement_mode="explicit") as consumer:
         cluster.produce("orders", ["a", "b"], partition=0)
         first, _ = await records(consumer, 2)
