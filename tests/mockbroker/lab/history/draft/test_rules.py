@@ -1,4 +1,4 @@
-"""The tables of states: what they have is done, what they do not have raises, and all of it is reached."""
+"""The tables of states: every transition in them occurs, and a transition that is not in them raises an exception."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_the_tables_of_the_docs_are_those_that_run() -> None:
     assert rows == [f"| {state.value} | {why.value} | {then.value} |" for (state, why), then in tables]
 
 
-# --- every transition is reached by a group at work ---
+# --- groups that take every transition ---
 
 
 def plain() -> DraftCluster:
-    """Members come, go, are slow, come back, die out, and come again."""
+    """Members join, leave, are slow, return, and all crash and join again."""
     cluster = settled(2)
     cluster.run(WARM + 15)
     cluster.add(GROUP, [TOPIC])
@@ -83,7 +83,7 @@ def plain() -> DraftCluster:
 
 
 def called_off() -> DraftCluster:
-    """c2 is dead, and back before another heartbeat comes in."""
+    """c2 expires, and returns before another heartbeat arrives."""
     cluster = settled(2, delays={"c2": 0.1})
     cluster.pause("c2", last_heartbeat(cluster, "c2") + 6.1 - WARM)
     cluster.run(WARM + 20)
@@ -126,7 +126,7 @@ def failing() -> list[DraftCluster]:
 
 
 def dies_in(state: Coordinating) -> DraftCluster:
-    """The broker is gone as soon as the coordinator is in this state."""
+    """The broker fails as soon as the coordinator is in this state."""
     cluster = settled(2)
     cluster.add(GROUP, [TOPIC])
     if state in (Coordinating.CATCH_UP, Coordinating.READY):
@@ -153,7 +153,7 @@ def ends_in(state: Consuming) -> DraftCluster:
 
 
 def stale() -> DraftCluster:
-    """A member comes to the next coordinator with a generation that is not what is stored."""
+    """A member sends the next coordinator a generation that differs from the stored one."""
     cluster = settled(2)
     record = cluster.store.read(GROUP)
     cluster.fail_coordinator(GROUP)
@@ -182,7 +182,8 @@ def late() -> DraftCluster:
 
 
 def forgotten() -> DraftCluster:
-    """While c2 stands still its group moves away, goes on without it, and comes back to where c2 is connected."""
+    """While c2 is paused, its group moves to another coordinator, rebalances without c2, and moves back to the
+    coordinator to which c2 is connected."""
     cluster = settled(2)
     home = cluster.coordinator_node(GROUP)
     cluster.pause("c2", 25.0)
