@@ -1,4 +1,4 @@
-"""JSON in slices, beside a task that counts how often it runs."""
+"""JSON that is encoded in slices, next to a task that counts how often it runs."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ async def test_json_in_parts_is_the_same_json(value: Any, nested: int) -> None:
 async def test_other_tasks_run_while_much_is_encoded() -> None:
     member = {"member_id": "m" * 1_000}
     groups = {"items": [{"members": [member] * 1_000}]}
-    assert await turns_beside(encode(groups)) >= 4  # in 7 pauses; trio runs tasks in random order
+    assert await turns_beside(encode(groups)) >= 4  # of 7 pauses; trio runs tasks in random order
