@@ -45,7 +45,7 @@ from mockbroker.groups.records.compaction import compact
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 GROWTH = 8
-SLACK = 1.25  # for parts of a request that do not grow with the rest, and for tables that are made only once
+SLACK = 1.25  # for requests of which only a part grows, and for tables that are made only once
 SMALL = 50
 Prepare = Callable[[int], tuple[BrokerHarness, Any, int]]
 
@@ -99,7 +99,8 @@ def deleted_offsets(size: int) -> tuple[BrokerHarness, Any, int]:
 
 
 def unstable_offsets(size: int) -> tuple[BrokerHarness, Any, int]:
-    """One producer for each partition, each with an open transaction."""
+    """Let one producer for each partition commit an offset in an open transaction; return the harness and an
+    OffsetFetch."""
     harness = prepared(topics={"t": size})
     kind = TxnOffsetCommitRequest.Topic
     for number in range(size):
@@ -123,7 +124,7 @@ def committed_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
 
 
 def awaited_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
-    """A Fetch waits for all partitions of a Produce, and still needs more bytes after it."""
+    """Let a Fetch wait for all partitions; return the harness and a Produce, which does not complete the Fetch."""
     harness = prepared(topics={"t": size})
     kind = FetchRequest.Topic
     wanted = [kind.Partition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(size)]

@@ -295,7 +295,7 @@ def test_group_keeps_a_member_that_its_client_forgot() -> None:
 
 @pytest.fixture
 def three() -> AssignorHarness:
-    """Members a (leader), b and c in a Stable group, on six partitions."""
+    """Return a harness with members a (leader), b and c in a Stable group, on six partitions."""
     harness = AssignorHarness(topics={"t": 6, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
         harness.member(name)

@@ -57,7 +57,7 @@ class Outcome:
         world: the world, when it was at rest again.
         killed: the broker that was killed.
         before: the generation when the coordinator died.
-        seconds: time from the death of the coordinator until the last change of a member.
+        seconds: time from the death of the coordinator until the last assignment of a member.
         joined: how often each member has joined since then.
         heard: API and error of each failed request of each member.
     """

@@ -199,7 +199,7 @@ def test_exclusive_scheme_with_two_readers_is_reported(monkeypatch):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_broker_reads_a_topic_before_it_is_created(name: str) -> None:
-    """With this seed, the first broker to create the topic is connected to a server that is not the leader, so its read
+    """With this seed, the first broker is connected to a server that is not the leader, so its read
     is answered before the leader has decided about its write."""
     assert measure(name, drawn(71_387)).messages
 

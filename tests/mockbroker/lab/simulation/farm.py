@@ -22,7 +22,7 @@ from mockbroker.lab.simulation.shrink import Shrinker  # noqa: E402
 from tests.mockbroker.lab.simulation.kept import KEPT, to_json  # noqa: E402
 
 EVENTS = 1_000
-CANDIDATES = 4  # of so many seeds, the farm runs the one that may reach the most new cells
+CANDIDATES = 4  # number of seeds from which the farm selects the one that may reach the most new cells
 DEFAULT_SCHEMES = ("mix", "data", "bytes", "admin", "upkeep", "swarm", "migration", "rules", "shares", "streams")
 
 

@@ -18,7 +18,7 @@ from mockbroker.lab.torture.cases.handshakes import CASES
 from mockbroker.lab.torture.handshakes import HostileHandshakes
 from mockbroker.lab.torture.security import Security
 
-QUIET = 0.3  # a broker that sends nothing for so many seconds is silent
+QUIET = 0.3  # seconds without a byte after which a broker is regarded as silent
 PATIENT = 30.0
 HARMLESS = {"tls-many-names"}
 
