@@ -1,8 +1,8 @@
-"""Bytes that no client should send, and what the broker does: the inputs of fixtures/bad_inputs.md.
+"""Bytes that no client should send, and the broker's reaction: the inputs of fixtures/bad_inputs.md.
 
-Each is sent to one served broker, on a connection of its own, as raw bytes. Whatever it is, a healthy connection
-is served before and after it, and its group is unharmed. Inputs that need time, many connections or a peer that
-does not read have tests of their own: ELSEWHERE names them.
+Each input is sent to one broker as raw bytes, on a separate connection. Whatever the input is, the broker serves a
+healthy connection before and after it, and the group of the healthy member does not change. Inputs that need time, many
+connections or a peer that does not read have separate tests, which ELSEWHERE lists.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def metadata_v9(topics: bytes, rest: bytes = b"\1\0\0\0", tags: bytes = b"\0") -
 
 
 def heartbeat_v4(tags: bytes) -> bytes:
-    """A flexible Heartbeat of an unknown member, with this tagged section."""
+    """Return a flexible Heartbeat of an unknown member, with this tagged section."""
     return frame(header(HEARTBEAT, 4, tags=b"\0"), b"\2g", struct.pack(">i", 1), b"\2m", b"\0", tags)
 
 
@@ -60,7 +60,7 @@ def heartbeat_v0(group: bytes = b"\0\1g", member: bytes = b"\0\1m") -> bytes:
 
 
 def join_v5(protocols: bytes) -> bytes:
-    """A JoinGroup of a new member with these protocols, as bytes."""
+    """Return a JoinGroup of a new member with these protocols, which are encoded already."""
     body = b"\0\1g" + struct.pack(">ii", 10_000, 10_000) + b"\0\0" + b"\xff\xff" + b"\0\x08consumer" + protocols
     return frame(header(JOIN, 5), body)
 
@@ -70,7 +70,7 @@ def api_versions_v3(name: bytes) -> bytes:
 
 
 def error(key: int, version: int, code: E) -> Any:
-    """The answer that must come, as a function of its frame."""
+    """Return a function that checks that a frame is the response with this error."""
 
     def check(answer: bytes) -> None:
         body = decode_response(answer, key, version).body
@@ -91,7 +91,7 @@ def answered(key: int, version: int) -> Any:
 
 ONE_TOPIC = b"\0\0\0\1\0\1t"
 UNKNOWN = E.UNKNOWN_MEMBER_ID
-ROWS = [  # name in the table, what is sent, its bytes, what the broker does
+ROWS = [  # name in the table, name of the test, bytes, the broker's reaction
     ("negative length", "length -1", b"\xff\xff\xff\xff", CLOSED),
     ("length 0", "length 0", b"\0\0\0\0", CLOSED),
     *(
@@ -305,7 +305,7 @@ def cluster() -> Iterator[mockbroker.Cluster]:
 
 
 class Healthy(RawConnection):
-    """A member that was there before, and lives on."""
+    """A member that joined before, and remains in its group."""
 
     def __init__(self, servers: str) -> None:
         super().__init__(servers, client_id="healthy")
@@ -343,7 +343,7 @@ def test_bad_input(cluster, healthy, caplog, name, what, data, does):
     with RawConnection(cluster.bootstrap_servers) as connection:
         connection.send_bytes(data)
         if does == OPEN:
-            assert healthy.beats()  # the broker has read the input meanwhile
+            assert healthy.beats()  # the broker has read the input before this Heartbeat
             connection.sock.setblocking(False)
             with pytest.raises(BlockingIOError):
                 connection.sock.recv(1)
@@ -359,7 +359,7 @@ def test_bad_input(cluster, healthy, caplog, name, what, data, does):
 
 
 def test_announced_frames_of_100_mib_are_not_allocated(address, healthy):
-    """Kafka dies of twelve."""
+    """Kafka runs out of memory with twelve such frames."""
     before = resident_mib()
     promises = []
     try:
@@ -368,7 +368,7 @@ def test_announced_frames_of_100_mib_are_not_allocated(address, healthy):
             promise.sendall(struct.pack(">i", MAX_FRAME) + b"\0\3\0\1")
             promises.append(promise)
         assert healthy.beats()
-        assert resident_mib() - before < 20 + 10  # ours, and the thousand sockets of the test itself
+        assert resident_mib() - before < 20 + 10  # for the broker, and for the thousand sockets of the test itself
     finally:
         for promise in promises:
             promise.close()
@@ -383,7 +383,7 @@ def test_idle_connections_are_served(cluster, healthy):
 
 
 def resident_mib() -> float:
-    """Memory of this process, which the broker shares."""
+    """Return the resident memory of this process, which includes the broker, in MiB."""
     status = Path("/proc/self/status")
     if not status.exists():
         pytest.skip("no /proc to read memory from")

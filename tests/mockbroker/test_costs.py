@@ -1,6 +1,6 @@
-"""What one request costs: work grows no faster than the request and the state that it reads.
+"""The cost of one request: work grows no faster than the request and the state that it reads.
 
-Cost is counted in calls of Python functions at two sizes, the second of which is ``GROWTH`` times the first.
+Cost is measured in calls of Python functions for two sizes; the second size is ``GROWTH`` times the first.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ from mockbroker.groups.records.compaction import compact
 from mockbroker.topics.model import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 
 GROWTH = 8
-SLACK = 1.25  # of what is a part of the request, not all of it, and of tables that are made once
+SLACK = 1.25  # for requests of which only a part grows, and for tables that are made only once
 SMALL = 50
 Prepare = Callable[[int], tuple[BrokerHarness, Any, int]]
 
 
 def prepared(**how: Any) -> BrokerHarness:
     harness = BrokerHarness(**how)
-    harness.watched = 0  # what is counted is the broker's own
+    harness.watched = 0  # count only the calls of the broker
     return harness
 
 
@@ -99,7 +99,8 @@ def deleted_offsets(size: int) -> tuple[BrokerHarness, Any, int]:
 
 
 def unstable_offsets(size: int) -> tuple[BrokerHarness, Any, int]:
-    """One producer for each partition, each with an open transaction."""
+    """Let one producer for each partition commit an offset in an open transaction; return the harness and an
+    OffsetFetch."""
     harness = prepared(topics={"t": size})
     kind = TxnOffsetCommitRequest.Topic
     for number in range(size):
@@ -123,7 +124,7 @@ def committed_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
 
 
 def awaited_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
-    """A Fetch waits for all partitions of a Produce, and for more bytes."""
+    """Let a Fetch wait for all partitions; return the harness and a Produce, which does not complete the Fetch."""
     harness = prepared(topics={"t": size})
     kind = FetchRequest.Topic
     wanted = [kind.Partition(partition=index, fetch_offset=0, partition_max_bytes=1000) for index in range(size)]
@@ -144,7 +145,8 @@ def entries_of_a_transaction(size: int) -> tuple[BrokerHarness, Any, int]:
 
 
 def sharing(partitions: int, records: int) -> tuple[BrokerHarness, UUID]:
-    """A member of share group ``g`` with a session on all partitions, before it fetches their records."""
+    """Return a harness with a member of share group ``g`` that has a share session on all partitions and has not
+    fetched their records yet."""
     harness = ShareHarness({"t": partitions})
     harness.watched = 0
     Sharer(h=harness).fetch(*range(partitions))
@@ -169,7 +171,8 @@ def shared_partitions(size: int) -> tuple[BrokerHarness, Any, int]:
 
 
 def acknowledged(size: int) -> tuple[BrokerHarness, UUID, list[dict[str, Any]]]:
-    """Acquired records of one partition, and an acknowledgement of each: accept, release and reject in turns."""
+    """Return acquired records of one partition, and an acknowledgement of each: alternately accept, release and
+    reject."""
     harness, topic_id = sharing(1, size)
     assert acquired(harness.ask(share_fetch(), 2)) == [(0, size - 1, 1)]
     each = [{"first_offset": n, "last_offset": n, "acknowledge_types": [1 + n % 3]} for n in range(size)]
@@ -228,7 +231,7 @@ def test_cost_is_linear_in_the_request(prepare: Prepare) -> None:
 
 
 def test_partitions_of_one_request_join_a_transaction_at_once() -> None:
-    """The log of transactions has each state once, whatever the number of partitions (KIP-890)."""
+    """The transaction log gets each state only once, whatever the number of partitions (KIP-890)."""
     harness = prepared(topics={"t": 20})
     identity = producer(harness, "tx")
     log = harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("tx").log
@@ -269,7 +272,7 @@ def test_a_subscription_is_read_once_for_all_offsets_to_delete() -> None:
 
 
 def test_a_resource_that_alter_configs_repeats_is_refused() -> None:
-    """Kafka never answers this; IncrementalAlterConfigs is answered so."""
+    """Kafka never answers such a request; mockbroker uses the error that IncrementalAlterConfigs returns."""
     harness = prepared()
     kind = AlterConfigsRequest.Resource
     configs = [kind.Config(name="retention.ms", value="1000")]
@@ -309,7 +312,7 @@ def test_compaction_reads_superseded_batches_once(monkeypatch: pytest.MonkeyPatc
     records = Batch.records
     monkeypatch.setattr(Batch, "records", lambda batch, **how: read.append(batch) or records(batch, **how))
     compact(partition, 0)
-    assert len(read) == batches + 1  # the latest one is read again
+    assert len(read) == batches + 1  # the latest batch is read twice
     assert len(list(partition.log.batches())) == 1
 
 

@@ -1,4 +1,4 @@
-"""Facts about groups and their coordinators on whole clusters: docs/sources.md."""
+"""Facts about groups and their coordinators from docs/sources.md, tested on whole clusters."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from mockbroker.base.release import RELEASES
 
 
 def numbers(harness: AssignorHarness, group: str = "g") -> dict[str, list[int]]:
-    """Partitions by member, of a group that reads one topic."""
+    """Return the partitions of each member of a group that reads one topic."""
     return {name: sorted(index for _, index in share) for name, share in harness.shares(group).items()}
 
 
@@ -46,7 +46,7 @@ def described(harness: BrokerHarness, group: str = "g") -> Any:
 
 
 def reasons(harness: BrokerHarness) -> list[str]:
-    """Why there were rebalances, by client ids in place of member ids."""
+    """Return the reasons of all rebalances, with client ids instead of member ids."""
     names = {event.member_id: event.client for event in harness.journal.events if event.member_id and event.client}
     results = [event.reason for event in harness.journal.events if event.event == "rebalance"]
     for member_id, name in names.items():
@@ -81,7 +81,7 @@ def test_two_groups_read_the_same_partitions_independently() -> None:
     assert (ahead.committed(), behind.committed()) == ({("t", index): 5 for index in range(4)}, {})
     assert sorted(behind.read()) == everything
     before = behind.generation
-    ahead.leave()  # a rebalance of the one is none of the other
+    ahead.leave()  # causes no rebalance of the other group
     harness.settle()
     assert (behind.generation, behind.errors) == (before, [])
     assert behind.commit() == E.NONE
@@ -114,7 +114,7 @@ def test_eighth_member_of_seven_partitions_idles_till_one_leaves() -> None:
     members = [harness.member(f"C{number}") for number in range(8)]
     harness.settle()
     assert numbers(harness) == {f"C{number}": [number] for number in range(7)} | {"C7": []}
-    harness.live(60.0)  # six of its sessions
+    harness.live(60.0)  # six session timeouts
     assert members[7].heartbeat() == E.NONE
     result = described(harness)
     assert (result.group_state, len(result.members)) == ("Stable", 8)
@@ -152,7 +152,7 @@ def test_each_subscribed_partition_has_one_owner_after_rebalance(
                 grow(harness, "t", topics["t"])
             case _:
                 harness.member(f"m{number}", carried, topics=data.draw(wishes))
-        harness.live(15.0)  # until silent members are evicted
+        harness.live(15.0)  # until silent members have been evicted
         harness.settle()
         owned = Counter(partition for share in harness.shares().values() for partition in share)
         subscribed = {topic for member in harness.members for topic in member.topics}
@@ -160,11 +160,11 @@ def test_each_subscribed_partition_has_one_owner_after_rebalance(
         assert all(topic in member.topics for member in harness.members for topic, _ in member.share)
 
 
-# --- who coordinates ---------------------------------------------------------------------------------------------
+# --- coordinators ------------------------------------------------------------------------------------------------
 
 
 def home(group_id: str, partitions: int = 50) -> int:
-    """The partition of the offsets topic, as Java counts it. ASCII only."""
+    """Return the partition of the offsets topic for an ASCII group id, computed from Java's hash code."""
     value = 0
     for letter in group_id:
         value = (value * 31 + ord(letter)) % 2**32
@@ -195,7 +195,8 @@ def test_broker_1_advertises_itself_as_broker_3() -> None:
 
 
 def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
-    """So a client may ask the broker that is least busy. For a group that is not there it is the same question."""
+    """All brokers return the same coordinator, so a client may ask any of them; also for a group that does not
+    exist."""
     harness = BrokerHarness(brokers=3)
     before = {name: harness.broker.coordinator(name) for name in ("g", "h", "i")}
     assert set(before.values()) == {0, 1, 2}
@@ -208,7 +209,7 @@ def test_whoever_is_asked_the_coordinator_is_the_same() -> None:
 
 
 def test_only_the_leader_of_a_partition_accepts_records() -> None:
-    """Brokers, topics with partitions spread over them, producers, consumers."""
+    """Producers and consumers use brokers that share the leadership of all partitions."""
     harness = AssignorHarness(brokers=3, topics={"t": 6, "u": 3})
     known = harness.ask(MetadataRequest(topics=None), 12, node=1)
     assert sorted(broker.node_id for broker in known.brokers) == [0, 1, 2]
@@ -228,7 +229,7 @@ def test_only_the_leader_of_a_partition_accepts_records() -> None:
     assert sorted(reader.read()) == sorted((index, b"from %d" % leader) for (_, index), leader in leaders.items())
 
 
-# --- old offset requests and new ones ----------------------------------------------------------------------------
+# --- old and new versions of offset requests ---------------------------------------------------------------------
 
 
 def commit(harness: BrokerHarness, version: int, offset: int, **who: Any) -> E:
@@ -252,16 +253,16 @@ def fetched(harness: BrokerHarness, version: int) -> tuple[int, E]:
 
 
 def test_all_offset_versions_read_and_write_one_group() -> None:
-    """v0 went to ZooKeeper, and is refused as by a Kafka without it."""
+    """v0 used ZooKeeper, and is refused like by a Kafka without ZooKeeper."""
     harness = AssignorHarness(release=RELEASES["all"])
     assert commit(harness, 0, 1) == E.UNSUPPORTED_VERSION
-    for written in range(1, 11):  # each on a new connection, without a group
+    for written in range(1, 11):  # without a member, each commit on a new connection
         assert commit(harness, written, written) == E.NONE
         assert {fetched(harness, read) for read in range(1, 11)} == {(written, E.NONE)}
     assert fetched(harness, 0)[1] == E.UNSUPPORTED_VERSION
     member = harness.member("m")
     harness.settle()
-    for written in range(1, 11):  # the group has a member now, and all know it
+    for written in range(1, 11):  # the group has a member now, and every commit names it
         who = {"member_id": member.member_id, "generation_id_or_member_epoch": member.generation}
         assert commit(harness, written, 100 + written, **who) == E.NONE
         assert {fetched(harness, read) for read in range(1, 11)} == {(100 + written, E.NONE)}
@@ -270,7 +271,8 @@ def test_all_offset_versions_read_and_write_one_group() -> None:
 
 
 def test_group_keeps_a_member_that_its_client_forgot() -> None:
-    """A client with the member id and generation continues as the member, on any connection and with any client id."""
+    """A client that sends the member id and generation continues as this member, on any connection and with any client
+    id."""
     harness = AssignorHarness(topics={"t": 3})
     for name in "ab":
         harness.member(name)
@@ -288,12 +290,12 @@ def test_group_keeps_a_member_that_its_client_forgot() -> None:
     assert {name: [index for _, index in share.partitions] for name, share in results.items()} == before
 
 
-# --- what makes a group rebalance --------------------------------------------------------------------------------
+# --- causes of rebalances ----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def three() -> AssignorHarness:
-    """Members a (leader), b and c in a Stable group, on six partitions."""
+    """Return a harness with members a (leader), b and c in a Stable group, on six partitions."""
     harness = AssignorHarness(topics={"t": 6, "u": 2}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
         harness.member(name)
@@ -378,36 +380,37 @@ def test_the_leader_watches_topics_that_only_others_read() -> None:
     harness.live(3.0)
     grow(harness, "u", 3)
     harness.members[1].step()
-    assert reasons(harness) == ["a joined"]  # b has seen it, and does nothing
+    assert reasons(harness) == ["a joined"]  # b has noticed the growth, but only the leader rejoins
     harness.settle()
     assert reasons(harness) == ["a joined", "a rejoined as leader"]
     assert numbers(harness) == {"a": [0, 1], "b": [0, 1, 2]}
 
 
 def group_records(harness: BrokerHarness) -> list[GroupMetadataValue]:
-    """What is written of group g."""
+    """Return the GroupMetadataValue records that were written for group g."""
     partition = harness.broker.cluster.partition(*harness.broker.offsets_partition("g"))
     results = []
     for batch in partition.log.batches():
         for record in batch.records():
-            assert record.key[:2] == b"\0\2"  # of a group, not an offset
+            assert record.key[:2] == b"\0\2"  # key of a group, not of an offset
             assert decode_stored(GroupMetadataKey, record.key)[0].group == "g"
             results.append(decode_stored(GroupMetadataValue, record.value)[0])
     return results
 
 
 def test_leaders_assignment_is_stored_and_returned() -> None:
-    """Followers send nothing with their SyncGroup and wait; the leader's brings the shares of all."""
+    """Followers send SyncGroup without assignments and wait; the leader's SyncGroup has the assignments of all
+    members."""
     harness = AssignorHarness(topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
     leader, *followers = [harness.member(name) for name in "abc"]
     for member in harness.members:
-        assert [member.step() for _ in range(3)] == [True] * 3  # for an id, gets it, with it
+        assert [member.step() for _ in range(3)] == [True] * 3  # join without an id, receive an id, join with it
     harness.wait(2.0)
     for member in followers:
         member.step()
     assert [sync.body.assignments for sync in harness.router.requests.select("SyncGroup")] == [[], []]
     assert [member.step() for member in followers] == [False, False]
-    assert [value.members for value in group_records(harness)] == [[]]  # that there is a group
+    assert [value.members for value in group_records(harness)] == [[]]  # a record for the new group, without members
     leader.step()
     harness.settle()
     sync = harness.router.requests.select("SyncGroup")[-1]
@@ -421,7 +424,8 @@ def test_leaders_assignment_is_stored_and_returned() -> None:
 
 
 def test_the_four_steps_of_an_election() -> None:
-    """All propose, the coordinator elects leader and strategy, answers, and hands out what the leader made of it."""
+    """Members propose strategies; the coordinator elects a leader and a strategy, answers, and distributes the leader's
+    assignment."""
     harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     (
         harness.member("C0", "range", "roundrobin"),
@@ -431,7 +435,7 @@ def test_the_four_steps_of_an_election() -> None:
     harness.live(2.0)
     requested = [request for request in harness.router.requests.select() if request.api in ("JoinGroup", "SyncGroup")]
     proposed = [(r.client_id, [p.name for p in r.body.protocols]) for r in requested if r.api == "JoinGroup"]
-    assert sorted(proposed) == [  # twice each: for an id, and with it
+    assert sorted(proposed) == [  # each twice: without a member id, and with it
         *[("C0", ["range", "roundrobin"])] * 2,
         *[("C1", ["roundrobin", "range"])] * 2,
         *[("C2", ["roundrobin"])] * 2,
@@ -450,7 +454,7 @@ def test_the_four_steps_of_an_election() -> None:
 
 
 def test_cooperative_revokes_then_assigns_a_generation_later() -> None:
-    """A kept partition is owned all the time; a moved partition has no owner for one generation."""
+    """A retained partition always has an owner; a moved partition has no owner during one generation."""
     harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     old = harness.member("old", "cooperative-sticky")
     harness.live(2.0)
@@ -469,9 +473,9 @@ def test_cooperative_revokes_then_assigns_a_generation_later() -> None:
     assert old.generation == 3
 
 
-# --- which strategy ----------------------------------------------------------------------------------------------
+# --- choice of the strategy --------------------------------------------------------------------------------------
 
-VOTES = [  # what each member proposes, first choice first; what is elected
+VOTES = [  # proposals of each member in order of preference, elected strategy
     pytest.param(["range"], "range", id="alone"),
     pytest.param(["range roundrobin", "range roundrobin", "roundrobin range"], "range", id="two to one"),
     pytest.param(["range roundrobin", "roundrobin range", "roundrobin range"], "roundrobin", id="one to two"),
@@ -485,7 +489,8 @@ VOTES = [  # what each member proposes, first choice first; what is elected
 
 @pytest.mark.parametrize(("proposals", "elected"), VOTES)
 def test_the_vote(proposals: list[str], elected: str) -> None:
-    """Candidates are what all support; each member votes for the first candidate that it names; most votes win."""
+    """Candidates are the strategies that all members support; each member votes for the first candidate in its list;
+    the candidate with the most votes wins."""
     harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     for number, proposed in enumerate(proposals):
         harness.member(f"m{number}", *proposed.split())
@@ -499,7 +504,7 @@ def test_member_without_the_groups_protocol_is_refused() -> None:
     harness = AssignorHarness(topics={"t": 4}, config={"group.initial.rebalance.delay.ms": 500})
     members = [harness.member("a", "range", "sticky"), harness.member("b", "roundrobin", "range")]
     harness.live(2.0)
-    for carried in ("roundrobin", "sticky", "cooperative-sticky"):  # one of them can do each of the first two
+    for carried in ("roundrobin", "sticky", "cooperative-sticky"):  # one member supports the first, one the second
         stranger = harness.member("c", carried)
         harness.live(2.0)
         assert [each[1:] for each in stranger.errors] == [("JoinGroup", "INCONSISTENT_GROUP_PROTOCOL")]
@@ -509,7 +514,8 @@ def test_member_without_the_groups_protocol_is_refused() -> None:
 
 
 def test_rolling_change_of_strategy_needs_no_restart() -> None:
-    """From range to round robin: first all learn the new one, then they unlearn the old one."""
+    """To change from range to roundrobin, members first add the new strategy one by one, and then remove the old
+    one."""
     harness = AssignorHarness(topics={"t": 3, "u": 3}, config={"group.initial.rebalance.delay.ms": 500})
     broker = harness.broker
     for name in ("m0", "m1"):

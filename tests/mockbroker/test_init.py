@@ -1,4 +1,4 @@
-"""The public names of mockbroker: listed once, in the stub, and loaded when they are used."""
+"""The public names of mockbroker are listed once, in the stub, and each is loaded when it is first used."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_stub_lists_the_public_names() -> None:
 @pytest.mark.parametrize("name", mockbroker.__all__)
 def test_public_name_is_documented(name: str) -> None:
     public = getattr(mockbroker, name)
-    if get_origin(public) is Literal:  # cannot have a docstring: its values document it
+    if get_origin(public) is Literal:  # a Literal cannot have a docstring; its values document it
         assert get_args(public)
     else:
         assert public.__doc__

@@ -1,6 +1,6 @@
 """Many groups, many members and rebalance storms are served at a bounded cost, and leave no state.
 
-Cost is counted in calls of Python functions, which do not depend on the machine; memory in bytes that are held.
+Cost is measured in calls of Python functions, which do not depend on the machine, and in bytes of allocated memory.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from mockbroker.groups.classic.state import State
 
 GROUPS = MEMBERS = amount(1_000, 10_000)
 WIDE = amount(250, 1_000)  # members of the largest group of a newer protocol
-SESSION = 10.0  # seconds, of members of BrokerHarness
+SESSION = 10.0  # session timeout of the members of BrokerHarness, in seconds
 
 
 def form(harness: BrokerHarness, group: str, size: int) -> list[str]:
-    """Members of a Stable group; their ids, the leader first."""
+    """Let members form a Stable group; return their ids, the leader first."""
     parked = [harness.send(harness.join(group), 3) for _ in range(size)]
     first = parked[0].answer
-    if size > 1:  # it had a generation of its own, and comes back
+    if size > 1:  # its first generation began without the others, so it rejoins
         parked[0] = harness.send(harness.join(group, first.member_id), 3)
     ids = [sent.answer.member_id for sent in parked]
     generation, leader = parked[0].answer.generation_id, parked[0].answer.leader
@@ -64,7 +64,7 @@ def beat(harness: BrokerHarness, group: str, member_id: str) -> int:
 @pytest.fixture
 def harness() -> BrokerHarness:
     harness = BrokerHarness()
-    harness.watched = 0  # what is counted is the broker's own
+    harness.watched = 0  # count only the calls of the broker
     return harness
 
 
@@ -86,7 +86,7 @@ def test_thousands_of_members_in_one_group(harness):
     assert harness.broker.groups["g"].generation == 2
     assert all(beat(harness, "g", member_id) == E.NONE for member_id in ids[::100])
     with counted() as calls:
-        harness.wait(SESSION + 1)  # nobody says anything any more
+        harness.wait(SESSION + 1)  # no member sends a request any more
     assert calls.count < 100 * MEMBERS
     group = harness.broker.groups["g"]
     assert (group.state, group.members, len(group.timers), len(group.supported_protocols)) == (State.EMPTY, {}, 0, 0)
@@ -121,7 +121,7 @@ def test_a_group_takes_so_many_bytes(harness):
         held = tracemalloc.get_traced_memory()[0] - before
     finally:
         tracemalloc.stop()
-    assert held < 1_000 * 3_000  # for each member; docs/limits.md says so
+    assert held < 1_000 * 3_000  # for each member, as in docs/limits.md
 
 
 def test_a_thousand_members_leave_one_by_one(harness):
@@ -169,7 +169,7 @@ def test_repeated_metadata_costs_the_same_in_any_cluster(harness):
             (reply,) = harness.router.step(call, harness.now)
         assert len(reply.response.topics) >= more
         costs.append(calls.count)
-    assert max(costs) <= min(costs) + 1  # of an answer that was never sent, how large it is
+    assert max(costs) <= min(costs) + 1  # the size of an answer that was never sent
 
 
 def test_record_completes_only_fetches_of_its_topic(harness):
@@ -196,7 +196,7 @@ def test_record_completes_only_fetches_of_its_topic(harness):
 
 
 def consumers(size: int) -> ConsumerGroupHarness:
-    """A group ``g`` of the consumer protocol in which all members have their assignment."""
+    """Return a group ``g`` of the consumer protocol in which all members have their assignment."""
     harness = ConsumerGroupHarness()
     harness.watched = 0
     harness.broker.cluster.create_topic("wide", [[0]] * 1_000)
@@ -245,7 +245,8 @@ def test_streams_group_join_cost_is_independent_of_size():
 
 
 def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
-    """Remaining members have their assignment in the end, and no state of left, expired or replaced members is kept."""
+    """In the end, the remaining members have their assignment, and there is no state of members that left, expired or
+    were replaced."""
     harness = consumers(50)
     for number in range(300):
         harness.join(f"storm{number % 150}", topics=("wide",))
@@ -254,7 +255,7 @@ def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
     for number in range(150):
         if f"storm{number}" in harness.group.members and number % 3 == 1:
             harness.beat(f"storm{number}", member_epoch=-1)
-    for _ in range(12):  # 60 s, in which only those of the beginning say something
+    for _ in range(12):  # 60 s, in which only the first 50 members send heartbeats
         harness.wait(5.0)
         for number in range(50):
             harness.poll(f"m{number}")
@@ -266,7 +267,7 @@ def test_a_storm_of_joins_and_leaves_of_the_consumer_protocol():
 
 
 def streams_members(size: int) -> tuple[StreamsGroupHarness, int]:
-    """A streams group whose members have their tasks, one active task each; and the number of calls."""
+    """Return a streams group in which each member has one active task, and the number of calls that this took."""
     harness = StreamsGroupHarness(
         config={"group.streams.initial.rebalance.delay.ms": 3_000}, topics={"t": max(size // 2, 1)}
     )
@@ -324,5 +325,5 @@ def test_thousands_of_consumer_groups_are_served(harness):
     with counted() as calls:
         assert all(ask(number, 1).error_code == E.NONE for number in range(0, GROUPS, 100))
     assert calls.count < GROUPS // 100 * 300
-    harness.wait(60.0)  # nobody says anything any more
+    harness.wait(60.0)  # no member sends a request any more
     assert all(group.empty for group in harness.broker.groups.values())

@@ -1,4 +1,5 @@
-"""The memory that a broker holds for each thing is declared in docs/limits.md, and holds for a thousand of them."""
+"""docs/limits.md declares the memory that a broker holds for each thing; the tests measure it for a thousand of
+each."""
 
 from __future__ import annotations
 
@@ -51,7 +52,7 @@ CONFIGS: dict[str, dict[str, Any]] = {
 
 
 def declared() -> dict[str, int]:
-    """Return the bytes of each thing in the table of docs/limits.md."""
+    """Return the declared bytes of each thing, from the table of docs/limits.md."""
     text = (ROOT / "docs" / "limits.md").read_text("utf-8")
     table = text.partition("### Memory")[2].partition("\n#")[0]
     return {name: int(size.replace(",", "")) for name, size in ROW.findall(table)}
@@ -59,7 +60,8 @@ def declared() -> dict[str, int]:
 
 @contextmanager
 def held(release: Callable[[], None]) -> Iterator[list[int]]:
-    """Measure the bytes that are allocated inside the block and held after it, apart from what ``release`` drops."""
+    """Measure the bytes that are allocated inside the block and still held after it, without those that ``release``
+    drops."""
     gc.collect()
     tracemalloc.start()
     try:
@@ -88,9 +90,9 @@ def classic_groups(harness: BrokerHarness, name: str, number: int) -> None:
 
 
 def classic_members(harness: BrokerHarness, name: str, number: int) -> None:
-    """All members of one group join in its first join phase, which the configuration delays."""
+    """Let all members of a group join in its first join phase, which the configuration prolongs."""
     requests = [harness.send(BrokerHarness.join(name), 3) for _ in range(number)]
-    harness.wait(2 * JOIN_PHASE)  # members that join extend it once
+    harness.wait(2 * JOIN_PHASE)  # new members extend the join phase once
     joined = [request.answer for request in requests]
     kind = SyncGroupRequest.Assignment
     plan = [kind(member_id=each.member_id, assignment=b"") for each in joined]
@@ -229,7 +231,7 @@ THINGS: dict[str, Callable[[BrokerHarness, str, int], object]] = {
 @pytest.mark.parametrize("thing", THINGS)
 def test_memory_of_each_thing_is_bounded(thing: str) -> None:
     harness = BrokerHarness(topics={"t": 1, "wide": NUMBER}, config=CONFIGS.get(thing))
-    harness.watched = 0  # what is counted is the broker's own
+    harness.watched = 0  # count only the memory of the broker
 
     def release() -> None:
         harness.router.requests.restart(0.0)
@@ -299,9 +301,8 @@ def test_memory_of_a_long_run_with_retention_is_level() -> None:
             harness.wait(0.05)
 
     def release() -> None:
-        """Compact the internal topics, which the broker compacts from 1 MiB on, and empty the bounded logs of requests
-        and events.
-        """
+        """Compact the internal topics, which the broker compacts only from 1 MiB on, and empty the bounded logs of
+        requests and events."""
         for name in (OFFSETS_TOPIC, TRANSACTIONS_TOPIC):
             for partition in topics[name].partitions:
                 compact(partition, WALL_MS)

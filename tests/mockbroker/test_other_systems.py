@@ -75,7 +75,7 @@ CLIENTS: dict[str, Callable[[str, str], bytes]] = {
 
 
 def test_real_clients_are_served(tmp_path: Path) -> None:
-    """With a data directory, the control API and certificates: each would use something of the system."""
+    """The broker has a data directory, the control API and certificates, which all use features of the system."""
     for client in CLIENTS:
         need_client(client)
     topics = [word for client in CLIENTS for word in ("--topic", client)]

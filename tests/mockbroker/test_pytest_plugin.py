@@ -1,4 +1,4 @@
-"""The pytest plugin, in separate runs of pytest: each test writes test files and looks at what comes of them."""
+"""The pytest plugin, in separate runs of pytest: each test writes test files, runs them, and checks the results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 pytest_plugins = ["pytester"]
 
 TESTS = Path(__file__).parent.parent
-UNUSED = "-p no:hypothesispytest -p no:trio -p no:anyio"  # plugins that take a third of the time of such a run
+UNUSED = "-p no:hypothesispytest -p no:trio -p no:anyio"  # plugins that would take a third of the time of such a run
 EXAMPLES = sorted((TESTS.parent / "examples").glob("test_*.py"))
 
 
@@ -268,7 +268,7 @@ def test_report_of_a_failed_test_shows_group_events(pytester: pytest.Pytester) -
             "* s  join *shipping *",
         ]
     )
-    result.stdout.no_fnmatch_line("*cluster_thread.py:*")  # our own frames are hidden
+    result.stdout.no_fnmatch_line("*cluster_thread.py:*")  # frames of mockbroker are hidden
 
 
 FAULTS = """
@@ -437,7 +437,7 @@ def test_example(pytester: pytest.Pytester, example: Path) -> None:
 
 
 def test_a_torture_case_that_does_not_exist_is_an_error(pytester: pytest.Pytester) -> None:
-    """A misspelled name would leave the test without a case, so that it is skipped."""
+    """Otherwise, a misspelled name would leave the test without a case, and it would be skipped."""
     pytester.makepyfile("""
         import pytest
 

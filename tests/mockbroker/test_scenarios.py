@@ -1,4 +1,5 @@
-"""The fifteen scenarios of scenarios.py in virtual time: every kind of member, in every condition, to the last error."""
+"""The fifteen scenarios of scenarios.py in virtual time: every kind of member in every condition, with all errors that
+members get."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from tools.failover_members import (
 
 from mockbroker.groups.classic.state import ClassicGroup, State
 
-KINDS: dict[str, tuple[type[FailoverMember], bool]] = {  # whether static
+KINDS: dict[str, tuple[type[FailoverMember], bool]] = {  # kind of member -> class, whether it is static
     "classic": (FailoverClassicMember, False),
     "static": (FailoverClassicMember, True),
     "consumer": (FailoverConsumerMember, False),
@@ -38,7 +39,7 @@ CONDITIONS = {
     "stale metadata": {"stale": True},
     "everything": {"mockbroker.coordinator.load.ms": 1_000, "noticed_after": 2.0, "stale": True},
 }
-BOUND = 2 * REBALANCE + 4.0  # seconds; the last are those of the conditions
+BOUND = 2 * REBALANCE + 4.0  # seconds; the last part is for the delays of the conditions
 CASES = [
     (scenario, request, kind)
     for scenario in SCENARIOS
@@ -50,9 +51,15 @@ OUTCOMES = ROOT / "fixtures" / "failover" / "outcomes.txt"  # PYTHONPATH=tests p
 
 @dataclass
 class Outcome:
-    """``world``: as it came to rest; ``before``: the generation when the coordinator died; ``seconds``: since then.
+    """The end of a scenario.
 
-    ``joined``: how often each member joined since then; ``heard``: what was not answered well.
+    Attributes:
+        world: the world, when it was at rest again.
+        killed: the broker that was killed.
+        before: the generation when the coordinator died.
+        seconds: time from the death of the coordinator until the last assignment of a member.
+        joined: how often each member has joined since then.
+        heard: API and error of each failed request of each member.
     """
 
     world: FailoverWorld
@@ -63,7 +70,8 @@ class Outcome:
     heard: dict[str, list[tuple[str, str]]]
 
     def line(self) -> str:
-        """Generations, who joined, and who heard what; in the order of their names."""
+        """Return the generations, the members that joined, and the members that got each error, in the order of their
+        names."""
         by_answer: dict[str, list[str]] = {}
         for name, received in sorted(self.heard.items()):
             for api, error in dict.fromkeys(received):
@@ -74,7 +82,8 @@ class Outcome:
 
 
 def play(scenario: Scenario, request: str, kind: str, condition: str = "at once") -> Outcome:
-    """Two members and an actor; the coordinator dies; what then is. Raises: AssertionError where something is broken."""
+    """Kill the coordinator while an actor and other members use a group; return the state when it is at rest again.
+    Raises: AssertionError if the group does not recover."""
     of, static = KINDS[kind]
     world = FailoverWorld(**CONDITIONS[condition])
     leaves = request in ("LeaveGroup", "ConsumerGroupHeartbeat, epoch -1")
@@ -119,7 +128,7 @@ def generation_of(world: FailoverWorld) -> int:
 
 
 def at_rest(world: FailoverWorld) -> bool:
-    """True if the group and its members are of one mind, and each partition has one reader."""
+    """Return whether the group and its members agree on the generation, and each partition has exactly one reader."""
     group, there = world.broker.groups.get(GROUP), [each for each in world.members.values() if not each.gone]
     if group is None or set(group.members) != {member.member_id for member in there}:
         return False
@@ -133,7 +142,8 @@ def at_rest(world: FailoverWorld) -> bool:
 
 
 def check_nothing_lost(world: FailoverWorld) -> None:
-    """Every record was read, and what members heard to be committed is. (That none is read again, each looks itself.)"""
+    """Check that every record was read, and that acknowledged commits are stored. Each member checks that it reads no
+    record twice."""
     read = {record for member in world.members.values() for record in member.records}
     assert read == {(index, at) for index in range(PARTITIONS) for at in range(RECORDS)}
     committed = {place[1]: each.offset for place, each in world.broker.groups[GROUP].offsets.committed.items()}
@@ -145,11 +155,11 @@ def written(world: FailoverWorld) -> list[int]:
     return [event.generation for event in world.journal.events if event.event in ("load", "assign")]
 
 
-USUAL = 2  # conditions of a case, in turn; make test-long has all
+USUAL = 2  # number of conditions of each case, which rotate; ``make test-long`` runs all
 
 
 def cases() -> Iterator[Any]:
-    """Every case in every condition."""
+    """Yield every case in every condition."""
     for number, case in enumerate(CASES):
         for turn, condition in enumerate(CONDITIONS):
             usual = (turn - number) % len(CONDITIONS) < USUAL
@@ -174,7 +184,7 @@ def test_the_group_survives(scenario: Scenario, asked: str, kind: str, condition
 
 
 def outcomes() -> str:
-    """A line for each, where the next coordinator is there at once."""
+    """Return the outcomes of all cases, for a next coordinator that is available at once."""
     lines = []
     for scenario, request, kind in CASES:
         lines += [f"{scenario.name}: {request}, {kind}", f"    {play(scenario, request, kind).line()}"]

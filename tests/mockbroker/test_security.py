@@ -1,7 +1,8 @@
-"""SASL and TLS on real sockets: fixtures/bad_inputs.md, under "SASL and TLS", and listeners of every kind at once.
+"""SASL and TLS on real sockets: fixtures/bad_inputs.md, under "SASL and TLS", and listeners of every kind at the same
+time.
 
-Each row is a conversation on a connection of its own. Whatever comes of it, a healthy connection is served before and
-after it. More of the order of requests is in sasl/test_gate.py.
+Each row is a conversation on a separate connection. Whatever its result is, the broker serves a healthy connection
+before and after it. broker/test_authentication.py has more tests of the order of requests.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ def token(data: bytes = b"\0alice\0alice-secret") -> tuple[Any, int]:
 
 
 KNOWN = [(shake(), OK), (token(), OK)]
-ROWS = [  # name in the table, what, listener, what is sent and what comes of it; None: see what becomes of the connection
+ROWS = [  # name in the table, test, listener, requests and results; None: only read what follows
     ("plaintext on a TLS port", "plaintext on a port with TLS", SSL_SPOKEN_PLAIN, [(METADATA, CLOSED)]),
     ("plaintext on a TLS port", "HTTP on a port with TLS", SSL_SPOKEN_PLAIN, [(b"GET / HTTP/1.1\r\n\r\n", CLOSED)]),
     ("Metadata before authentication", "Metadata first", SASL, [(METADATA, CLOSED)]),
@@ -190,10 +191,10 @@ def clock() -> MockClock:
 
 
 class SecureConnection(RawConnection):
-    """A client without any library, to one listener."""
+    """A client on a raw socket, without a client library, for one listener."""
 
     def authenticate(self) -> Any:
-        """Authenticate, on a listener with SASL."""
+        """Authenticate on a listener with SASL."""
         assert self.ask(*shake()).error_code == self.ask(*token()).error_code == OK
         return self
 
@@ -208,7 +209,7 @@ def context_of(cluster: mockbroker.ThreadCluster, *, client: Path | None = None)
 
 @pytest.fixture(scope="module")
 def healthy(cluster: Any) -> Iterator[list[SecureConnection]]:
-    """Connections that were there before: a plain one, and one with all that there is."""
+    """Yield connections that exist before the test: a plaintext connection, and one with SASL and TLS."""
     with (
         SecureConnection(cluster.listeners[PLAIN]) as plain,
         SecureConnection(cluster.listeners["SASL_SSL"], context_of(cluster)) as secure,
@@ -231,7 +232,7 @@ def test_connection_before_authentication(cluster, healthy, caplog, name, what, 
             elif request is not None:
                 talk.send(*request)
             if becomes == OPEN:
-                assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)  # it has been read meanwhile
+                assert all(other.ask(*BEAT).error_code == HEARD for other in healthy)  # the request was read before
                 talk.sock.setblocking(False)
                 with pytest.raises(BlockingIOError):
                     talk.sock.recv(1)
@@ -273,7 +274,7 @@ async def test_late_reauthentication_closes_the_connection(clock):
 
 
 async def test_failed_authentication_is_answered_after_the_delay(clock):
-    """And nothing else does, nor is the one who waits for it heard."""
+    """Only this answer is delayed, and the next request of the client that waits for it is not served."""
     async with serving(users=Users(USERS), config={"connection.failed.authentication.delay.ms": 5_000}) as place:
         wrong, right = await place.connect(), await place.connect()
         await wrong.ask(*shake())
@@ -318,7 +319,7 @@ def strangers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path | None
 
 
 def is_heard(cluster: Any, context: ssl.SSLContext) -> bool:
-    """False if the connection ends, whether while hands are shaken or after it."""
+    """Return whether a request is answered; False if the connection ends during the TLS handshake or after it."""
     try:
         with SecureConnection(cluster.listeners[SSL], context) as talk:
             talk.send(*BEAT)
@@ -339,7 +340,7 @@ def test_untrusted_client_certificate_is_refused(strict, strangers, caplog, who)
 
 
 def test_expired_client_certificate_is_refused(tmp_path, caplog):
-    """Of the right authority: the broker is given files, as is anybody who has certificates already."""
+    """The certificate is from the right authority; the broker uses given files instead of generated certificates."""
     caplog.set_level(logging.WARNING, logger="mockbroker")
     authority = trustme.CA()
     key, trust = tmp_path / "key.pem", tmp_path / "trust.pem"
@@ -410,7 +411,7 @@ def test_acl_of_a_certificate() -> None:
 
 
 def test_large_requests_and_answers(cluster):
-    """Many TLS records, in both directions."""
+    """They are sent in many TLS records, in both directions."""
     value = bytes(range(256)) * 3_000
     data = ProduceRequest.Topic.Partition(index=0, records=build_batch([Record(value=value)]))
     produce = ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[data])]), 9
@@ -429,7 +430,8 @@ def test_large_requests_and_answers(cluster):
 
 
 async def test_slow_handshakes_delay_no_other_client(clock):
-    """A handshake byte by byte, or none: a client that never finishes is disconnected, and an idle client stays."""
+    """One handshake arrives byte by byte, another never begins: a client that does not finish is disconnected, an idle
+    client stays connected."""
     tls = Tls(Settings(), "127.0.0.1")
     assert tls.files.ca is not None
     context = ssl.create_default_context(cafile=tls.files.ca)
@@ -449,7 +451,7 @@ async def test_slow_handshakes_delay_no_other_client(clock):
 
 
 def test_many_half_handshakes(cluster, healthy):
-    """Each has a part of a hello, and none of them more memory than a connection is worth."""
+    """Each client has sent a part of its ClientHello, and needs no more memory than an ordinary connection."""
     half = []
     before = resident_kib()
     try:
@@ -484,7 +486,7 @@ def test_metadata_has_the_ports_of_the_clients_listener(cluster, listener):
     with SecureConnection(cluster.listeners[listener], context) as talk:
         if listener.startswith("SASL"):
             talk.authenticate()
-        for _ in range(2):  # the second answer is one that was kept
+        for _ in range(2):  # the second response is a cached one
             assert [broker.port for broker in talk.ask(*METADATA).brokers] == ports
         assert [broker.port for broker in talk.ask(DescribeClusterRequest(), 1).brokers] == ports
         for version in (2, 4):
@@ -524,7 +526,7 @@ def test_certificates_that_are_not_there(tmp_path):
 
 
 def test_reset_gives_back_the_credentials(cluster):
-    """Users are those of the beginning again; connections are closed, listeners stay."""
+    """The original users exist again; connections are closed, listeners stay open."""
     with mockbroker.run_cluster(listeners=[SASL, PLAIN], users=USERS) as mine:
         gone = Alter(deletions=[Alter.Deletion(name="alice", mechanism=1)], upsertions=[])
         for expected in ([2], [1, 2]):

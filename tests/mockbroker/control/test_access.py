@@ -1,4 +1,4 @@
-"""Access to the control API: every clause, on sockets."""
+"""Access to the control API: every rule, tested on sockets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BEARER = {"Authorization": f"Bearer {TOKEN}"}
 
 
 def place(api: Api) -> str:
-    """Host and port of the API, as clients write them."""
+    """Return the host and port of the API, in the form that clients send."""
     return api.server.url.removeprefix("http://")
 
 
@@ -31,7 +31,8 @@ async def test_known_hosts_are_accepted() -> None:
 
 @pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "localhost.", "", "[::2]", "::1"])
 async def test_a_foreign_host_is_misdirected(host: str) -> None:
-    """After DNS rebinding, a page of evil.example sends its own name to the loopback address."""
+    """After DNS rebinding, a page of evil.example reaches the loopback address, but its requests contain its own host
+    name."""
     async with control_api() as api:
         for path in ("/v1/health", "/v1/cluster", "/nowhere"):
             assert await api.status("GET", path, headers={"Host": host}) == 421
@@ -113,7 +114,8 @@ async def test_a_foreign_origin_is_forbidden(token: str | None) -> None:
 
 
 async def test_a_cross_site_post_changes_nothing() -> None:
-    """A form of a foreign page: the browser sends an Origin, or at least Sec-Fetch-Site, and a type that forms have."""
+    """When a form of another site is submitted, the browser sends Origin, or at least Sec-Fetch-Site, and a content
+    type that is possible for forms."""
     async with control_api() as api:
         api.cluster.create_topic("mine")
         form = {"Content-Type": "text/plain", "Origin": "http://evil.example"}
@@ -142,7 +144,7 @@ async def test_no_cors_headers() -> None:
 
 
 async def test_http_2_is_checked_too() -> None:
-    """hypercorn also speaks HTTP/2 without TLS, where the name of the host is a pseudo-header."""
+    """hypercorn also serves HTTP/2 without TLS, where the host name is in a pseudo-header."""
     async with control_api() as api, httpx.AsyncClient(http1=False, http2=True, trust_env=False) as client:
         for host, status in (("evil.example", 421), ("localhost", 200)):
             response = await client.get(f"{api.server.url}/v1/cluster", headers={"Host": host})

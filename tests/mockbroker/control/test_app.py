@@ -112,7 +112,7 @@ async def test_another_method_is_not_allowed() -> None:
         assert (response.status_code, response.headers["allow"]) == (405, "GET, POST")
         assert (await api.client.head("/v1/clock")).status_code == 200
         assert (await api.client.head("/v1/groups/g/wait")).status_code == 405
-        with trio.fail_after(5):  # a stream would not end
+        with trio.fail_after(5):  # the response of a stream would not end
             assert (await api.client.head("/v1/events/stream")).status_code == 405
         assert await api.status("OPTIONS", "/v1/clock") == 405
 
@@ -178,7 +178,7 @@ async def test_responses_are_data_for_browsers() -> None:
 
 
 async def raw(api: Api, request: bytes) -> bytes:
-    """Send bytes; return the first of the response."""
+    """Send bytes, and return the first bytes of the response."""
     async with await trio.open_tcp_stream("127.0.0.1", int(api.server.url.rpartition(":")[2])) as stream:
         await stream.send_all(request)
         with trio.fail_after(30):

@@ -1,4 +1,4 @@
-"""Times of the feed; its events are tested with the endpoints that return them."""
+"""Times of events in the feed; the tests of the endpoints test the events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ def test_times_are_iso_8601_in_utc() -> None:
 
 
 def test_an_event_has_the_same_time_in_each_response() -> None:
-    """Although the two clocks are read at slightly different times; a reset or another time of day changes it."""
+    """The time is the same although the two clocks are read at slightly different times; only a reset or another time
+    of day changes it."""
     readings = iter([999.9999, 1000.0001, 2000.0])
     clock = SimpleNamespace(wall=lambda: next(readings), now=lambda: 0.0)
     cluster: Any = SimpleNamespace(clock=clock, journal=SimpleNamespace(wakers=[]))

@@ -1,4 +1,4 @@
-"""Streams that follow something."""
+"""Followers of a source, for which work is done only while a stream follows it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lag of groups in the past, with committed offsets of a cluster without sockets."""
+"""The history of the lag of groups, with committed offsets of a cluster without sockets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mockbroker.control.lag_history import CURVES, POINTS, LagHistory
 
 
 class Recorded:
-    """A cluster with topic ``t``, whose lags are recorded."""
+    """A cluster with topic ``t``, whose lag is recorded."""
 
     def __init__(self, topics: int = 0) -> None:
         self.harness = BrokerHarness(topics={"t": 1, **{f"t{number}": 1 for number in range(topics)}})
@@ -120,7 +120,7 @@ async def test_the_server_records_the_lag_without_a_page() -> None:
         await api.post("/v1/topics/t/records", {"records": [{"partition": 1, "value": "v"}]})
         await api.post("/v1/clock", {"advance_ms": 60_000})
         result = before
-        while result == before:  # until the next point, a second later
+        while result == before:  # the next point is recorded a second later
             result = await api.get("/v1/groups/g/lag")
         assert (result["total"][-1], result["times_ms"][-1] >= 60_000) == (1, True)
         assert (await api.ask("GET", "/v1/groups/nope/lag")).status_code == 404

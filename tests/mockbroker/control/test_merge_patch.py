@@ -1,4 +1,4 @@
-"""Merge patches: applied to the old object, they give the new one."""
+"""Merge patches: the patch changes the old object to the new one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The HTTP server beside the Kafka listeners: its limits, failures and end."""
+"""The HTTP server next to the Kafka listeners: its limits, its failures, and how it stops."""
 
 from __future__ import annotations
 

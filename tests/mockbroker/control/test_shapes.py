@@ -1,4 +1,4 @@
-"""Shapes of JSON values: what they accept, and that their JSON Schema accepts the same."""
+"""Shapes of JSON values: the values that they accept, and JSON Schemas that accept the same values."""
 
 from __future__ import annotations
 

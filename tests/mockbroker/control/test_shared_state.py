@@ -1,4 +1,4 @@
-"""The shared document, with a source whose refreshes are observed."""
+"""The shared document, with a source that records its refreshes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from mockbroker.control.shared_state import SharedState
 
 
 class Slow:
-    """A document whose refresh has ten slices."""
+    """A document whose refresh takes ten slices."""
 
     def __init__(self) -> None:
         self.content: dict[str, Any] = {"n": 0}
@@ -54,11 +54,11 @@ async def test_other_tasks_run_between_slices() -> None:
         nursery.start_soon(count)
         await SharedState(Slow()).current()
         nursery.cancel_scope.cancel()
-    assert steps >= 7  # trio runs tasks in random order
+    assert steps >= 7  # may be less than 10, because trio runs tasks in random order
 
 
 class Failing(Slow):
-    """A document whose first refresh with a follower fails after it has changed."""
+    """A document whose first refresh with a follower fails after it has changed the document."""
 
     fails = True
 

@@ -1,4 +1,4 @@
-"""JSON in slices, beside a task that counts how often it runs."""
+"""JSON that is encoded in slices, next to a task that counts how often it runs."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ async def test_json_in_parts_is_the_same_json(value: Any, nested: int) -> None:
 async def test_other_tasks_run_while_much_is_encoded() -> None:
     member = {"member_id": "m" * 1_000}
     groups = {"items": [{"members": [member] * 1_000}]}
-    assert await turns_beside(encode(groups)) >= 4  # in 7 pauses; trio runs tasks in random order
+    assert await turns_beside(encode(groups)) >= 4  # of 7 pauses; trio runs tasks in random order
 
 
 async def test_other_tasks_run_while_many_small_values_are_encoded() -> None:
-    assert await turns_beside(encode([{}] * 50_000)) >= 10  # in 25 pauses; trio runs tasks in random order
+    assert await turns_beside(encode([{}] * 50_000)) >= 10  # of 25 pauses; trio runs tasks in random order
 
 
 async def test_a_large_body_is_checked_in_a_worker_thread() -> None:

@@ -1,4 +1,4 @@
-"""Event streams, with commits that make events."""
+"""Event streams, with events that commits make."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mockbroker.net.in_process import InProcessConnection
 
 
 async def commit(api: Api, group: str, connection: InProcessConnection | None = None) -> None:
-    """Make an event of a group: a commit."""
+    """Commit an offset in a group, which makes an event."""
     partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=1)
     topic = OffsetCommitRequest.Topic(name="t", partitions=[partition])
     request = OffsetCommitRequest(group_id=group, topics=[topic])
@@ -72,14 +72,14 @@ async def test_streams_end_themselves_when_the_server_stops() -> None:
         api.server.stop()
         with trio.fail_after(0.9):
             assert await stream.event() == {"event": "bye", "data": {}}
-            assert await stream.event() is None  # the last chunk was sent
+            assert await stream.event() is None  # the chunked response is complete
 
 
 async def test_the_number_of_streams_is_limited() -> None:
     async with control_api(config={"mockbroker.http.max.streams": 1}) as api:
         async with event_stream(api):
             assert await api.status("GET", "/v1/events/stream") == 429
-        with trio.fail_after(PATIENCE):  # the server notices that the client has gone
+        with trio.fail_after(PATIENCE):  # until the server notices that the client has disconnected
             while api.server.control.streams.taken:
                 await trio.testing.wait_all_tasks_blocked(0.001)
 
@@ -87,7 +87,7 @@ async def test_the_number_of_streams_is_limited() -> None:
 async def test_a_client_that_reads_nothing_is_disconnected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mockbroker.control.server.SEND_TIMEOUT", 0.1)
     async with control_api() as api, event_stream(api) as stream:
-        stream.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)  # else it grows to megabytes
+        stream.stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)  # otherwise the buffer grows to megabytes
         connection = api.cluster.connect()
         with trio.fail_after(3 * PATIENCE):
             while api.server.control.streams.taken:

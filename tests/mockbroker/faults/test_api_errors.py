@@ -1,4 +1,4 @@
-"""The errors that Kafka returns for each API, and the warning about others."""
+"""The errors that Kafka returns for each API, and the warning about other errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_names_are_those_of_apis_and_errors() -> None:
 @pytest.mark.parametrize(
     ("api", "error"),
     [
-        ("OffsetCommit", "REBALANCE_IN_PROGRESS"),  # recorded
+        ("OffsetCommit", "REBALANCE_IN_PROGRESS"),  # recorded from a real broker
         ("OffsetCommit", "GROUP_AUTHORIZATION_FAILED"),  # without an authorizer, mockbroker never returns it
         ("Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),  # documented
         ("CreateAcls", "CLUSTER_AUTHORIZATION_FAILED"),

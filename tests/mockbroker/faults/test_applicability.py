@@ -1,4 +1,4 @@
-"""Which actions an API can have."""
+"""The actions that rules for an API can have."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ EVERY = {APIS[key].name for key in HANDLERS}
 
 @pytest.mark.parametrize("key", HANDLERS, ids=lambda key: APIS[key].name)
 def test_every_served_api_has_an_error_field(key):
-    """So an error is never refused for the API."""
+    """Therefore an error rule is allowed for every API."""
     names = {path.rpartition(".")[2] for path, _ in fields_of(APIS[key].response)}
     assert names & {"error_code", "partition_error_code"}
 

@@ -1,4 +1,4 @@
-"""Which response field gets the error of each kind of element: the schemas beside a golden table."""
+"""The response fields that get the error of each kind of element: the schemas are compared with a golden table."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ NAMES = {APIS[key].name for key in HANDLERS}
 
 
 def derived(name: str) -> list[tuple[str, ...]]:
-    """Return the rows of an API, adjacent versions with the same fields together."""
+    """Return the rows of an API; adjacent versions with the same fields are merged."""
     api = api_named(name)
     assert api.versions.last is not None
     ranges: list[tuple[int, int, dict[str, tuple[str, ...]]]] = []

@@ -1,4 +1,4 @@
-"""The action ``error``: the rest of the request, the response with errors only, and the two responses in one."""
+"""The action ``error``: the remaining request, the response with errors only, and both responses merged."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def lookups(session: Sequence[tuple[str, int]] | None = None) -> Lookups:
 
 
 class Injected:
-    """An error for the elements of a request that match, in one version; encodes all that it returns."""
+    """An error for the elements of a request that match, in one version. It encodes every message that it returns."""
 
     def __init__(
         self, request: Any, version: int, session: Sequence[tuple[str, int]] | None = None, **match: Any
@@ -93,7 +93,7 @@ class Injected:
         return decode(type(message), encode(message, self.version), self.version)
 
 
-# Every served API in every version.
+# Each served API in each of its versions.
 
 
 def filled(struct: type, version: int, number: int = 0) -> Any:
@@ -117,7 +117,7 @@ def plain(kind: str, number: int) -> Any:
 
 
 def error_values(form: Any, fields: Sequence[str]) -> Iterator[int]:
-    """Yield the values of a field at all places of a JSON form."""
+    """Yield the values of a field at all places in a JSON form."""
     first, *others = fields
     for item in form[first] if isinstance(form[first], list) else [form[first]]:
         if others:
@@ -156,7 +156,7 @@ def test_every_element_gets_its_error(key, version, element):
         assert to_json(injection.merge(without_errors), version) == form
 
 
-# Partitions of topics.
+# Elements that are partitions of topics.
 
 
 def commit_topic(name: str, *indexes: int) -> Any:
@@ -305,7 +305,7 @@ def test_add_partitions_to_txn_fails_for_one_transaction():
     assert injected.merged(normal).results_by_transaction == [other, failed]
 
 
-# Committed offsets: of one group, and of several groups.
+# Committed offsets, of one group and of several groups.
 
 OldTopic, GroupTopic = OffsetFetchResponse.Topic, OffsetFetchResponse.Group.Topic
 

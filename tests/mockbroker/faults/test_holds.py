@@ -1,4 +1,5 @@
-"""Held requests beside session timers, the clock, failover, and clients that disconnect: the table of docs/faults.md."""
+"""Held requests in combination with session timers, the clock, failover and disconnecting clients: the table of
+docs/faults.md."""
 
 from __future__ import annotations
 
@@ -25,14 +26,15 @@ from kwire.records.batch import batches
 from mockbroker import Cluster, ConnectionClosedError, InProcessConnection, open_cluster
 
 SESSION = 10.0  # seconds: the session of the member, its rebalance timeout, and the timeout of the transaction
-BEFOREHAND = 6.0  # seconds from the last request that renews the session to the one that is held
-AFTERWARDS = 6.0  # seconds from the end of the hold until the state is read
+BEFOREHAND = 6.0  # seconds between the last request that renews the session and the held request
+AFTERWARDS = 6.0  # seconds between the end of the hold and the moment at which the state is read
 When: TypeAlias = Literal["before", "after"]
 Request: TypeAlias = tuple[Any, int]
 
 
 class World:
-    """Two brokers and a client of the first, which coordinates the group and the transaction and leads the partition."""
+    """Two brokers and a client of the first broker, which coordinates the group and the transaction and leads the
+    partition."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
@@ -66,7 +68,7 @@ class World:
         await self.cluster.clock.advance(BEFOREHAND)
         return member_id
 
-    # The requests that are held, each with what goes before it.
+    # The held requests, each with the requests that precede it.
 
     async def join_group(self) -> Request:
         return join()
@@ -99,13 +101,13 @@ class World:
         await self.ask(AddPartitionsToTxnRequest(**{f"v3_and_below_{key}": each for key, each in fields.items()}), 3)
         return EndTxnRequest(**who, committed=True), 3
 
-    # What happens while a request is held.
+    # Events while a request is held.
 
     async def nothing_else(self) -> None:
-        """Go on at once."""
+        """Release the request at once."""
 
     async def timeouts_expire(self) -> None:
-        await self.cluster.clock.advance(2.5 * SESSION)  # timed out transactions are looked for every 10 s
+        await self.cluster.clock.advance(2.5 * SESSION)  # the broker looks for timed out transactions every 10 s
 
     async def coordinator_moves(self) -> None:
         for topic, partition in self.moved:
@@ -130,7 +132,7 @@ def sync(member_id: str) -> Request:
 
 
 def error_of(response: Any) -> str:
-    """The name of the error in a response; of a Fetch the number of records as well."""
+    """Return the name of the error in a response, and the number of records if it is a Fetch response."""
     result = response
     for field in ("topics", "responses", "partitions"):
         result = getattr(result, field, [result])[0]
@@ -162,7 +164,7 @@ async def opened() -> AsyncIterator[World]:
 
 
 async def played(api: str, when: When, event: str) -> tuple[str, str]:
-    """Hold a request, let something happen, release it; return its answer, and the state that it left."""
+    """Hold a request, let an event happen, release the request; return the answer and the resulting state."""
     prepare, read = REQUESTS[api]
     async with opened() as world, trio.open_nursery() as nursery:
         request, version = await prepare(world)
@@ -207,7 +209,7 @@ EVENTS: dict[str, Callable[[World], Awaitable[None]]] = {
     "client disconnects": World.client_disconnects,
 }
 
-# (API, when): what happens while the request is held: the answer, and the state that it leaves.
+# (API, when): event while the request is held: the answer and the resulting state.
 ROWS: dict[tuple[str, When], dict[str, tuple[str, str]]] = {
     ("JoinGroup", "before"): {
         "while held": ("", "no group"),

@@ -1,4 +1,5 @@
-"""What requests name: the table that is derived from the declarations, for every API that the broker serves."""
+"""The identifiers in requests: the table that is derived from the message declarations, for every API that the broker
+serves."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from kwire.messages import APIS, api_named
 from mockbroker.broker.handlers import HANDLERS
 from mockbroker.faults.identifiers import Identifier, Level, request_level, terms_of
 
-# API -> term -> fields, with their versions if the API has others without them. "[*]": null means all topics.
+# API -> term -> fields, with their versions if the API has versions without them. "[*]": null means all topics.
 EXPECTED: dict[str, dict[str, list[str]]] = {
     "Produce": {
         "topic": ["topic_data[].name v0-12", "topic_data[].topic_id v13-13"],
@@ -217,7 +218,7 @@ EXPECTED: dict[str, dict[str, list[str]]] = {
 
 
 def fields(level: Level, path: str = "") -> Iterator[tuple[str, str]]:
-    """Yield term and field of each identifier."""
+    """Yield the term and the field of each identifier."""
     for identifier in level.identifiers:
         yield identifier.term, text(identifier, path + identifier.field)
     for batch in level.batches:

@@ -1,4 +1,4 @@
-"""What the broker knows about requests, for the conditions of rules."""
+"""The broker's data about requests that conditions of rules need."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def change(form: str, records: bytes, **numbers: int) -> bytes:
 
 
 def values_of(data: bytes) -> list[tuple[int, int, bytes | None, bytes | None, Any]]:
-    """Return all that the records of a field contain; raises if a batch is invalid."""
+    """Return the content of all records of a field. Raises an exception if a batch is invalid."""
     return [
         (record.offset, record.timestamp, record.key, record.value, tuple(record.headers))
         for each in read(data)
@@ -99,9 +99,9 @@ def test_magic_is_unknown(records: bytes) -> None:
     with pytest.raises(DecodeError, match="magic is 99"):
         list(read(changed))
     (first, *_) = read(records)
-    assert changed[:12] == records[:12]  # offset and length
+    assert changed[:12] == records[:12]  # the offset and the length
     assert changed[16:] == b"\x63" + (records + NEXT)[17:]
-    if isinstance(first, Message):  # whose CRC covers the magic
+    if isinstance(first, Message):  # the CRC covers the magic
         assert changed[12:16] == struct.pack(">I", zlib.crc32(changed[16 : len(first.data)]))
     else:
         assert changed[12:16] == records[12:16]

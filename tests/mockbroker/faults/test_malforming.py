@@ -1,4 +1,4 @@
-"""Malformed responses: the exact bytes of each form, and what a decoder says about them."""
+"""Malformed responses: the exact bytes of each form, and the error of a decoder."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def messages_of(version: int) -> dict[int, Any]:
 
 
 def every_version() -> Iterator[Any]:
-    """Yield API key, version and frame with prefix, of four APIs in each version."""
+    """Yield the API key, the version and a frame with its length prefix, for each version of four APIs."""
     for key in messages_of(0):
         versions = APIS[key].versions
         assert versions.last is not None
@@ -98,7 +98,7 @@ EVERY_VERSION = pytest.mark.parametrize(("key", "version", "frame"), list(every_
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the only frame, whose prefix must be right."""
+    """Return the only frame, and check that its length prefix is right."""
     buffer = FrameBuffer()
     buffer.feed(data)
     frame = buffer.next_frame()
@@ -114,7 +114,7 @@ def refusal(data: bytes, key: int, version: int) -> DecodeError:
 
 
 def wrong_field(data: bytes, key: int, version: int) -> str:
-    """Return the path of the field at which a frame is refused, without indexes; "" if it is valid."""
+    """Return the path, without indexes, of the field at which decoding of a frame fails; "" if the frame is valid."""
     try:
         decode_response(unpacked(data), key, version)
     except DecodeError as error:
@@ -123,7 +123,7 @@ def wrong_field(data: bytes, key: int, version: int) -> str:
 
 
 def first_site(frame: bytes, key: int, version: int, *kinds: type) -> Site:
-    """Return the first field of these kinds that cannot be null, in a frame with prefix."""
+    """Return the first non-nullable field of these kinds in a frame with its length prefix."""
     for site in response_sites(frame[4:], key, version):
         node = site.node
         if isinstance(node, kinds) and isinstance(node, (Text, Blob, List)) and not node.null:
@@ -131,7 +131,7 @@ def first_site(frame: bytes, key: int, version: int, *kinds: type) -> Site:
     raise AssertionError("no such field")
 
 
-# Forms of the frame, in every version of four APIs.
+# Malformed frames, in every version of four APIs.
 
 
 @EVERY_VERSION
@@ -190,7 +190,7 @@ def test_garbage_leaves_the_header(key: int, version: int, frame: bytes) -> None
     assert len(unpacked(malformed("garbage", {}, frame, key, version))) == header + 64
 
 
-# Forms of a field.
+# Malformed fields.
 
 
 @EVERY_VERSION
@@ -261,7 +261,7 @@ def test_nested_array_is_that_of_the_first_element_with_one() -> None:
 @pytest.mark.parametrize("version", [3, 4])
 @pytest.mark.parametrize("form", ["null_array", "huge_array", "negative_length"])
 def test_size_of_a_tagged_field_is_right(form: str, version: int) -> None:
-    """So that the array in it is the first thing that is wrong."""
+    """Therefore the array in the tagged field is the first thing that is wrong."""
     frame = pack(encode_response(api_versions(), version, correlation_id=1))
     changed = malformed(form, {"field": "supported_features"}, frame, ApiKey.API_VERSIONS, version)
     assert refusal(changed, ApiKey.API_VERSIONS, version).path == "supported_features"
@@ -312,7 +312,7 @@ def test_unknown_version(version: int) -> None:
 
 
 def test_unknown_version_in_the_answer_to_an_unsupported_version() -> None:
-    """The body has version 0, whatever the client asked for."""
+    """The body has version 0, whatever version the client requested."""
     message = ApiVersionsResponse(
         error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[ApiVersionsResponse.ApiVersion(api_key=18, max_version=3)]
     )
@@ -322,7 +322,7 @@ def test_unknown_version_in_the_answer_to_an_unsupported_version() -> None:
         assert changed == frame[:-2] + struct.pack(">h", 103)
 
 
-# Records; what happens to them is tested with malformed_records.
+# Malformed records; test_malformed_records tests the records themselves.
 
 
 @pytest.mark.parametrize("version", range(19))
@@ -371,7 +371,7 @@ def test_duplicates_fit_into_the_largest_frame(monkeypatch: pytest.MonkeyPatch) 
 
 # Frames of real brokers and of Kafka's own encoder.
 
-SAMPLE = 3  # frames of each API
+SAMPLE = 3  # number of frames of each API
 FRAME_AND_FIELD_FORMS = [form for form, details in FORMS.items() if details.part != "records"]
 
 
@@ -446,7 +446,7 @@ APIS_OF = {
 
 
 def documented(form: Form) -> tuple[str, str]:
-    """Return parameters and APIs of a form as the table has them."""
+    """Return the parameters and APIs of a form as the table contains them."""
     parameters = [
         f"`{name}`: {each.lowest} to {each.highest}, default {each.default}"
         if isinstance(each, Number)
@@ -466,11 +466,11 @@ def test_table_of_the_documentation_has_every_form() -> None:
     assert all(row[3] for row in rows)
 
 
-# Slices.
+# Work in slices.
 
 
 def large_fetch(partitions: int) -> bytes:
-    """A response whose partitions have two records each, and a tagged field."""
+    """Return a response whose partitions have two records each and a tagged field."""
     response = fetch(12, *[BATCH] * partitions)
     for partition in response.responses[0].partitions:
         partition.current_leader = FetchResponse.Topic.Partition.Leader(leader_id=1)
@@ -488,7 +488,7 @@ def large_fetch(partitions: int) -> bytes:
     ],
 )
 def test_slice_of_a_larger_response_is_not_larger(form: str, parameters: Any) -> None:
-    malformed(form, parameters, large_fetch(1), ApiKey.FETCH, 12)  # imports, and tables that are made once
+    malformed(form, parameters, large_fetch(1), ApiKey.FETCH, 12)  # imports modules and makes tables
     slices, most = zip(
         *(
             most_calls(malformed_in_slices(form, parameters, frame, ApiKey.FETCH, 12))
@@ -526,4 +526,4 @@ def test_many_small_records_are_encoded_in_slices(codec: int) -> None:
     batch = build_batch([Record(value=b"v") for _ in range(20_000)], codec=codec)
     frame = pack(encode_response(fetch(12, batch), 12, correlation_id=CORRELATION_ID))
     slices, _ = in_slices(malformed_in_slices("corrupt_values", {}, frame, ApiKey.FETCH, 12))
-    assert slices >= 2 * 20  # decoding and encoding, 1,000 records each
+    assert slices >= 2 * 20  # decoding and encoding, in slices of 1,000 records

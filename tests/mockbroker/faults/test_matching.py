@@ -1,4 +1,4 @@
-"""Which requests, elements of requests, and connections a rule matches."""
+"""The requests, elements of requests, and connections that a rule matches."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ OF_REQUEST = [  # condition, whether it matches
     ({"member_id": "m-1"}, True),
     ({"member_id": "m-2"}, False),
     ({"group": "billing", "member_id": "m-2"}, False),
-    ({"instance_id": "*"}, False),  # null is no name
-    ({"topic": "*"}, False),  # a Heartbeat has none
+    ({"instance_id": "*"}, False),  # null does not match any glob
+    ({"topic": "*"}, False),  # a Heartbeat has no topic
     ({"where": "body.generation_id > 2"}, True),
     ({"where": "body.generation_id > 3"}, False),
     ({"group": "billing", "where": "body.member_id != 'm-1'"}, False),

@@ -1,4 +1,4 @@
-"""To which of the matching requests a rule applies."""
+"""The occurrence of a rule: to which of the matching requests it applies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rules from their JSON form and back, and what is refused about a rule, its name and its occurrence."""
+"""Parsing of rules from JSON and their conversion back, and errors in a rule, its name and its occurrence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mockbroker.faults.sections import UNKNOWN_LISTED, InvalidRule
 
 ACTION = {"error": "REBALANCE_IN_PROGRESS"}
 COMMIT = {"api": "OffsetCommit"}
-ROUND_TRIPS: list[dict[str, Any]] = [  # rules that do not have values which are the default
+ROUND_TRIPS: list[dict[str, Any]] = [  # rules without values that are the default
     {"name": "a", "match": {"api": "OffsetCommit", "group": "billing"}, "action": ACTION},
     {"match": {}, "action": {"delay_ms": 0}},
     {"match": {"api": ["JoinGroup", "SyncGroup"], "version": "4+"}, "action": {"hold": True, "when": "after"}},
@@ -50,7 +50,7 @@ def test_a_rule_has_defaults():
 
 
 def problems(form: object, **options: Any) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Return path, detail and alternatives of everything that is wrong with a rule."""
+    """Return the path, detail and alternatives of each problem of a rule."""
     with pytest.raises(InvalidRule) as caught:
         parse_rule(form, **options)
     return [(problem.path, problem.detail, problem.possible) for problem in caught.value.problems]

@@ -1,4 +1,4 @@
-"""What is refused in the ``action`` of a rule."""
+"""Errors in the ``action`` of a rule."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ def test_every_api_can_have_an_empty_response(key):
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_accepts_its_defaults(form):
-    """Fetch and ApiVersions can have every form."""
+    """Rules for Fetch and ApiVersions can have every form."""
     parameters = FORMS[form].parameters.items()
     numbers = {name: each.default for name, each in parameters if not isinstance(each, FieldPath)}
     api = "ApiVersions" if form == "unknown_version" else "Fetch"

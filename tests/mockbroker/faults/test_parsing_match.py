@@ -1,4 +1,4 @@
-"""What is refused in the ``match`` of a rule."""
+"""Errors in the ``match`` of a rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Presets: every one makes valid rules of any valid parameters, and has the effect that it names in a cluster."""
+"""Presets: each makes valid rules for all valid parameters, and has the promised effect in a cluster."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_times_is_that_of_every_rule(preset: Preset) -> None:
     assert endless
 
 
-WITH_ONE_RULE = [  # preset, its action, APIs that it is tried on; empty for all
+WITH_ONE_RULE = [  # preset, its action, APIs for which it is tested; empty: all
     ("zombie-member", Hold(), {"Heartbeat", "ConsumerGroupHeartbeat"}),
     ("no-sync-group", Hold(), {"SyncGroup"}),
     ("commit-gap", Disconnect(disconnect="after"), {"OffsetCommit", "TxnOffsetCommit"}),
@@ -315,7 +315,7 @@ def test_longest_name_leaves_room_for_suffixes() -> None:
 
 @asynccontextmanager
 async def opened(preset: str, /, **parameters: Any) -> AsyncIterator[Cluster]:
-    """A cluster of three brokers whose clock is stopped, with a record in ``t``, and a preset."""
+    """Open a cluster of three brokers with a stopped clock, a record in ``t``, and a preset."""
     settings = {
         "mockbroker.join.settle.ms": 0,
         "group.initial.rebalance.delay.ms": 0,
@@ -533,7 +533,7 @@ async def test_broken_broker_answers_with_errors() -> None:
         assert (await cluster.connect(2).ask(metadata, 9)).topics[0].error_code == E.NONE
 
 
-DELAYED = [  # preset, parameters, whether Metadata is delayed, whether Produce is
+DELAYED = [  # preset, parameters, whether Metadata is delayed, whether Produce is delayed
     ("latency", {}, True, True),
     ("slow-broker", {"broker": 0}, True, True),
     ("slow-broker", {"broker": 1}, False, False),

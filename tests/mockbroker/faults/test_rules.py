@@ -29,7 +29,7 @@ def call(api: str = "Heartbeat") -> Call[object]:
 
 
 def form(name: str = "", **match: object) -> dict[str, object]:
-    """Return a rule that applies once, without a name if it is empty."""
+    """Return a rule that applies once; it has no name if ``name`` is empty."""
     rule = {"match": match, "action": {"error": "REBALANCE_IN_PROGRESS"}}
     return {"name": name, **rule} if name else rule
 
@@ -157,7 +157,7 @@ def test_rules_for_connections():
 
 
 def test_rules_of_other_apis_are_not_tried(monkeypatch):
-    """A request of an API without rules costs one look-up, whatever the number of rules."""
+    """A request of an API without rules needs only one lookup, whatever the number of rules."""
     rules = rules_of(*(form(api="SyncGroup") for _ in range(100)))
     monkeypatch.setattr(rules_module, "Subject", None)
     assert rules.first(call("Heartbeat"), Lookups()) is None

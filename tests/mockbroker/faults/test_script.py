@@ -1,4 +1,4 @@
-"""Scripts: steps begin and end at their times, and a removed script ends what it has begun."""
+"""Scripts: steps begin and end at their times, and the removal of a script ends the steps that have begun."""
 
 from __future__ import annotations
 
@@ -11,7 +11,12 @@ from mockbroker.faults.script import Scripts, Step
 
 
 class Stage:
-    """Scripts with a clock: ``done`` has what the steps did, and ``reported`` what was reported, with its time."""
+    """Scripts with a clock.
+
+    Attributes:
+        done: the effects of the steps, with their times.
+        reported: the reports, with their times.
+    """
 
     def __init__(self) -> None:
         self.now = 0.0

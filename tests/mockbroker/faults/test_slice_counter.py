@@ -1,4 +1,4 @@
-"""How much work is a slice."""
+"""The amount of work in a slice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from mockbroker.faults.slice_counter import ELEMENT, ELEMENTS, SliceCounter
 
 
 def full_after(size: int) -> int:
-    """The number of elements of ``size`` bytes that fill a slice."""
+    """Return the number of elements of ``size`` bytes that fill a slice."""
     count, elements = SliceCounter(), 1
     while not count.is_full(size):
         elements += 1

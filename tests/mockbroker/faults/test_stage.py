@@ -1,4 +1,4 @@
-"""What each action does to a request, its response, its connection, and the requests that follow."""
+"""The effect of each action on a request, its response, its connection, and the following requests."""
 
 from __future__ import annotations
 
@@ -33,14 +33,19 @@ HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 @asynccontextmanager
 async def opened(brokers: int = 1, **config: object) -> AsyncIterator[Cluster]:
-    """A cluster whose clock is stopped."""
+    """Open a cluster whose clock is stopped."""
     settings = {"mockbroker.join.settle.ms": 0, "group.initial.rebalance.delay.ms": 0, **config}
     async with open_cluster(brokers=brokers, topics={"t": 2, "u": 1}, clock="manual", config=settings) as cluster:
         yield cluster
 
 
 class Asked:
-    """A request in a separate task: ``response``, or ``error`` if the connection was closed."""
+    """A request in a separate task.
+
+    Attributes:
+        response: the response, when it has arrived.
+        error: the error if the connection was closed.
+    """
 
     def __init__(
         self, nursery: trio.Nursery, connection: InProcessConnection, request: Any, version: Any = None
@@ -57,7 +62,7 @@ class Asked:
 
 
 def commit(*partitions: tuple[str, int]) -> OffsetCommitRequest:
-    """A commit without a group, as of a simple consumer."""
+    """Return a commit without a group membership, like that of a simple consumer."""
     topics: dict[str, list[OffsetCommitRequest.Topic.Partition]] = {}
     for topic, index in partitions:
         partition = OffsetCommitRequest.Topic.Partition(partition_index=index, committed_offset=5)
@@ -163,7 +168,7 @@ async def test_error_for_a_partition_of_a_share_session() -> None:
         fault = cluster.faults.error("ShareFetch", "NOT_LEADER_OR_FOLLOWER", group="s", topic="t", partition=0)
         other = cluster.faults.error("ShareFetch", "NOT_LEADER_OR_FOLLOWER", group="other", topic="t", optional=True)
         assert await member.fetch() == {0: (E.NOT_LEADER_OR_FOLLOWER, []), 1: (E.NONE, [1])}
-        assert await member.fetch() == {0: (E.NONE, [1])}  # it is still in the session, and was not acquired
+        assert await member.fetch() == {0: (E.NONE, [1])}  # still in the session; not acquired before
         assert (fault.applied, other.matched) == (1, 0)
 
 
@@ -317,7 +322,7 @@ async def test_disconnect_mid_response_closes_produce_without_acks() -> None:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_disconnect_before_processing_is_delayed(when: str) -> None:
-    """There is no response to delay, so both values of ``when`` delay the end of the connection."""
+    """Both values of ``when`` delay the disconnection, because there is no response to delay."""
     async with opened() as cluster, trio.open_nursery() as nursery:
         cluster.faults.add(api="OffsetCommit", disconnect="before", delay_ms=500, when=when)  # type: ignore[typeddict-item]
         asked = Asked(nursery, cluster.connect(), commit(("t", 0)), 8)
@@ -630,13 +635,13 @@ async def test_others_are_served_while_a_response_is_malformed() -> None:
         after = Asked(nursery, fetching, HEARTBEAT)
         while asked.response is None:
             if after.response is not None:
-                await trio.lowlevel.checkpoint()  # tasks that wake together run in any order
+                await trio.lowlevel.checkpoint()  # trio runs tasks that wake up at the same time in random order
                 assert asked.response is not None, "the connection keeps the order of its responses"
                 break
             await other.ask(HEARTBEAT)
             served += 1
         batch = next(iter(batches(asked.response.responses[0].partitions[0].records)))
-        assert next(batch.records()).value == b"\xcf"  # all bits of "0" inverted
+        assert next(batch.records()).value == b"\xcf"  # "0" with all bits inverted
         assert served >= 5
 
 

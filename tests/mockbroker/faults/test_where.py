@@ -1,4 +1,4 @@
-"""Filters over the body of a request."""
+"""Filters of rules by the values in a request body."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo of ``mockbroker serve --demo``, at a quick pace."""
+"""The demo of ``mockbroker serve --demo``, at a higher speed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def demo() -> AsyncIterator[Cluster]:
 
 
 def kinds(cluster: Cluster, kind: str) -> list[str]:
-    """The clients of the events of a kind."""
+    """Return the clients of the events of a kind."""
     return [event.client for event in cluster.events() if event.event == kind]
 
 
@@ -44,7 +44,7 @@ async def test_members_crash_leave_and_return() -> None:
 
 
 def lags(cluster: Cluster) -> dict[str, int]:
-    """The lag of each member, by client id."""
+    """Return the lag of each member, by client id."""
     committed = cluster.committed(GROUP)
     return {
         member.client_id: sum(

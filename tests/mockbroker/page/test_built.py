@@ -1,4 +1,4 @@
-"""The built files of the live page: they match their sources, are small, and load nothing from elsewhere."""
+"""The built files of the live page: they match their sources, are small, and load nothing from other hosts."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import pytest
 from need import CACHE, lacking
 
 FILES = {path.name: path.read_bytes() for path in page.BUILT.iterdir()}
-LARGEST = 150_000  # bytes of all files together, compressed
+LARGEST = 150_000  # compressed size of all files together, in bytes
 XML_NAMESPACES = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xhtml", "http://www.w3.org/1998/Math/MathML"}
 
 
 @pytest.fixture(scope="module")
 def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the sources and the packages of npm."""
+    """Return a folder with the sources and the npm packages."""
     try:
         return page.copy_sources(tmp_path_factory.mktemp("page") / "page", CACHE)
     except page.NotBuilt as error:

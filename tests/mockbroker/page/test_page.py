@@ -1,4 +1,4 @@
-"""The live page in a browser, beside real clients."""
+"""The live page in a browser, while real clients use the broker."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from mockbroker.consumer import open_share_consumer
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 HOSTILE = "<script>alert(1)</script><img src=x onerror=alert(2)>'\"&\u202e\u0007"
-MINUTES = 600  # seconds of a session that outlasts the tests, however slow the machine is
+MINUTES = 600  # session timeout in seconds, longer than the tests take on a slow machine
 QUICK_VIEWS = ["groups", "faults"]
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -58,7 +58,8 @@ def axe() -> str:
 
 
 def owner_intervals(events: list[dict[str, Any]], *, eager: bool) -> set[tuple[str, int, int | None]]:
-    """Return from when to when each partition had the same owner. ``eager``: members revoke all when they rejoin."""
+    """Return the intervals in which each partition had the same owner. ``eager``: members revoke all partitions when
+    they rejoin."""
     owners: dict[str, tuple[str, int]] = {}
     result = set[tuple[str, int, int | None]]()
 
@@ -80,7 +81,8 @@ def owner_intervals(events: list[dict[str, Any]], *, eager: bool) -> set[tuple[s
 
 
 def owned_intervals(events: list[dict[str, Any]]) -> set[tuple[str, int, int | None]]:
-    """Return who owned partitions from when to when, as the journal of a group with an eager protocol has it."""
+    """Return the intervals in which each member owned partitions, according to the journal of a group with an eager
+    protocol."""
     since: dict[str, int] = {}
     result = set[tuple[str, int, int | None]]()
     for event in events:
@@ -97,7 +99,7 @@ def journal(broker: Ctl, group: str) -> list[dict[str, Any]]:
 
 
 def exported(page: LivePage) -> list[dict[str, str]]:
-    """Return the attributes of the bars in the SVG that the page saves."""
+    """Return the attributes of the bars in the SVG file that the page saves."""
     with page.tab.expect_download() as download:
         page.click("Save as SVG")
     root = ElementTree.parse(download.value.path()).getroot()
@@ -113,7 +115,7 @@ def bars(page: LivePage, *styles: str) -> set[tuple[str, int, int | None]]:
 
 
 def check_bars(page: LivePage, journal: Callable[[], set[tuple[str, int, int | None]]]) -> None:
-    """Check that the bars of owners equal the journal, once both have the last event of the group."""
+    """Check that the bars of owners match the journal, as soon as both have the last event of the group."""
     deadline = time.monotonic() + PATIENCE / 1000
     while (drawn := bars(page, "owns")) != (expected := journal()) and time.monotonic() < deadline:
         page.tab.wait_for_timeout(100)
@@ -143,7 +145,7 @@ PROTOCOLS = [{"partition.assignment.strategy": "cooperative-sticky"}, {"group.pr
 @pytest.mark.parametrize("config", usual_and_long([], PROTOCOLS), ids=str)
 def test_lanes_of_incremental_rebalances_equal_the_journal(browser: Any, broker: Ctl, config: dict[str, str]) -> None:
     group = next(iter(config.values()))
-    if group == "consumer":  # its session timeout and heartbeat interval are settings of the broker
+    if group == "consumer":  # session timeout and heartbeat interval are broker settings
         config = {**config, "heartbeat.interval.ms": ""}
     with (
         live_page(browser, broker, f"#/groups/{group}?span=1800000&by=partition") as page,
@@ -177,7 +179,7 @@ def test_a_link_shows_the_same_again(browser: Any, broker: Ctl) -> None:
             page.click("Requests", "link")
             second = page.tab.get_by_label("Save request").nth(1)
             second.wait_for()
-            page.click("Pause")  # before the choice of a row: another request would move the rows
+            page.click("Pause")  # before a row is selected, because another request would move the rows
             second.check()
             requests = page.address()
         with live_page(browser, broker, address.partition("/#")[2].join(["#", ""])) as page:
@@ -211,7 +213,7 @@ def test_a_list_without_requests_can_be_paused(browser: Any, broker: Ctl) -> Non
 
 @contextmanager
 def committing(broker: Ctl, group: str) -> Iterator[Callable[[int], str]]:
-    """A function of a consumer that commits an offset and returns the name of the error, or ""."""
+    """Yield a function that commits an offset with a consumer, and returns the name of the error, or ""."""
     try:
         from confluent_kafka import Consumer, KafkaException, TopicPartition
     except ImportError:
@@ -249,10 +251,10 @@ def test_a_fault_added_by_clicking_reaches_a_client(browser: Any, broker: Ctl) -
 
 
 def test_a_held_request_is_released_by_clicking(browser: Any, broker: Ctl) -> None:
-    rule = '{"api":"OffsetCommit","action":"hold"}'  # the form as a link has it
+    rule = '{"api":"OffsetCommit","action":"hold"}'  # as it is in links
     with live_page(browser, broker, f"#/faults?rule={quote(rule)}") as page, committing(broker, "held") as commit:
         page.click("Add the rule")
-        page.wait_text("active", "tbody tr")  # else the request may come before the rule
+        page.wait_text("active", "tbody tr")  # otherwise the request may arrive before the rule
         answers = list[str]()
         thread = threading.Thread(target=lambda: answers.append(commit(7)))
         thread.start()
@@ -300,7 +302,7 @@ def test_members_are_evicted_and_topics_created(browser: Any, broker: Ctl) -> No
             page.field("Name").fill("created")
             page.click("Create")
             page.click(re.compile("^created"), "link")
-            page.wait_text("created", ".heading")  # until then there is the form of another topic
+            page.wait_text("created", ".heading")  # until then, the page shows the form of another topic
             page.field("Value").fill("<b>tea</b>")
             page.click("Append")
             page.wait_text("<b>tea</b>", "td .data")
@@ -322,7 +324,7 @@ def test_the_list_of_topics_is_filtered(browser: Any, tmp_path: Path) -> None:
 
 
 async def accept(servers: str, records: int) -> None:
-    """Accept records as a member of share group parcels."""
+    """Accept records as a member of share group ``parcels``."""
     explicit = {"client_id": "packer", "share_acknowledgement_mode": "explicit"}
     async with open_share_consumer(servers, group="parcels", topics=["orders"], **explicit) as consumer:
         while records:
@@ -360,7 +362,7 @@ def test_deliveries_of_a_share_group_have_a_list_of_their_own(browser: Any, brok
 def test_a_proxy_shows_what_it_knows(browser: Any, broker: Ctl, tmp_path: Path) -> None:
     with started(tmp_path / "proxy.json", "proxy", "--to", broker.servers) as proxy:
         with proxy.connect() as connection:
-            connection.ask(MetadataRequest(topics=None), 12)  # which tells the proxy the names of topic ids
+            connection.ask(MetadataRequest(topics=None), 12)  # the response gives the proxy the names of topic ids
         members = ManyMembers(proxy, "proxied", "orders", 2)
         members.settle()
         with live_page(browser, proxy, "#/groups/proxied") as page:
@@ -440,7 +442,8 @@ def test_a_token_is_asked_for(browser: Any, tmp_path: Path, monkeypatch: pytest.
 
 
 def rebalances(broker: Ctl, group: str, minutes: int) -> None:
-    """A member joins, commits and leaves, every 2 s of a stopped clock."""
+    """Let a member join, commit and leave ten times, then advance the stopped clock by 20 s; repeat this for
+    ``minutes``."""
     with PlainClient(broker.servers, client_id="coming-and-going") as client:
         for _ in range(3 * minutes):
             for number in range(10):
@@ -454,7 +457,7 @@ def rebalances(broker: Ctl, group: str, minutes: int) -> None:
 
 @pytest.mark.parametrize("minutes", usual_and_long([30], [240]))
 def test_events_do_not_grow_the_tab(browser: Any, tmp_path: Path, minutes: int) -> None:
-    """The first 15 minutes fill the limits of the tab; each of the later minutes has about 300 events."""
+    """The first 15 minutes fill the tab up to its limits; each minute after that has about 300 events."""
     with running(tmp_path) as broker, live_page(browser, broker, "#/groups/busy") as page:
         post(broker, "/v1/clock", {"mode": "manual"})
         sizes = []
@@ -463,7 +466,7 @@ def test_events_do_not_grow_the_tab(browser: Any, tmp_path: Path, minutes: int) 
             page.wait_text(f"generation {get(broker, '/v1/groups/busy')['generation']}", ".heading")
             page.wait_text("the group is empty", "[aria-label=Events] tbody tr >> nth=0")
             sizes.append(page.heap())
-        most = 1_500_000 + 4_000 * minutes  # after 480 minutes the same as after 240; an event has some hundred bytes
+        most = 1_500_000 + 4_000 * minutes  # the same after 480 minutes as after 240; an event has some hundred bytes
         assert sizes[1] - sizes[0] < most, sizes
 
 
@@ -472,7 +475,7 @@ def test_events_do_not_grow_the_tab(browser: Any, tmp_path: Path, minutes: int) 
 
 @pytest.fixture(scope="module")
 def groups(broker: Ctl) -> Iterator[Ctl]:
-    """The broker with a group of three members and one of fifty."""
+    """Yield the broker with a group of three members and a group of fifty members."""
     members = [ManyMembers(broker, "three", "orders", 3), ManyMembers(broker, "fifty", "many", 50)]
     for each in members:
         each.settle()
@@ -488,7 +491,7 @@ def test_nothing_overlaps_or_overflows(browser: Any, groups: Ctl, group: str) ->
     problems = {}
     with live_page(browser, groups) as page:
         page.watch_lanes()
-        page.click("Stop the clock")  # its controls are shown then
+        page.click("Stop the clock")  # shows the controls of the stopped clock
         page.wait_text("(stopped)", ".clock")
         for width in (390, 1300, 2560):
             page.tab.set_viewport_size({"width": width, "height": 900})

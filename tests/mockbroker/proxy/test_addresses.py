@@ -1,4 +1,4 @@
-"""Addresses in responses are replaced in every API and version that has them, and nothing else is changed."""
+"""Replacement of addresses in responses: in every API and version that has addresses, and without other changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDPOINTS = {ApiKey.PRODUCE, ApiKey.FETCH, ApiKey.SHARE_FETCH, ApiKey.SHARE_ACKN
 
 
 def hosts_in(value: Any) -> list[str]:
-    """All values of fields named host, at any depth."""
+    """Return the values of all fields named host, at any depth."""
     if isinstance(value, list):
         return [host for each in value for host in hosts_in(each)]
     fields = getattr(type(value), "__slots__", ())
@@ -53,7 +53,7 @@ def test_every_address_of_a_response_is_replaced(key: int, version: int) -> None
     assert addresses_of(key, again) == dict.fromkeys(result, Address("proxy", 7))
 
 
-# Hosts that are not addresses of brokers.
+# Hosts that are not addresses of brokers are not replaced.
 CONTROLLERS = {"BeginQuorumEpoch", "DescribeQuorum", "EndQuorumEpoch", "FetchSnapshot", "UpdateRaftVoter", "Vote"}
 ACLS = {"DeleteAcls", "DescribeAcls"}
 APPLICATIONS = {"StreamsGroupDescribe", "StreamsGroupHeartbeat"}

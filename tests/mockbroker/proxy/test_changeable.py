@@ -1,4 +1,4 @@
-"""Responses with addresses: small ones at once, large ones in slices."""
+"""Responses with addresses: small ones are changed at once, large ones in slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Frames are passed on in order, however the stream is cut; only what must be processed is held."""
+"""Frames are passed on in order, however the stream is split; only frames that must be processed are buffered."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def frame(text: bytes) -> bytes:
 
 
 def inspect(head: bytes, size: int) -> int:
-    """Whole frames begin with w; those that begin with m pass after ten bytes were seen."""
+    """Request whole frames that begin with w; let frames that begin with m pass after ten bytes were seen, and others
+    at once."""
     if head[4:5] == b"w":
         return size
     if head[4:5] == b"m" and len(head) < min(14, size):
@@ -28,7 +29,7 @@ def inspect(head: bytes, size: int) -> int:
 
 
 def passed(parts: Iterator[bytes | Whole]) -> tuple[bytes, list[bytes]]:
-    """Everything that was passed on, and the frames that were processed as a whole."""
+    """Return all bytes that were passed on, and the frames that were processed as a whole."""
     items = list(parts)
     whole = [each.frame for each in items if isinstance(each, Whole)]
     return b"".join(each.frame if isinstance(each, Whole) else each for each in items), whole

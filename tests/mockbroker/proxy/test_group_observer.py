@@ -1,4 +1,4 @@
-"""Groups and events from the requests and responses that pass, for each type of group."""
+"""Groups and events that the proxy derives from requests and responses, for each type of group."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ TOPIC = UUID(int=7)
 
 
 class Traffic:
-    """The observer, and what it has found."""
+    """The group observer, with the groups and events that it has found."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -50,7 +50,7 @@ class Traffic:
         self.observer = GroupObserver(self.broker, self.journal, lambda: self.now, lambda: None)
 
     def passes(self, request: Any, response: Any, version: int = -1, *, answered_by_broker: bool = True) -> None:
-        """A request and its response pass, in the last version."""
+        """Let a request and its response pass, in the latest version."""
         api = schema_of(type(request)).api
         assert api is not None
         assert api.versions.last is not None
@@ -70,7 +70,7 @@ class Traffic:
         return group
 
     def members(self) -> dict[str, Any]:
-        """The members as the control API shows them."""
+        """Return the members as the control API returns them."""
         group, groups = self.group(), self.broker.groups
         described = groups.types.of(group).describe_members(group, group.members, {TOPIC: "t"}, groups.context)
         return {each.member_id: each for each in described}
@@ -80,7 +80,7 @@ class Traffic:
         return [str(event.event) for event in self.journal.events]
 
     def expire(self) -> None:
-        """Handle the deadlines that are due."""
+        """Handle all deadlines that are due."""
         while (due := self.broker.deadlines.pop_due(self.now)) is not None:
             for note in self.broker.groups.tick(str(due), self.now):
                 self.journal.record(note, self.now)  # type: ignore[arg-type]
@@ -241,7 +241,7 @@ def test_tasks_read_the_partitions_of_their_source_topics(traffic: Traffic) -> N
     traffic.passes(request, StreamsGroupHeartbeatResponse(member_id="a", member_epoch=1))
     request = StreamsGroupHeartbeatRequest(group_id="g", member_id="a", member_epoch=1)
     traffic.passes(request, StreamsGroupHeartbeatResponse(member_id="a", member_epoch=1, active_tasks=tasks))
-    expected = {"t": [0, 2], "u": [0], "counts-repartition": [1]}  # u has no partition 2
+    expected = {"t": [0, 2], "u": [0], "counts-repartition": [1]}  # topic u has no partition 2
     assert traffic.members()["a"].assignment == expected
     assert traffic.journal.events[-1].assignment == expected
 
@@ -271,7 +271,7 @@ def test_coordinators_of_many_groups_do_not_take_memory(traffic: Traffic, monkey
 def test_open_transactions_of_many_producers_do_not_take_memory(
     traffic: Traffic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The transactions of the oldest producers are dropped, as if they had been aborted."""
+    """Transactions of the producers that were seen first are dropped, as if they had been aborted."""
     monkeypatch.setattr(module, "PRODUCERS", 3)
     for number in range(5):
         partition = TxnOffsetCommitRequest.Topic.Partition(partition_index=number, committed_offset=5)

@@ -1,4 +1,4 @@
-"""Fault rules on the traffic of a proxy: what the client sees, and what the broker got."""
+"""Fault rules on the traffic of a proxy: the responses that the client gets, and the requests that the broker gets."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ HEARTBEAT = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
 
 
 class Recorder(Observer):
-    """Notes the exchanges that were answered."""
+    """An observer that records the exchanges which were answered."""
 
     def __init__(self) -> None:
         self.answers: list[Exchange] = []
@@ -51,7 +51,7 @@ class Recorder(Observer):
 
 
 class Proxied:
-    """A proxy with fault rules before a cluster, and its clients."""
+    """A proxy with fault rules in front of a cluster, and its clients."""
 
     def __init__(self, cluster: Cluster, proxy: Proxy, interception: Interception, recorder: Recorder) -> None:
         self.cluster = cluster
@@ -70,8 +70,8 @@ class Proxied:
         return self.peers[-1]
 
     def has(self, port: int) -> bool:
-        """Whether the proxy has the connection of a peer. A client of another test may have connected to the proxy too:
-        the port may have been that of its broker.
+        """Return whether the proxy has the connection of a peer. A client of another test may have connected to the
+        proxy too, because the port may have been that of its broker.
 
         Args:
             port: the peer's own port.
@@ -79,7 +79,7 @@ class Proxied:
         return port in {channel.connection.client.port for channel in self.interception.connections.values()}
 
     def reached(self, api: str) -> int:
-        """The number of requests of an API that the broker got."""
+        """Return the number of requests of an API that the broker has received."""
         return len(self.cluster.requests(api))
 
     async def until(self, condition: Callable[[], bool]) -> None:
@@ -171,7 +171,7 @@ async def test_a_topic_id_is_matched_by_its_name() -> None:
             ids["u"]: E.NONE,
         }
         assert first.session_id
-        again = await peer.ask(fetch(session_id=first.session_id, epoch=1), 16)  # names no partition
+        again = await peer.ask(fetch(session_id=first.session_id, epoch=1), 16)  # this request names no partition
         assert [topic.partitions[0].error_code for topic in again.responses] == [E.NOT_LEADER_OR_FOLLOWER]
         assert fault.applied == 2
 
@@ -198,7 +198,7 @@ async def test_a_held_request_waits_for_its_release(when: Any) -> None:
         await peer.send((HEARTBEAT, 4), (METADATA, 12))
         await fault.wait_holding()
         assert place.reached("Heartbeat") == (when == "after")
-        assert place.reached("Metadata") == 0  # it waits after the held request
+        assert place.reached("Metadata") == 0  # it waits until the held request is released
         assert (await other.ask(METADATA, 12)).brokers
         assert fault.release() == 1
         assert (await peer.receive()).error_code == E.UNKNOWN_MEMBER_ID
@@ -296,7 +296,7 @@ async def test_bytes_are_sent_slowly(of: Any) -> None:
 
 
 async def peer_bytes(peer: Peer, message: Any, version: int) -> bytes:
-    """The response as bytes."""
+    """Send a request, and return the response as bytes."""
     await peer.send((message, version))
     data = await peer.stream.receive_some(65_536)
     peer.side.receive(data)
@@ -435,7 +435,7 @@ async def test_the_tls_handshake_of_a_new_connection_fails() -> None:
     async with proxied() as place:
         fault = place.faults.add(on="connect", fail_tls=True)
         alert = await (await place.connect()).closed()
-        assert alert == bytes.fromhex("15 03 03 00 02 02 28")  # fatal: handshake failure
+        assert alert == bytes.fromhex("15 03 03 00 02 02 28")  # fatal alert: handshake failure
         await fault.wait_applied()
         assert (await (await place.connect()).ask(METADATA, 12)).brokers
 

@@ -1,4 +1,5 @@
-"""One proxied connection: responses are matched with requests, and only those that may have addresses are decoded."""
+"""One proxied connection: responses are matched with requests, and only responses that may contain addresses are
+decoded."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def sent(link: Link, *frames: bytes, piece: int = 10_000) -> None:
 
 
 def changed(response: Changeable, own: Mapping[int, Address]) -> bytes:
-    """The frame for the client."""
+    """Return the frame that the client gets."""
     in_slices(response.decode())
     in_slices(response.replace_addresses(own))
     return response.changed
@@ -91,7 +92,7 @@ def test_a_produce_without_acks_has_no_response(version: int, piece: int) -> Non
 
 
 def test_the_acks_after_a_long_header_are_found_in_few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each step reads the header from its beginning."""
+    """Each step reads the header from its beginning, so there must be few steps."""
     acks, steps = link_module._acks, Counter[str]()
 
     def counted(head: bytes, version: int) -> int | None:
@@ -175,11 +176,11 @@ def test_requests_before_a_request_of_invalid_size_pass() -> None:
 
 
 def outcome(random: Random, native: Any) -> list[Any]:
-    """Return what a link yields for random requests and responses, the pending responses, and the error.
+    """Return the output of a link for random requests and responses, its pending responses, and the error.
 
     Args:
-        random: generator of the bytes. Some are damaged.
-        native: the native search for frames; None for the one in Python.
+        random: generator of the bytes. Some frames are corrupted.
+        native: the native search for frames; None for the search in Python.
     """
     link, yielded = Link(CONNECTION), list[Any]()
     link._frames = native

@@ -1,4 +1,4 @@
-"""The login of the proxy to the cluster: each mechanism against the brokers of mockbroker, and what can go wrong."""
+"""The login of the proxy to the cluster: each mechanism against the brokers of mockbroker, and failures."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PASSWORD = "p,=ä secret"
 
 
 def token(user: str, expires: int = 4_000_000_000) -> str:
-    """An unsecured token (RFC 7515, alg none)."""
+    """Return an unsecured token (RFC 7515, alg none)."""
     parts = [{"alg": "none"}, {"sub": user, "iat": 1, "exp": expires}]
     encoded = [base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode() for each in parts]
     return ".".join([*encoded, ""])
@@ -79,7 +79,7 @@ async def test_proxy_logs_in_for_clients_without_credentials(
 
 
 class Secrets(Observer):
-    """The frames that observers get."""
+    """An observer that records all frames, in which there must be no secrets."""
 
     def __init__(self) -> None:
         self.frames = b""
@@ -123,7 +123,7 @@ def authenticated(data: bytes = b"", error: int = 0, message: str | None = None)
 
 
 def outcome(mechanism: str, responses: list[bytes], folder: Path) -> str:
-    """The error of a login that gets these responses."""
+    """Return the error of a login that receives these responses."""
     steps = login(credentials(mechanism, folder), b"token")
     next(steps)
     for response in responses[:-1]:
@@ -135,7 +135,7 @@ def outcome(mechanism: str, responses: list[bytes], folder: Path) -> str:
 
 @pytest.mark.parametrize("password", ["m²", "🙂"], ids=["square", "emoji"])
 def test_a_scram_password_is_hashed_as_by_kafka_clients(password: str, tmp_path: Path) -> None:
-    """SASLprep would replace the first one, and reject the other."""
+    """SASLprep would change the first password, and reject the second one."""
     salt, mechanism = b"0123456789abcdef", "SCRAM-SHA-256"
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), salt, 4096)
     credential = ScramCredential.from_salted_password(mechanism, salted, salt, 4096)

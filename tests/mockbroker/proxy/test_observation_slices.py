@@ -1,4 +1,4 @@
-"""Observers of large messages: the work is done in slices, and the order of frames and events stays."""
+"""Observers of large messages work in slices, without a change of the order of frames and events."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ from mockbroker.proxy.request_observer import RequestObserver
 
 CONNECTION = Connection(1, Address("10.0.0.1", 1), 2, Address("real", 9), Address("proxy", 7))
 ELEMENTS = 5_000
-CALLS = 4_000  # in one slice of 1,000 elements
+CALLS = 4_000  # at most, in one slice of 1,000 elements
 
 
 class Observed:
-    """The observers of `mockbroker proxy --http`, and what they have found."""
+    """The observers of `mockbroker proxy --http`, and the broker state and journal that they fill."""
 
     def __init__(self) -> None:
         self.interception = Interception(ObservedBroker(Settings.parse({}), lambda: UUID(int=1)), BrokerTime())
@@ -51,13 +51,14 @@ class Observed:
         self.requests = RequestObserver(self.interception, lambda: 0.0)
 
     def passes(self, observer: Observer, request: Any, response: Any, version: int) -> tuple[int, int]:
-        """A request and its response pass. Return the number of slices, and the most calls of a slice."""
+        """Let a request and its response pass. Return the number of slices, and the largest number of calls in a
+        slice."""
         api = schema_of(type(request)).api
         assert api is not None
         exchange = Exchange(CONNECTION, api.key, version, 1)
         exchange.request = exchange.forwarded = encode_request(request, version, correlation_id=1, client_id="app")
         exchange.answer = exchange.response = encode_response(response, version, correlation_id=1)
-        in_slices(decoded_request(exchange.request))  # the readers are generated with the first use
+        in_slices(decoded_request(exchange.request))  # generates the readers, which happens with the first use
         in_slices(decoded_response(exchange.answer, api.key, version))
         parts = [most_calls(steps) for steps in (observer.requested(exchange),) if steps is not None]
         answered = observer.answered(exchange)
@@ -170,7 +171,7 @@ async def test_the_offsets_of_a_large_fetch_are_learned_in_slices(is_decoded: bo
     in_slices(observed.requests.requested(exchange))
     exchange.answer = exchange.response = encode_response(response, 11, correlation_id=1)
     exchange.decoded = response if is_decoded else None
-    in_slices(decoded_response(exchange.answer, 1, 11))  # the reader is generated with the first use
+    in_slices(decoded_response(exchange.answer, 1, 11))  # generates the reader, which happens with the first use
     slices, calls = most_calls(observed.requests.answered(exchange))
     assert slices >= ELEMENTS / 1_000
     assert calls < CALLS
@@ -178,7 +179,7 @@ async def test_the_offsets_of_a_large_fetch_are_learned_in_slices(is_decoded: bo
 
 
 class Slow(Observer):
-    """An observer whose work on a frame of a group ``large`` has three slices; it notes what it has done."""
+    """An observer that needs three slices for a frame of a group ``large``, and records its work."""
 
     def __init__(self) -> None:
         self.done: list[str] = []
@@ -223,7 +224,7 @@ def test_frames_are_observed_in_order_before_they_are_forwarded(piece: int) -> N
 
 
 def exchanged(interception: Interception, slow: Slow) -> tuple[Any, Link]:
-    """A heartbeat that the fault rules get passes to the broker. Return the channel and the link."""
+    """Let a heartbeat that fault rules intercept pass to the broker. Return the channel and the link."""
     channel = interception.open(CONNECTION, lambda: None, lambda _reset: None, 0)
     link = Link(CONNECTION, [slow], lambda _key, _version: True)
     (part,) = link.requests(heartbeats(range(1, 2))[0])

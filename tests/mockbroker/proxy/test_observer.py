@@ -1,4 +1,5 @@
-"""What an observer of the proxy sees: both frames of each request, as received and as sent on, without secrets."""
+"""The frames that an observer of the proxy gets: both frames of each request, as received and as sent on, without
+secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ BROKERS = MetadataResponse(brokers=[MetadataResponse.Broker(node_id=3, host="rea
 
 
 class Recorder(Observer):
-    """Notes the exchanges it sees, of the APIs in ``wanted`` or of all."""
+    """An observer that records the exchanges of the APIs in ``wanted``, or of all APIs."""
 
     def __init__(self, *wanted: int) -> None:
         self.wanted = wanted
@@ -48,7 +49,7 @@ def request(message: Any, version: int, number: int = 1) -> bytes:
 
 
 def pass_on(link: Link, requests: list[bytes], responses: list[bytes], piece: int = 10_000) -> tuple[bytes, bytes]:
-    """The bytes that the broker and the client get, if the frames arrive in pieces of ``piece`` bytes."""
+    """Return the bytes that the broker and the client get if the frames arrive in pieces of ``piece`` bytes."""
     up, down = b"".join(map(pack, requests)), b"".join(map(pack, responses))
     sent, delivered = b"", b""
     for at in range(0, len(up), piece):
@@ -70,7 +71,7 @@ def pass_on(link: Link, requests: list[bytes], responses: list[bytes], piece: in
 
 
 def passed(response: Changeable) -> bytes:
-    """The frame for the client; the observers are notified."""
+    """Replace the addresses in a response and notify the observers; return the frame that the client gets."""
     in_slices(response.decode())
     in_slices(response.replace_addresses(OWN))
     in_slices(response.notify())
@@ -159,7 +160,8 @@ def test_frames_of_unknown_apis_are_seen() -> None:
 
 
 class Stream(Recorder):
-    """Notes the bytes of frames that pass unchanged too, in the order of all frames of a direction."""
+    """An observer that also records the bytes of frames that pass unchanged, in the order of all frames of a
+    direction."""
 
     gets_bytes = True
 

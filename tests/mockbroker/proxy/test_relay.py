@@ -1,4 +1,4 @@
-"""The proxy on sockets: the addresses that clients get, brokers that move or are missing, and connections that end."""
+"""The proxy on sockets: the addresses that clients get, brokers that move or are missing, and ends of connections."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def proxied(
         nursery.cancel_scope.cancel()
 
 
-PEERS: list[Peer] = []  # closed at the end of ``proxied``
+PEERS: list[Peer] = []  # ``proxied`` closes them
 
 
 async def connect(address: Address) -> Peer:
@@ -118,7 +118,7 @@ async def test_clients_get_the_mapped_addresses() -> None:
         async with proxied(*real, advertised=advertised) as proxy:
             assert proxy.bootstrap == Address("outside", 31_000)
             proxy.update(dict(enumerate(real)))
-            for node, port in enumerate((first, second)):  # an address with another port, and one with the same
+            for node, port in enumerate((first, second)):  # one advertised port differs, the other does not
                 peer = await connect(Address("127.0.0.1", port))
                 metadata = await peer.ask(MetadataRequest(topics=[]), 12)
                 assert {each.node_id: Address(each.host, each.port) for each in metadata.brokers} == mapped
@@ -195,7 +195,7 @@ async def test_a_side_that_uses_tls_is_named(caplog: pytest.LogCaptureFixture) -
 
     async def serve(stream: trio.SocketStream) -> None:
         if (await stream.receive_some()).startswith(b"\0"):
-            await stream.send_all(HANDSHAKE_FAILURE)  # as a TLS listener
+            await stream.send_all(HANDSHAKE_FAILURE)  # the answer of a TLS listener
 
     async with trio.open_nursery() as nursery, proxied(real) as proxy:
         nursery.start_soon(trio.serve_listeners, serve, [listener])
@@ -243,7 +243,7 @@ async def test_a_host_name_that_is_not_valid_is_logged(
 
 
 async def test_clients_wait_if_the_limit_of_open_files_is_reached(caplog: pytest.LogCaptureFixture) -> None:
-    files = RESERVED_FILES + 1 + 2 * 3  # of the process, of the listener of broker 0, and of three connections
+    files = RESERVED_FILES + 1 + 2 * 3  # for the process, the listener of broker 0, and three connections
     async with open_cluster() as cluster, proxied(address_of(cluster.bootstrap_servers), open_files=files) as proxy:
         peers = [await connect(proxy.bootstrap) for _ in range(5)]
         for peer in peers[:3]:
@@ -386,7 +386,7 @@ async def test_clients_use_tls(caplog: pytest.LogCaptureFixture) -> None:
             open_cluster() as cluster,
             proxied(address_of(cluster.bootstrap_servers), tls=certificates.context) as proxy,
         ):
-            for _ in range(2):  # a client tries again
+            for _ in range(2):  # the client tries again
                 plain = await connect(proxy.bootstrap)
                 await plain.send((MetadataRequest(topics=[]), 12))
                 await plain.closed()
@@ -436,9 +436,8 @@ async def test_a_listener_without_tls_is_named(response: bytes, caplog: pytest.L
 
 
 async def brokers_by_tls(address: Address, context: ssl.SSLContext) -> int:
-    """Return the number of brokers that a new client learns from Metadata. Raises: BrokenResourceError if it is
-    refused.
-    """
+    """Return the number of brokers that a new client learns from Metadata. Raises: BrokenResourceError if the proxy
+    refuses the client."""
     stream = await trio.open_ssl_over_tcp_stream(*address, ssl_context=context)
     try:
         with trio.fail_after(PATIENCE):
@@ -468,7 +467,7 @@ async def test_clients_without_a_certificate_are_refused(caplog: pytest.LogCaptu
 
 
 class Failing(Observer):
-    """An observer with a fault: it raises an exception for each Heartbeat."""
+    """An observer with a bug: it raises an exception for each Heartbeat."""
 
     def needs(self, api_key: int, version: int) -> bool:
         return api_key == ApiKey.HEARTBEAT
@@ -508,7 +507,7 @@ async def test_internal_error_ends_one_connection(caplog: pytest.LogCaptureFixtu
 async def test_large_frames_are_forwarded_and_recorded(
     way: str, suffix: str, limits: Limits, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Clients and broker read slowly, so the proxy can forward only parts of what it has received."""
+    """Client and broker read slowly, so the proxy can forward only a part of the bytes that it has received."""
     is_encrypted, moved = way == "TLS", []
     move = SplicePipe.move
 
@@ -583,14 +582,14 @@ async def test_large_frames_are_forwarded_and_recorded(
 
 
 def requests(batch: bytes) -> tuple[bytes, bytes]:
-    """A Produce request with a batch, and a Fetch request."""
+    """Return a Produce request with a batch, and a Fetch request."""
     partition = ProduceRequest.Topic.Partition(index=0, records=batch)
     produce = ProduceRequest(acks=1, topic_data=[ProduceRequest.Topic(name="t", partition_data=[partition])])
     return encode_request(produce, 9, correlation_id=1), encode_request(FetchRequest(), 11, correlation_id=2)
 
 
 def answers(batch: bytes) -> tuple[bytes, bytes]:
-    """The responses to both, the second with the batch."""
+    """Return the responses to both requests; the second contains the batch."""
     partition = FetchResponse.Topic.Partition(partition_index=0, records=batch)
     fetched = FetchResponse(responses=[FetchResponse.Topic(topic="t", partitions=[partition])])
     return encode_response(ProduceResponse(), 9, correlation_id=1), encode_response(fetched, 11, correlation_id=2)

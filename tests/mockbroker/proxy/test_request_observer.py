@@ -1,4 +1,4 @@
-"""The request log of a proxy: what stays in memory for each request."""
+"""The request log of a proxy: the memory that each request needs."""
 
 from __future__ import annotations
 
@@ -37,6 +37,6 @@ async def test_a_request_is_kept_until_its_response(acks: int, kept: int) -> Non
     before = exchanges()
     for _ in range(REQUESTS):
         assert b"".join(map(bytes, link.requests(request))) == request  # type: ignore[arg-type]
-    del link  # it has the requests that wait for a response
+    del link  # the link references the requests that wait for a response
     assert exchanges() - before == kept
     assert len(interception.router.requests) == REQUESTS

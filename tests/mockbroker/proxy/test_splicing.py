@@ -1,4 +1,4 @@
-"""The move of received bytes to another socket, without waiting and without losing a byte."""
+"""Moving received bytes to another socket, without blocking and without losing a byte."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PATIENCE = 30.0  # seconds
 
 @contextmanager
 def connected() -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Both ends of a TCP connection."""
+    """Yield both ends of a TCP connection."""
     with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()) as one:
         other, _ = listener.accept()
         with other:
@@ -33,7 +33,7 @@ def connected() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 @contextmanager
 def received(data: bytes) -> Iterator[socket.socket]:
-    """A non-blocking socket that has received bytes."""
+    """Yield a non-blocking socket that has received these bytes."""
     with connected() as (sender, receiver):
         receiver.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 * len(data))
         sender.sendall(data)

@@ -1,4 +1,4 @@
-"""Collections of the document."""
+"""Collections in the document of the live page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The connections of the document."""
+"""Connections in the document of the live page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The document of the live page: its content, and the patch of each refresh."""
+"""The document of the live page: its content, and the patch that each refresh makes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mockbroker.control.page import files
 
 @pytest.fixture(autouse=True)
 def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a file of the page, and beside it a file that the page does not have."""
+    """Return a folder with a built file of the page, next to a file that does not belong to the page."""
     folder = tmp_path / "built"
     folder.mkdir()
     (folder / "app.js").write_text("1;")

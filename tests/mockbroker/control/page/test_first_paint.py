@@ -1,4 +1,4 @@
-"""The first paint of the live page, of states with hostile names."""
+"""The first paint of the live page, for states with hostile names."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ELEMENTS = {
 
 
 def state(name: str = "x", members: int = 1, groups: int = 1) -> dict[str, Any]:
-    """A state in which clients have chosen one name for everything."""
+    """Return a state in which clients have chosen the same name for everything."""
     member = {"member_id": name, "client_id": name, "host": name, "instance_id": name, "assignment": {name: [0, 1]}}
     group = {
         "id": name,

@@ -1,4 +1,4 @@
-"""The groups of the document: each change is noticed, and large groups are described in slices."""
+"""Groups in the document of the live page: every change is noticed, and large groups are described in slices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def commit(api: Api, group: str, offset: int) -> None:
 
 
 def coordinator(api: Api, group: str) -> InProcessConnection:
-    """A connection to the coordinator of a group."""
+    """Connect to the coordinator of a group."""
     return api.cluster.connect(max(api.cluster.coordinator(group), 0))
 
 

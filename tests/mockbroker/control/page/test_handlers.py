@@ -1,4 +1,4 @@
-"""The page itself, with the rules of access."""
+"""The HTML page itself, and its access rules."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-acti
 
 
 async def join(api: Api, group: str, client_id: str) -> None:
-    """Join a group whose members are no consumers, so that the assignment is any bytes."""
+    """Join a group whose protocol type is not consumer, so that its assignment can be any bytes."""
     connection = api.cluster.connect(client_id=client_id)
     protocols = [JoinGroupRequest.Protocol(name=client_id, metadata=b"\xff")]
     timeouts = {"session_timeout_ms": 10_000, "rebalance_timeout_ms": 10_000}

@@ -1,4 +1,4 @@
-"""The share partitions of the document, with members of a share group without sockets."""
+"""Share partitions in the document of the live page, with members of a share group without sockets."""
 
 from __future__ import annotations
 

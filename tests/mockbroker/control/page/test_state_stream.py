@@ -1,4 +1,4 @@
-"""The document of the live page over HTTP, and its stream."""
+"""The document of the live page over HTTP, and the stream of its changes."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ async def commit(api: Api, group: str, offset: int) -> None:
 
 
 class Follower:
-    """A client that keeps the document up to date.
+    """A client that keeps its copy of the document up to date.
 
     Attributes:
-        state: The document.
-        kinds: The events so far.
+        state: the document.
+        kinds: the kinds of the events that it has received.
     """
 
     def __init__(self, stream: EventClient) -> None:
@@ -44,12 +44,12 @@ class Follower:
         self.state = event["data"] if event["event"] == "state" else applied(self.state, event["data"])
 
     async def until(self, group: str, offset: int) -> None:
-        """Read events until a group has committed an offset of partition 0."""
+        """Read events until a group has committed this offset of partition 0."""
         while self.state is None or self.offset(group) != offset:
             await self.step()
 
     def offset(self, group: str) -> int | None:
-        """The offset that a group has committed."""
+        """Return the offset that a group has committed."""
         result = self.state["groups"].get(group, {}).get("offsets", {}).get("t", {}).get("0", {})
         return result.get("offset")
 
@@ -120,7 +120,7 @@ async def test_a_client_that_reads_slowly_gets_the_document_again(monkeypatch: p
             await client.step()
             for offset in range(1, 4):
                 await commit(api, "g", offset)
-                await state.current()  # a refresh that the stream does not notice
+                await state.current()  # refreshes the document without notifying the stream
             await client.until("g", 3)
     assert client.kinds[1] == "state"
 

@@ -1,4 +1,4 @@
-"""The topics of the document."""
+"""Topics in the document of the live page."""
 
 from __future__ import annotations
 

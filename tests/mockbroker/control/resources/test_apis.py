@@ -1,4 +1,4 @@
-"""The APIs, for the form that adds a fault rule."""
+"""The APIs that the form for new fault rules offers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The broker's clock."""
+"""The clock of the broker."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from mockbroker.base.event_kinds import EventKind
 
 
 async def commit(api: Api, *groups: str) -> None:
-    """Make an event of each group: a commit."""
+    """Commit an offset in each group, which makes an event of each."""
     for group in groups:
         partition = OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=7)
         topic = OffsetCommitRequest.Topic(name="t", partitions=[partition])
@@ -71,10 +71,10 @@ async def test_events_that_are_not_kept_are_a_gap() -> None:
     async with control_api() as api:
         api.cluster.journal.max_events = 2
         await commit(api, *"abcde")
-        assert ids(await api.get("/v1/events")) == [4, 5]  # no cursor, no gap
+        assert ids(await api.get("/v1/events")) == [4, 5]  # no gap without a cursor
         assert [item["kind"] for item in (await api.get("/v1/events", after=0))["items"]] == ["gap", "commit", "commit"]
         assert ids(await api.get("/v1/events", after=3)) == [4, 5]
-        (gap,) = (await api.get("/v1/events", after=99))["items"][:1]  # an id of another process
+        (gap,) = (await api.get("/v1/events", after=99))["items"][:1]  # an event id of another process
         assert (gap["kind"], gap["missed"]) == ("gap", 0)
 
 
@@ -94,7 +94,7 @@ async def test_rebalance_is_listed_after_many_commits() -> None:
             (7, "generation"),
         ]
         assert (listed[1]["after"], listed[1]["missed"], "commit" in listed[1]["kinds"]) == (1, 3, True)
-        assert ids(await api.get("/v1/events", kind="generation")) == [7]  # no gap: none of this kind is missing
+        assert ids(await api.get("/v1/events", kind="generation")) == [7]  # no gap: no event of this kind is missing
         assert ids(await api.get("/v1/events", kind="commit")) == [4, 5, 6]
         assert ids(await api.get("/v1/events", after=2)) == [4, 5, 6, 7]
         assert ids(await api.get("/v1/events", after=4)) == [5, 6, 7]
@@ -114,7 +114,7 @@ async def test_gap_has_kinds_if_only_frequent_events_are_missing() -> None:
 
 
 async def test_names_that_clients_choose_are_data() -> None:
-    """Terminal escapes, markup and bytes that are not UTF-8 stay inert and come back."""
+    """Terminal escapes, markup and bytes that are not UTF-8 have no effect, and are returned unchanged."""
     name = '\x1b[2J\x1b]0;x\x07<script>alert(1)</script>\u202e"\r\nid: 9\x85'
     async with control_api() as api:
         await commit(api, name)

@@ -1,4 +1,4 @@
-"""Groups, with members whose requests have no socket."""
+"""Groups, whose members send their requests without a socket."""
 
 from __future__ import annotations
 

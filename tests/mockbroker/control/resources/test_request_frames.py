@@ -1,4 +1,4 @@
-"""A request with its bytes, and frame logs."""
+"""Requests with their bytes, and frame logs."""
 
 from __future__ import annotations
 

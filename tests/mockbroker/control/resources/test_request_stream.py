@@ -1,4 +1,4 @@
-"""The stream of requests: each when it arrives, and again when it is answered."""
+"""The stream of requests: each request is sent when it arrives, and again when it is answered."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ def test_long_values_are_shortened() -> None:
     assert len(result) < 300
 
 
-EXACTLY = [  # recorded, ours, api, the same if exactly
+EXACTLY = [  # recorded, ours, whether an exact comparison finds them the same
     ({"error_message": f"{A} is gone"}, {"error_message": f"{X} is gone"}, True),
     ({"error_message": "at 1795318082549"}, {"error_message": "at 1795318999999"}, True),
     ({"error_message": "at most 5"}, {"error_message": "at most 6"}, False),

@@ -17,14 +17,15 @@ from mockbroker.lab.conform import foreign
 from mockbroker.lab.conform.asker import Asker
 from mockbroker.lab.conform.conversation import Conversation, Step
 
-SLOW = foreign.SETTLE_TIMEOUT * 0.6  # seconds of a response
+SLOW = foreign.SETTLE_TIMEOUT * 0.6  # seconds until a response
 
 
 class SlowAsker(Asker):
-    """A connection to a broker on which every request of some kinds fails for a while, and is slow.
+    """A connection to an external broker whose responses to DeleteGroups and InitProducerId are slow and contain an
+    error.
 
     Attributes:
-        cancelled: names of the requests that were cancelled before their response.
+        cancelled: names of the responses whose requests were cancelled.
     """
 
     def __init__(self) -> None:

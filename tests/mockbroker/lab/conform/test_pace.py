@@ -47,7 +47,8 @@ async def test_manual_time_passes_only_while_the_player_waits():
 
 @pytest.mark.parametrize(("recorded", "verdict"), [(2_000, None), (500, "answered after")])
 async def test_timers_are_compared_by_the_manual_clock(recorded, verdict):
-    """The initial rebalance delay is 2 s, which the player waits for; it is late where 0.5 s was recorded."""
+    """The initial rebalance delay is 2 s, and the player waits for it; an answer that was recorded after 0.5 s is
+    late."""
     steps = [
         Step(n=1, event="request", api="JoinGroup", api_key=11, api_version=1, correlation_id=1, conn="A", fields=JOIN),
         Step(n=2, event="response", api="JoinGroup", api_version=1, to=1, conn="A", held=True, after_ms=recorded),

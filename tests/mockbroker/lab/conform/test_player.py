@@ -1,4 +1,4 @@
-"""The player against a scripted server: differences that must be reported, and others that must not."""
+"""The player against a scripted server: differences that it must report, and differences that it must ignore."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mockbroker.lab.conform import pace, player
 from mockbroker.lab.conform.conversation import Conversation, Step
 from mockbroker.lab.conform.player import Player
 
-# What the server does with the request of a member: answer with a code at once, after seconds, when another member
-# asks, never; or close the connection.
+# How the server reacts to the request of a member: it answers with an error code at once, after some seconds, when
+# another member sends its request, or never; or it closes the connection.
 Answer = int | tuple[str, float] | str
 
 
@@ -96,7 +96,7 @@ async def play(steps: Sequence[Step], script: Mapping[str, Answer], monkeypatch:
 
 
 def sync(member: str) -> tuple[Step, ...]:
-    """Member A is held until member B asks, as recorded."""
+    """Return steps in which the SyncGroup of member A is held until ``member`` sends a SyncGroup."""
     return (
         ask(1, "A", "SyncGroup"),
         ask(2, member, "SyncGroup"),
@@ -141,7 +141,7 @@ async def test_play(
 
 
 async def test_response_without_a_request_is_a_violation(monkeypatch: pytest.MonkeyPatch) -> None:
-    raw = bytes.fromhex("0000001b000c000000000063ffff0001670000000100014100")  # a Heartbeat whose length is wrong
+    raw = bytes.fromhex("0000001b000c000000000063ffff0001670000000100014100")  # a Heartbeat request with a wrong length
     steps = [
         Step(n=1, event="raw bytes", conn="A", data=raw),
         Step(n=2, event="unmatched response", conn="A", data=b"\0\0\0\x63\0\0"),

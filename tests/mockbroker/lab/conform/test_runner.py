@@ -1,4 +1,4 @@
-"""Every conversation of Kafka 4.2.0, played side by side in one run; what a run says of each; what waits."""
+"""Conversations of Kafka played concurrently in one run, the verdict of the run for each, and repeated runs."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from mockbroker.lab.conform.runner import Outcome, judge, play_file, run
 
 CONVERSATIONS = ROOT / "fixtures" / "conversations"
 FILES = {path.name.removesuffix(".json.gz"): path for path in sorted((CONVERSATIONS / "4.2.0").glob("*.json.gz"))}
-OF_OLD = {  # conversations in versions that 4.2 does not have
+OF_OLD = {  # conversations that use versions which 4.2 does not support
     f"3.9.1/{path.name.removesuffix('.json.gz')}": path
     for path in sorted((CONVERSATIONS / "3.9.1").glob("*.json.gz"))
     if path.name.startswith(("old_", "api_versions", "fetch_"))
 }
 FILES |= OF_OLD
-AT_ONCE = 24  # most of them only wait
+AT_ONCE = 24  # most conversations spend their time waiting
 
 
 PLAYED = {
@@ -38,12 +38,12 @@ USUAL = {
 }
 
 
-TIMED = "sasl_again"  # sessions expire in real time: the broker may be late too, which the player cannot notice
+TIMED = "sasl_again"  # sessions expire in real time, so the broker may be late too, which the player cannot notice
 
 
 @pytest.fixture(scope="module")
 def outcomes(request: pytest.FixtureRequest) -> dict[str, Outcome]:
-    """By release and scenario, of the conversations that are tested in this run."""
+    """Return the outcomes of the conversations that are tested in this run, by release and scenario."""
     tested = [getattr(item, "callspec", None) for item in request.session.items if item.path == request.path]
     names = {spec.params["name"] for spec in tested if spec and "name" in spec.params}
     outcomes = played(sorted(names & PLAYED.keys()), AT_ONCE)
@@ -67,7 +67,7 @@ def test_conversation(name: str, outcomes: dict[str, Outcome]) -> None:
 DIFFERS = Outcome("x", "differs", "x")
 HURRIED = Outcome("x", "differs", "x", is_hurried=True)
 OK = Outcome("x", "ok")
-AGAIN = [  # outcomes of one conversation, run after run; how often it is played, and the last of them
+AGAIN = [  # outcomes of one conversation in successive runs, how often it is played, the outcome that is reported
     ([OK], 1, OK),
     ([DIFFERS, OK], 1, DIFFERS),
     ([HURRIED, OK], 2, OK),
@@ -114,7 +114,7 @@ def at(n: int) -> Difference:
     return Difference(Step(n=n, event="response", api="Fetch", api_version=11, conn="A"), "x: recorded 1, got 2")
 
 
-VERDICTS = [  # difference at step, verdict, part of the detail
+VERDICTS = [  # step of the difference (0: none), verdict, part of the detail
     (0, "ok", ""),
     (5, "differs", "step 5 Fetch v11 on A: x: recorded 1, got 2"),
 ]
@@ -146,12 +146,13 @@ async def test_broker_that_becomes_unreachable_is_a_failure(monkeypatch: pytest.
 
 
 async def test_conversation_against_an_external_broker(tmp_path: Path) -> None:
-    """Topics are made, groups are cleared: twice is as good as once; other settings are not played, nor unknown APIs."""
+    """The runner creates topics and clears groups, so a conversation can be played twice; conversations that need other
+    settings or unknown APIs are not played."""
     later = tmp_path / "later.json"
     recorded = gzip.decompress(FILES["kip848_errors"].read_bytes())
     later.write_bytes(recorded.replace(b'"api_key": 68', b'"api_key": 9999'))
     settings = {"group.initial.rebalance.delay.ms": 0, "group.min.session.timeout.ms": 100, "num.partitions": 3}
-    settings |= {"log.message.timestamp.type": "CreateTime"}  # given, so that it is reported as given
+    settings |= {"log.message.timestamp.type": "CreateTime"}  # set, so that DescribeConfigs reports it
     settings |= {"group.consumer.session.timeout.ms": 6_000, "group.consumer.heartbeat.interval.ms": 500}
     async with open_cluster(config=settings, first_node=1) as cluster:
         address = cluster.nodes[0].host, cluster.nodes[0].port

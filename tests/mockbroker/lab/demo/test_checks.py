@@ -26,7 +26,7 @@ def assign(client: str, generation: int, partitions: list[int], time_ms: int = 0
 
 
 def good_story() -> Story:
-    """What a run looks like when all is well."""
+    """Return the story of a run in which every check passes."""
     return Story(
         events=[
             assign(KAFKA_PYTHON, 1, [0, 1]),
@@ -58,7 +58,7 @@ def without(story: Story, event: str) -> list[Event]:
     return [e for e in story.events if e.event != event]
 
 
-SPOILED = [  # what goes wrong, which check says so
+SPOILED = [  # what goes wrong, number of the check that fails, the change to the story
     ("a partition has two owners", 1, lambda s: s.events.append(assign("other", 1, [0]))),
     ("a partition has no owner", 1, lambda s: s.events.append(assign(CONFLUENT, 2, [0, 1, 2, 3, 4]))),
     ("two kinds only", 0, lambda s: s.events.remove(s.events[0])),

@@ -1,4 +1,5 @@
-"""Scheme 2: one coordinator for each part of the groups watches and assigns; strategies are those it was started with."""
+"""Scheme 2: the coordinator of a group watches ZooKeeper and assigns partitions, with a strategy that the brokers were
+started with."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ SESSION = 6.0
 
 
 class Reversed(RoundRobinAssignor):
-    """A strategy that no broker was built with."""
+    """A strategy that the brokers do not have."""
 
     name = "reversed"
 
@@ -38,7 +39,7 @@ def scheme(run: Run) -> Assigning:
 
 
 def started(strategy: str, strategies: Mapping[str, type[Assignor]] = STRATEGIES, members: int = 2) -> Run:
-    """A group whose consumers name this strategy, after some time."""
+    """Run a group whose consumers are configured with this strategy until it is at rest."""
     names = [f"c{number}" for number in range(members)]
     story = Story(topics={"s": 3, "t": 3}, groups=dict.fromkeys(names, GROUP), steps=(), end=RESTED)
 
@@ -55,7 +56,8 @@ def started(strategy: str, strategies: Mapping[str, type[Assignor]] = STRATEGIES
 
 @pytest.mark.parametrize("members", range(2, 21))
 def test_only_coordinators_watch(members):
-    """As many as there are coordinators, whatever the number of consumers; one of them looks after the group."""
+    """There are as many watchers as coordinators, whatever the number of consumers; only one of them watches the
+    group."""
     run = settled("server", members, members)
     watching = [session for session in run.scheme.zookeeper.watchers if session.role != BROKER]
     assert {session.role for session in watching} == {COORDINATOR}
@@ -66,7 +68,7 @@ def test_only_coordinators_watch(members):
 
 
 def test_groups_are_split_over_coordinators():
-    """Each group is one coordinator's, and each coordinator has some."""
+    """Each group has one coordinator, and each coordinator has some of the groups."""
     names = [f"c{number}" for number in range(12)]
     groups = {name: f"group-{number}" for number, name in enumerate(names)}
     run = Run(Assigning, Story(topics={"t": 2}, groups=groups, steps=(), end=60.0))
@@ -83,7 +85,8 @@ def test_groups_are_split_over_coordinators():
 
 
 def test_a_change_of_zookeeper_starts_the_rebalance():
-    """Who joins and who leaves says it to ZooKeeper; the coordinator's watch fires, and a generation follows."""
+    """A consumer that joins or leaves changes a node in ZooKeeper; the coordinator's watch fires, and it begins a
+    generation."""
     run = settled("server", 2, 4)
     coordinator = scheme(run).coordinator_of(GROUP)
     for kind, who, members in ((JOIN, "c00", 3), (LEAVE, "c01", 2), (CRASH, "c02", 1)):
@@ -102,7 +105,7 @@ def test_a_change_of_zookeeper_starts_the_rebalance():
 
 @pytest.mark.parametrize("members", range(2, 21))
 def test_no_herd_effect_with_a_coordinator(members):
-    """One notification, whatever the size of the group."""
+    """One change causes one notification, whatever the size of the group."""
     for change in (JOIN, LEAVE, CRASH, GROW):
         assert herd("server", members, change) == 1
     assert herd("server", members, BROKER) == 0
@@ -110,7 +113,7 @@ def test_no_herd_effect_with_a_coordinator(members):
 
 @pytest.mark.parametrize("lag", [0.0, 1.0, 2.0, 3.0, 8.0])
 def test_no_split_brain_with_a_coordinator(lag):
-    """The coordinator itself is at the server that lags, and one of its consumers too."""
+    """The coordinator and one of its consumers are connected to the server that lags."""
     run = settled("server", 4, 4)
     assert scheme(run).coordinators.index(scheme(run).coordinator_of(GROUP)) == 2
     result = split("server", lag)
@@ -130,7 +133,7 @@ def test_lagging_changes_arrive_later():
 
 
 def test_checker_detects_two_readers(monkeypatch):
-    """A consumer that says that it has stopped, and reads on."""
+    """A consumer reports that it has stopped, but continues to read."""
     begin = Consumer.begin
 
     def says_so(self: Consumer, generation: int) -> None:
@@ -145,7 +148,7 @@ def test_checker_detects_two_readers(monkeypatch):
 
 
 def test_strategies_of_the_server():
-    """Consumers choose among those that the brokers have."""
+    """Consumers can use the strategies that the brokers have."""
     ranged, in_turn = started("range"), started("roundrobin")
     for run, kind in ((ranged, RangeAssignor), (in_turn, RoundRobinAssignor)):
         assert run.ledger.whole
@@ -180,7 +183,8 @@ def test_one_with_another_strategy_than_its_group_is_refused():
 
 
 def test_new_strategy_requires_a_broker_restart():
-    """The table is copied at the start; what is added later is unknown until the brokers were stopped and started."""
+    """The table of strategies is copied at the start; a strategy that is added later is unknown until the brokers are
+    restarted."""
     table: dict[str, type[Assignor]] = dict(STRATEGIES)
     run = started("reversed", table)
     table["reversed"] = Reversed
@@ -198,7 +202,7 @@ def test_new_strategy_requires_a_broker_restart():
 
 
 def test_a_restart_stops_every_group():
-    """Also those that have nothing to do with the new strategy."""
+    """A restart also stops the groups that do not use the new strategy."""
     run = settled("server", 3, 6)
     before = run.ledger.stopped, run.scheme.rebalances
     scheme(run).restart({**STRATEGIES, "reversed": Reversed})
@@ -210,14 +214,14 @@ def test_a_restart_stops_every_group():
 
 
 def test_late_response_is_not_one_to_the_next_rebalance(monkeypatch):
-    """A late report that it has stopped. Meanwhile the coordinator has let it read again, and it reads."""
+    """A consumer's report that it has stopped arrives late, after the coordinator has let the consumer read again."""
     run = settled("server", 2, 2)
     slow, queue = scheme(run).consumers["c02"], run.queue
     usual, stops = slow.stop, []
 
     def late(generation: int) -> None:
         stops.append(generation)
-        if len(stops) == 1:  # it stops at once, and the answer takes longer than a session
+        if len(stops) == 1:  # it stops at once, but its report takes longer than a session timeout
             slow.read([])
             queue.after(SESSION + 1.0, slow.scheme.send, "late", slow.coordinator.stopped, slow, generation)
         else:

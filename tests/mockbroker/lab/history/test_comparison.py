@@ -1,4 +1,5 @@
-"""One story under every scheme: the same each time, the same as docs/history.md says, and whole in the end."""
+"""One story under every scheme: it always runs the same way, agrees with docs/history.md, and ends with an owner for
+every partition."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ def test_the_command_knows_the_schemes():
 
 
 def test_one_report_of_all_schemes(measured):
-    """Messages, notifications of watches, time to settle, partitions with two readers or none."""
+    """The schemes differ in messages, notifications of watches, time to settle, and partitions with two readers or
+    none."""
     results = [each.line() for each in measured.values()]
     assert [line["scheme"] for line in results] == list(SCHEMES)
     by_name = {line["scheme"]: line for line in results}
@@ -51,7 +53,7 @@ def test_one_report_of_all_schemes(measured):
         0,
         0,
         0,
-    ]  # consumers; coordinators; of groups there; none
+    ]  # consumers; coordinators; coordinators that have groups; none
     notifications = [line["notifications"] for line in results]
     assert notifications == sorted(notifications, reverse=True)
     assert notifications[0] > 3 * notifications[1] > notifications[2] > 0
@@ -113,21 +115,21 @@ def test_run_is_the_same_in_every_process(hash_seed, measured):
 
 @pytest.mark.parametrize("name", [name for name, kind in SCHEMES.items() if kind.exclusive])
 def test_random_stories(name):
-    """In every scheme with a coordinator: never two readers, and each change settles before the next."""
+    """In schemes with a coordinator, a partition never has two readers, and each change settles before the next."""
     for seed in range(amount(5, 25)):
         result = measure(name, drawn(seed))
         assert (result.overlaps, result.unsettled) == ((), 0), f"mockbroker simulate --scheme {name} --seed {seed}"
 
 
 def test_random_stories_give_two_readers_with_watchers():
-    """The same stories: some leave two readers, some changes are not over when the next comes."""
+    """Some of the same stories give two readers, or a change that has not settled when the next one begins."""
     results = [measure("zookeeper", drawn(seed)) for seed in range(SEEDS)]
     assert any(each.overlaps for each in results)
     assert any(each.unsettled for each in results)
 
 
 def test_watchers_have_no_two_readers_without_a_lag():
-    """The same stories with servers that are all as fast: it was the old data, and nothing else."""
+    """Without lagging servers, the same stories never give two readers, so only stale data causes them."""
     for seed in range(2 * SEEDS):
         story = drawn(seed)
         steps = tuple(step for step in story.steps if step.kind != LAG)
@@ -141,7 +143,7 @@ def test_random_stories_have_all_kinds_of_steps():
     assert len({story.steps for story in stories}) == SEEDS
     for story in stories:
         up: set[str] = set()
-        for step in story.steps:  # no consumer joins twice or leaves without having joined
+        for step in story.steps:  # check that no consumer joins twice or leaves without having joined
             if step.kind == JOIN:
                 assert step.name not in up
                 up.add(step.name)
@@ -197,9 +199,8 @@ def test_exclusive_scheme_with_two_readers_is_reported(monkeypatch):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_a_broker_reads_a_topic_before_it_is_created(name: str) -> None:
-    """With this seed, a broker at a server that is not the leader is the first one, so that its read is answered before
-    the leader has decided about its write.
-    """
+    """With this seed, the first broker is connected to a server that is not the leader, so its read
+    is answered before the leader has decided about its write."""
     assert measure(name, drawn(71_387)).messages
 
 

@@ -1,4 +1,5 @@
-"""Scheme 3 and after: the broker as it is. What belongs to members is theirs, and ZooKeeper hears nothing of groups."""
+"""Scheme 3 and later: the group protocols of the broker itself. Clients choose the strategies, and groups do not use
+ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ SINCE_09 = ("classic", "cooperative", "consumer")
 
 
 class Mine(RoundRobinAssignor):
-    """All to the last one."""
+    """A strategy that assigns all partitions to the member with the highest id."""
 
     name = "mine"
 
@@ -34,7 +35,7 @@ def scheme(run: Run) -> Coordinated:
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_example_of_two_groups(name):
-    """Four members on four partitions, one each; two members of another group, two each, of the same topic."""
+    """Four members of one group read one partition each; two members of another group read two partitions each."""
     groups = {**{f"a{n}": "A" for n in range(4)}, "b0": "B", "b1": "B"}
     run = Run(SCHEMES[name], Story(topics={"t": 4}, groups=groups, steps=(), end=RESTED))
     for who in groups:
@@ -49,7 +50,8 @@ def test_example_of_two_groups(name):
 
 @pytest.mark.parametrize("name", SCHEMES)
 def test_cluster_with_offsets_in_zookeeper(name):
-    """Brokers in the registry of ZooKeeper, with topics and how many partitions they have, on all its servers."""
+    """The brokers register in ZooKeeper, and all its servers have the brokers, and the topics with their partition
+    counts."""
     run = settled(name, 2, 4)
     run.do(Step(RESTED, GROW, "t", 6))
     run.until(2 * RESTED)
@@ -65,7 +67,7 @@ def test_cluster_with_offsets_in_zookeeper(name):
 
 
 def test_strategies_are_configured_at_clients_alone():
-    """One that the broker has never heard of, without a change of the broker."""
+    """Members can use a strategy that the broker does not know, without a change of the broker."""
     story = Story(topics={"s": 3, "t": 3}, groups={"c0": GROUP, "c1": GROUP}, steps=(), end=200.0)
     run = Run(SCHEMES["classic"], story)
     broker, settings = scheme(run).shell.broker, scheme(run).shell.broker.settings
@@ -89,7 +91,7 @@ def test_strategies_are_configured_at_clients_alone():
 
 @pytest.mark.parametrize("name", ["zookeeper", "server", *SINCE_09])
 def test_groups_send_nothing_to_zookeeper(name):
-    """Before 0.9 everything, since then nothing at all; brokers go on using it."""
+    """Groups use ZooKeeper before 0.9, and not at all since 0.9; brokers continue to use it."""
     run = Run(SCHEMES[name], DEFAULT)
     for step in DEFAULT.steps:
         run.do(step)
@@ -103,14 +105,13 @@ def test_groups_send_nothing_to_zookeeper(name):
         assert sum(traffic.messages for traffic in of_groups.values()) > 1_000
         assert run.scheme.notifications > 10
     brokers = run.scheme.zookeeper.of(BROKER)
-    assert brokers.writes == 3 + 1 + 1  # three registered, one topic, which grew
+    assert brokers.writes == 3 + 1 + 1  # three brokers registered, one topic was created and got more partitions
     assert brokers.notifications == 1
 
 
 @pytest.mark.parametrize("name", SINCE_09)
 @pytest.mark.parametrize("change", [JOIN, LEAVE, CRASH, GROW, BROKER])
 def test_no_watch_fires(name, change):
-    """Whatever happens."""
     assert herd(name, 6, change) == 0
 
 
@@ -122,7 +123,7 @@ def test_zookeeper_lag_does_not_affect_groups(name):
 
 
 def test_evicted_live_member_reads_until_it_is_notified():
-    """No scheme can prevent this: a disconnected consumer cannot be notified. The classic protocol has it too."""
+    """No scheme can prevent this, because a disconnected consumer cannot be notified."""
     run = settled("classic", 2, 2)
     cut = scheme(run).clients["c02"]
     cut.link.clogged = True
@@ -137,7 +138,7 @@ def test_evicted_live_member_reads_until_it_is_notified():
 
 @pytest.mark.parametrize(("name", "most"), [("classic", 8), ("cooperative", 2), ("consumer", 2)])
 def test_join_moves_and_stops_partitions(name, most):
-    """Eager members all stop; others stop only what moves."""
+    """Eager members stop all partitions; other members stop only the partitions that move."""
     run = settled(name, 3, 8)
     before = run.ledger.moved
     stopped: set[tuple[str, int]] = set()
@@ -152,14 +153,14 @@ def test_join_moves_and_stops_partitions(name, most):
 
 @pytest.mark.parametrize("name", ["draft", "classic"])
 def test_slow_member_delays_all_members(name):
-    """Six partitions of three others, for as long as it is busy."""
+    """The six partitions of the three other members stop for as long as the slow member is busy."""
     assert slow(name, 0.0) < 1.0
     assert slow(name, 5.0) - slow(name, 3.0) == pytest.approx(6 * 2.0, abs=0.2)
 
 
 @pytest.mark.parametrize("name", ["zookeeper", "server", "cooperative", "consumer"])
 def test_slow_consumer_does_not_delay_others(name):
-    """Other threads rebalance (0.8), or only what moves stands still."""
+    """The consumer rebalances in another thread (0.8), or only partitions that move are stopped."""
     assert slow(name, 5.0) == pytest.approx(slow(name, 0.0), abs=0.1)
 
 

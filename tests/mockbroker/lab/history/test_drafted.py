@@ -1,4 +1,4 @@
-"""The draft of 0.9 under the stories of all others; its own rows are tested with its machine."""
+"""The draft of 0.9 in the stories of all schemes; the tests of its state machines are in the folder draft."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_only_the_coordinator_is_notified():
 
 
 def test_leave_is_noticed_like_a_crash():
-    """There is no request that says good-bye."""
+    """The draft has no LeaveGroup request."""
     seconds = []
     for kind in (LEAVE, CRASH):
         run = settled("draft", 3, 6)

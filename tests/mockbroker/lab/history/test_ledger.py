@@ -1,4 +1,4 @@
-"""The checker of ownership counts the reported readers, to the second."""
+"""The ledger of partition owners counts the reported readers exactly."""
 
 from __future__ import annotations
 

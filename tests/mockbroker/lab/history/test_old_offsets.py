@@ -1,4 +1,5 @@
-"""What old clients commit to ZooKeeper and what new ones commit to ``__consumer_offsets``, asked in one way."""
+"""Offsets that old clients commit to ZooKeeper and new clients to ``__consumer_offsets``, with the same tests for
+both."""
 
 from __future__ import annotations
 
@@ -31,7 +32,7 @@ OLD, KAFKA, LATEST = 0, 1, 9
 
 
 class World:
-    """One broker that serves both, and a client that asks."""
+    """One broker that serves both kinds of requests, and a client."""
 
     def __init__(self) -> None:
         self.queue = Queue()
@@ -70,7 +71,7 @@ class World:
     def commit(
         self, version: int, offsets: Mapping[Place, int], metadata: str = "", group: str = GROUP
     ) -> dict[Any, Any]:
-        """Errors by place."""
+        """Commit offsets; return the error of each partition."""
         topics: dict[str, OffsetCommitRequest.Topic] = {}
         for (name, index), offset in offsets.items():
             topic = topics.setdefault(name, OffsetCommitRequest.Topic(name=name))
@@ -85,7 +86,7 @@ class World:
     def fetch(
         self, version: int, places: Iterable[Place], group: str = GROUP
     ) -> dict[Place, tuple[int, str, ErrorCode]]:
-        """Offset, metadata and error by place."""
+        """Fetch offsets; return the offset, metadata and error of each partition."""
         topics: dict[str, list[int]] = {}
         for name, index in places:
             topics.setdefault(name, []).append(index)
@@ -108,7 +109,7 @@ class World:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_old_and_new_offsets_are_the_same(seed):
-    """The same commits and fetches, by requests of the old consumer and of newer ones: the same answers each time."""
+    """The same commits and fetches by the old consumer and by newer ones have the same results."""
     dice = Dice("offsets", seed)
     worlds = [(version, World()) for version in (OLD, KAFKA, LATEST)]
     places = [("t", 0), ("t", 1), ("t", 2), ("u", 0)]
@@ -128,7 +129,7 @@ def test_old_and_new_offsets_are_the_same(seed):
 
 
 def test_paths_of_offsets_in_zookeeper():
-    """v0 in ZooKeeper and nowhere else, all later versions in the log and nowhere else; neither sees the other's."""
+    """v0 stores offsets only in ZooKeeper, later versions only in the log; neither reads the other's offsets."""
     world = World()
     world.commit(OLD, {("t", 1): 17})
     world.commit(LATEST, {("t", 1): 42})
@@ -142,7 +143,7 @@ def test_paths_of_offsets_in_zookeeper():
 
 
 def test_offsets_outlive_the_client_that_committed_them():
-    """In both; they are the group's, and the old ones are no ephemeral nodes."""
+    """Offsets belong to the group in both; in ZooKeeper they are not ephemeral nodes."""
     world = World()
     for version in (OLD, KAFKA):
         world.commit(version, {("t", 0): 5})
@@ -151,7 +152,7 @@ def test_offsets_outlive_the_client_that_committed_them():
 
 
 def test_differences_of_old_offsets():
-    """A missing offset is an error in v0; v0 stores no metadata, and does not check the member."""
+    """A missing offset is an error in v0; v0 stores no metadata, and does not check the member id."""
     world = World()
     assert world.fetch(OLD, [("t", 0)])["t", 0] == (-1, "", ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     assert world.fetch(KAFKA, [("t", 0)])["t", 0] == (-1, "", ErrorCode.NONE)

@@ -1,4 +1,4 @@
-"""Scheme 1: consumers that watch ZooKeeper, and the two things that are wrong with it, counted."""
+"""Scheme 1: consumers that watch ZooKeeper, and measurements of its two problems: herd effect and split brain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def consumer(run: Run, name: str) -> Consumer:
 
 
 def test_consumers_register_themselves():
-    """An ephemeral node each, which goes at once when they leave and with the session when they crash."""
+    """Each consumer has an ephemeral node, which is deleted at once when the consumer leaves, and at the end of its
+    session when it crashes."""
     run = settled("zookeeper", 3, 3)
     assert below(run, ids_of(GROUP)) == ["c01-1", "c02-1", "c03-1"]
     assert nodes(run)[f"{ids_of(GROUP)}/c01-1"] == "t"
@@ -73,7 +74,8 @@ def test_each_consumer_watches_members_and_brokers_every_time():
 
 @pytest.mark.parametrize("members", [1, 3, 5])
 def test_each_consumer_works_out_its_own_range_and_claims_it(members):
-    """All come to one plan without a word to each other, and ZooKeeper has it as nodes."""
+    """All consumers compute the same assignment without messages to each other, and own partitions by nodes in
+    ZooKeeper."""
     run = settled("zookeeper", members, 4)
     ids = {name: f"{name}-1" for name in run.scheme.consumers if name != "c00"}
     plan = assignor("range").assign(without_racks({"t": 4}), {each: Subscription(["t"]) for each in ids.values()})
@@ -89,7 +91,7 @@ def test_each_consumer_works_out_its_own_range_and_claims_it(members):
 
 @pytest.mark.parametrize("members", range(2, 21))
 def test_one_change_notifies_all_consumers(members):
-    """As many notifications as there are consumers, whatever the change. Since 0.9: none."""
+    """Each change causes as many notifications as there are consumers; since 0.9, it causes none."""
     for change in (JOIN, GROW, BROKER):
         assert herd("zookeeper", members, change) == members
     assert herd("classic", members, GROW) == 0
@@ -102,7 +104,7 @@ def test_leaving_consumer_notifies_all_others(members):
 
 
 def test_requests_of_one_change_grow_quadratically():
-    """Each reads the node of each. A coordinator reads them once."""
+    """Each consumer reads the node of every other consumer; a coordinator reads each node once."""
     results: dict[str, list[int]] = {"zookeeper": [], "server": []}
     for scheme, line in results.items():
         for members in (5, 10, 20):
@@ -117,7 +119,7 @@ def test_requests_of_one_change_grow_quadratically():
 
 
 def test_no_two_readers_without_a_lag():
-    """The same steps, the same checker, and next to nothing to see."""
+    """Without a lag, the same steps give no overlap, and partitions are without a reader only for a short time."""
     result = split("zookeeper", 0.0)
     assert result.unread < 0.5
     assert (result.double, result.overlaps) == (0.0, ())
@@ -125,7 +127,8 @@ def test_no_two_readers_without_a_lag():
 
 @pytest.mark.parametrize("lag", [1.0, 2.0, 3.0])
 def test_stale_data_leaves_partitions_without_a_reader(lag):
-    """One consumer goes on with what it saw; others cannot have what it does not give up, and give up all."""
+    """One consumer keeps partitions according to stale data; the others cannot claim these, and release all of
+    theirs."""
     run = settled("zookeeper", 4, 4)
     run.do(Step(RESTED, LAG, value=lag))
     run.do(Step(RESTED + 1.0, JOIN, "c00"))
@@ -133,8 +136,8 @@ def test_stale_data_leaves_partitions_without_a_reader(lag):
     behind = [name for name in run.scheme.consumers if consumer(run, name).server == LAGGING]
     assert behind == ["c03"]
     assert "c00-1" in consumer(run, "c01").seen
-    assert "c00-1" not in consumer(run, "c03").seen  # two views at the same moment
-    assert run.ledger.readers(GROUP)["t", 2] == ["c03"]  # which is c02's by now, as all others see it
+    assert "c00-1" not in consumer(run, "c03").seen  # two consumers see different members at the same moment
+    assert run.ledger.readers(GROUP)["t", 2] == ["c03"]  # in the data of the others, it is c02's now
     assert [] in run.ledger.readers(GROUP).values()
     run.until(3 * RESTED)
     assert run.ledger.whole
@@ -144,14 +147,15 @@ def test_stale_data_leaves_partitions_without_a_reader(lag):
 
 
 def test_partition_with_two_owners_is_not_settled():
-    """The leader gives up the session of a consumer that lives and reads on, and another claims what it had."""
+    """The leader ends the session of a live consumer that continues to read, and another consumer claims its
+    partitions."""
     result = split("zookeeper", 8.0)
     assert result.double > 3.0
     assert len({overlap.place for overlap in result.overlaps}) == len(result.overlaps) > 0
     for overlap in result.overlaps:
         assert "c03" in overlap.readers
         assert len(overlap.readers) == 2
-        assert overlap.begin > RESTED + SESSION * 2 / 3  # its last ping may have been just before the lag
+        assert overlap.begin > RESTED + SESSION * 2 / 3  # its last ping may have been sent just before the lag
         assert overlap.end - overlap.begin < 8.0
     assert result.double == pytest.approx(sum(overlap.end - overlap.begin for overlap in result.overlaps))
 
@@ -165,14 +169,14 @@ def test_zookeeper_has_one_owner_while_two_read():
     place, who = next((place, who) for place, who in run.ledger.readers(GROUP).items() if len(who) > 1)
     assert who[-1] == "c03"
     assert nodes(run)[owner_of(GROUP, place)] == f"{who[0]}-1"
-    assert nodes(run, LAGGING)[owner_of(GROUP, place)] == "c03-1"  # as the server says that it asks
+    assert nodes(run, LAGGING)[owner_of(GROUP, place)] == "c03-1"  # in the data of the server that c03 is connected to
     assert consumer(run, "c03").expiries == 0
     run.until(2 * RESTED)
     assert consumer(run, "c03").expiries == 1
 
 
 def test_expired_consumer_deletes_no_node_of_others(monkeypatch):
-    """What it owned is another's by now. What it asked for in the session that was over is refused."""
+    """The partitions of the expired consumer have new owners, and its requests in the expired session are refused."""
     run = settled("zookeeper", 4, 4)
     zookeeper = run.scheme.zookeeper
     decide, deleted = zookeeper._decide, []
@@ -193,7 +197,8 @@ def test_expired_consumer_deletes_no_node_of_others(monkeypatch):
 
 
 def test_consumer_that_cannot_claim_stops_after_its_retries():
-    """An owner that does not release in time: four tries, and nothing more until something changes."""
+    """An owner does not release a partition in time: after four attempts, the consumer waits until something
+    changes."""
     run = settled("zookeeper", 2, 2)
     stranger: list[str] = []
     zookeeper = run.scheme.zookeeper
@@ -210,7 +215,7 @@ def test_consumer_that_cannot_claim_stops_after_its_retries():
     worked = run.scheme.rebalances
     session.delete(held, lambda _: None)
     run.until(100.0)
-    assert run.scheme.rebalances == worked  # owners are not watched
+    assert run.scheme.rebalances == worked  # consumers do not watch the nodes of owners
     assert not run.ledger.whole
     run.scheme.registry.start(3)
     run.until(120.0)

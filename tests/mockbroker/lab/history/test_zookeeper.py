@@ -1,4 +1,4 @@
-"""The simulated ZooKeeper has the guarantees of the real one, and the lag that a test sets."""
+"""The simulated ZooKeeper has the guarantees of the real one, and a lag that can be set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ LONGEST_HOP = 1.5 * zk.HOP
 
 
 class World:
-    """A ZooKeeper with clients. ``notified``: watch events; ``expired``: expired sessions and the time of the notice."""
+    """A ZooKeeper ensemble with clients.
+
+    Attributes:
+        notified: watch events.
+        expired: time at which each expired session was notified of it.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.queue = Queue()
@@ -39,7 +44,7 @@ class World:
         self.notified.append((kind, path))
 
     def ask(self, what: Any, *args: Any, **named: Any) -> Answer:
-        """Ask, and let time pass until it is answered."""
+        """Send a request, and advance the time until it is answered; return the answer."""
         results: list[Answer] = []
         what(*args, results.append, **named)
         while not results:
@@ -72,7 +77,8 @@ def test_create_makes_missing_parents():
 
 
 def test_ephemeral_node_is_deleted_with_its_session():
-    """At once when the session is closed, after its time when the process is gone without a word."""
+    """The node is deleted at once if the session is closed, and after the session timeout if the process just
+    disappears."""
     world = World()
     first, second, other = world.session(), world.session(1), world.session(2)
     world.ask(first.create, "/ids/first", ephemeral=True)
@@ -82,7 +88,7 @@ def test_ephemeral_node_is_deleted_with_its_session():
     world.wait(0.1)
     assert world.ask(other.children, "/ids").names == ("other", "second")
     world.wait(20.0)
-    assert world.ask(other.children, "/ids").names == ("other", "second")  # sessions that ping live on
+    assert world.ask(other.children, "/ids").names == ("other", "second")  # sessions that send pings do not expire
     second.abandon()
     world.wait(TIMEOUT * (1 - 1 / zk.PINGS) - 0.1)
     assert world.ask(other.children, "/ids").names == ("other", "second")
@@ -152,7 +158,7 @@ def test_deletion_fires_both_watches_with_one_event():
 
 
 def test_lagging_server_returns_stale_data():
-    """Two clients ask at the same time and see different things; who writes reads what it wrote."""
+    """Two clients see different data at the same time; a client reads its own writes."""
     world = World()
     first, second, late = world.session(0), world.session(1), world.session(2)
     world.ask(first.create, "/ids/a")
@@ -164,7 +170,7 @@ def test_lagging_server_returns_stale_data():
     assert world.ask(second.children, "/ids").names == ("a", "b")
     assert world.ask(late.children, "/ids").names == ("a",)
     assert world.ask(late.create, "/ids/c") == Answer()
-    assert world.queue.now - begun > 2 * 3.0  # there and back
+    assert world.queue.now - begun > 2 * 3.0  # the lag in both directions
     assert world.ask(late.children, "/ids").names == ("a", "b", "c")
 
 
@@ -182,7 +188,8 @@ def test_watch_fires_before_new_data_is_read():
 
 
 def test_session_expires_before_a_lagging_client_knows():
-    """The leader hears nothing for a session's time; others see its nodes go, and its own server shows them still."""
+    """The leader gets no ping for a session timeout and deletes the session's nodes; the client's own server still has
+    them."""
     world = World()
     first, late = world.session(0), world.session(2)
     world.ask(late.create, "/ids/late", ephemeral=True)
@@ -207,7 +214,8 @@ def test_session_with_constant_lag_does_not_expire():
 
 
 def test_client_tries_the_next_server_without_a_response():
-    """In its part of a session's time; what it says later opens nothing a second time."""
+    """A client tries the next server after a third of the session timeout; the late response of the first opens no
+    second session."""
     world = World()
     world.ensemble.lag(2, 8.0)
     begun = world.queue.now
@@ -271,7 +279,8 @@ def noted(line: list[tuple[str, str]], usual: Any, change: zk.Change) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_all_servers_apply_the_same_changes(seed):
-    """Whatever is asked by whom, and however servers lag: each goes through the same changes, and ends the same."""
+    """All servers apply the same changes in the same order and end in the same state, whatever clients request and
+    however servers lag."""
     world = World(seed)
     dice = Dice("asks", seed)
     history: list[list[tuple[str, str]]] = [[], [], []]

@@ -22,7 +22,7 @@ from mockbroker.lab.simulation.shrink import Shrinker  # noqa: E402
 from tests.mockbroker.lab.simulation.kept import KEPT, to_json  # noqa: E402
 
 EVENTS = 1_000
-CANDIDATES = 4  # seeds of which one is run: the one that may reach most new cells
+CANDIDATES = 4  # number of seeds from which the farm selects the one that may reach the most new cells
 DEFAULT_SCHEMES = ("mix", "data", "bytes", "admin", "upkeep", "swarm", "migration", "rules", "shares", "streams")
 
 
@@ -63,7 +63,7 @@ def main() -> int:
     parser.add_argument("minutes", type=float)
     parser.add_argument("--scheme", action="append", choices=list(SCHEMES))
     options = parser.parse_args()
-    first = time.time_ns() // 1_000_000_000 * 1_000  # no two farms have the same seeds
+    first = time.time_ns() // 1_000_000_000 * 1_000  # so that no two farms run the same seeds
     print(f"first seed: {first}", flush=True)
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

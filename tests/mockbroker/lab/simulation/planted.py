@@ -1,7 +1,7 @@
-"""Bugs to be planted: each takes something out of the broker that an invariant is there for.
+"""Bugs that tests plant in the broker; each violates an invariant.
 
-``by``: the invariants that may notice it first. A bug is planted by patching, and gone when the patch is undone. Its
-scheme is swarm, which has no streams groups, or streams.
+``by``: the invariants that may notice the bug first. A bug is planted with a patch, and removed when the patch is
+undone. It is run in the scheme swarm, which has no streams groups, or in the scheme streams.
 """
 
 from __future__ import annotations
@@ -106,13 +106,13 @@ def bug(*by: str, scheme: str = "swarm") -> Callable[[Callable[[Patch], None]], 
 
 
 def handle_with(patch: Patch, module: ModuleType, handle: Callable[..., Effects]) -> None:
-    """Another function in the place of an API's handler."""
+    """Replace the handler of an API."""
     from mockbroker.broker.handlers import HANDLERS
 
     patch.setattr(HANDLERS[ApiKey[module.__name__.rpartition(".")[2].upper()]], "handle", handle)
 
 
-# --- generations, epochs, who gets what ----------------------------------------------------------------------------
+# --- generations, epochs and assignments ---------------------------------------------------------------------------
 
 
 @bug("I2", "I12")
@@ -643,7 +643,7 @@ def leaving_ends_the_sessions_of_others(patch: Patch) -> None:
     handle_with(patch, leave_group, handle)
 
 
-# --- what is written, and read again -------------------------------------------------------------------------------
+# --- records that are written and loaded again ---------------------------------------------------------------------
 
 
 @bug("I4", "I5", "I11", "I2")
@@ -825,7 +825,8 @@ def times_depend_on_memory_addresses(patch: Patch) -> None:
 
 @bug("I17")
 def leadership_moves_when_a_static_leader_restarts(patch: Patch) -> None:
-    """While a rebalance is prepared: the leader is replaced under its instance, and another member leads."""
+    """In PreparingRebalance, another member becomes the leader when the static leader is replaced under its instance
+    id."""
     real = ClassicGroup.replace_static_member
 
     def rename(group: ClassicGroup, member: Member, member_id: str) -> None:
@@ -862,7 +863,7 @@ def the_next_coordinator_elects_a_leader(patch: Patch) -> None:
 
 
 def without_waits_of(kind: str) -> Callable[[Patch], None]:
-    """The next coordinator forgets the deadlines of one kind of consumer groups."""
+    """Plant that the next coordinator forgets the deadlines of one kind of consumer group."""
 
     def plant(patch: Patch) -> None:
         real = consumer_records._build_group
@@ -951,7 +952,7 @@ def a_producer_that_is_fenced_may_hold_offsets(patch: Patch) -> None:
 
 
 def reconcile_tasks_with(patch: Patch, **changes: Callable[[], Any]) -> None:
-    """The next assignment of a member is built from other data."""
+    """Plant that the next assignment of a member is computed from other data."""
     real = streams_reconcile._next_assignment
     patch.setattr(
         streams_reconcile,

@@ -1,4 +1,4 @@
-"""Bugs of administrative requests to be planted, which runs of the scheme ``admin`` have to notice."""
+"""Planted bugs of administrative requests, which runs of the scheme ``admin`` must notice."""
 
 from __future__ import annotations
 

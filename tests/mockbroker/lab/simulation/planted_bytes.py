@@ -1,4 +1,4 @@
-"""Bugs of connections to be planted, which runs of the scheme ``bytes`` have to notice."""
+"""Planted bugs of connections, which runs of the scheme ``bytes`` must notice."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def a_request_of_equal_length_counts_as_repeated(patch: Patch) -> None:
             parsed.rest = OfLength(parsed.rest)
         return real(self)
 
-    patch.setattr(router, "native_reader", lambda _: None)  # it compares requests itself
+    patch.setattr(router, "native_reader", lambda _: None)  # because the native reader compares requests itself
     patch.setattr(ClientRequests, "next_call", next_call)
     patch.setattr(requests, "REPEATED", 512)
 

@@ -1,4 +1,4 @@
-"""Bugs of groups with members of both protocols to be planted, which runs of the scheme ``migration`` have to notice."""
+"""Planted bugs of groups with members of both protocols, which runs of the scheme ``migration`` must notice."""
 
 from __future__ import annotations
 

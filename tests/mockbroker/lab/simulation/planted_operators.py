@@ -1,4 +1,4 @@
-"""Bugs of administrative requests to be planted, which the operators of ``mix``, ``admin`` and ``bytes`` notice."""
+"""Planted bugs of administrative requests, which the operators of ``mix``, ``admin`` and ``bytes`` must notice."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Bugs of Produce, Fetch, transactions and logs to be planted, which runs of the scheme ``data`` have to notice.
+"""Planted bugs of Produce, Fetch, transactions and logs, which runs of the scheme ``data`` must notice.
 
 Some bugs change committed offsets, which the checkers of the broker's state notice first. With ``clients_only`` these
-checkers are off, so that only the history of the clients shows the bug. With ``alone`` all checkers but that of the
-invariant are off, because another invariant notices each bug that it can notice.
+checkers are off, so that only the history of the clients shows the bug. With ``alone`` all checkers except that of the
+invariant are off, because another invariant would always notice the bug first.
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _fetch_unsynced_records(patch: Patch) -> None:
     real = Pump.hold
 
     def hold(self: Pump, connection: Connection) -> bool:
-        unsent: Any = connection.out  # in the simulator, responses with their requests
+        unsent: Any = connection.out  # in the simulator, the queue has the responses together with their requests
         only_fetches = bool(unsent) and all(call.ticket.api_key == ApiKey.FETCH for call, _ in unsent)
         return not only_fetches and real(self, connection)
 

@@ -1,4 +1,4 @@
-"""Bugs of share groups to be planted, which runs of the scheme ``shares`` have to notice."""
+"""Planted bugs of share groups, which runs of the scheme ``shares`` must notice."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def one_expired_lock_ends_all_locks(patch: Patch) -> None:
     patch.setattr(SharePartition, "expire_locks", lambda partition, now: real(partition, now + 1_000.0))
 
 
-# --- how often a record is delivered ---
+# --- delivery counts ---
 
 
 @bug("I23")

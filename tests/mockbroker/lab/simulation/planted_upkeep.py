@@ -1,4 +1,4 @@
-"""Bugs of retention, compaction, expiry and quotas to be planted, which runs of the scheme ``upkeep`` have to notice."""
+"""Planted bugs of retention, compaction, expiry and quotas, which runs of the scheme ``upkeep`` must notice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Search the first seed that catches each planted bug (``make simulate-check``); print and store the table.
+"""Search for the first seed that catches each planted bug (``make simulate-check``); print and store the table.
 
 python tests/mockbroker/lab/simulation/search.py [--keep] [NAME...]
 """
@@ -25,14 +25,14 @@ EVENTS = 1_000
 
 
 def caught_by(bug: Bug, seed: int) -> Outcome:
-    """How one seed runs with the bug in it."""
+    """Run one seed with the bug; return how the run failed."""
     with pytest.MonkeyPatch.context() as patch:
         bug.plant(patch)
         return (repeated if "I16" in bug.by else run)(SCHEMES[bug.scheme](seed, EVENTS))
 
 
 def search(bug: Bug) -> tuple[int, Outcome] | None:
-    """The first seed that notices, if it is by an invariant that is there for it."""
+    """Return the first seed in which one of the bug's invariants notices the bug."""
     for seed in range(SEEDS):
         outcome = caught_by(bug, seed)
         if outcome.broken in bug.by:

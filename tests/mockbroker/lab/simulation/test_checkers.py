@@ -1,4 +1,5 @@
-"""Checkers of the clients' history by themselves: what they must report, and what Kafka allows."""
+"""The checkers of the clients' history, without a simulation: violations that they must report, and histories that
+Kafka allows."""
 
 from __future__ import annotations
 
@@ -93,7 +94,7 @@ class Story:
 
     @property
     def broken(self) -> dict[str, str]:
-        """The violated invariants."""
+        """Return the violated invariants."""
         log = FinalLog(self.history)
         return {name: text for name, check in CHECKERS.items() if (text := check(log))}
 
@@ -399,8 +400,8 @@ def test_impossible_lookups_are_those_that_no_order_explains():
 
 def test_a_pending_offset_blocks_lookups(story):
     story.commit(1, 1.0, 2.0, story.transaction(Choice.COMMIT))
-    story.lookup(-1, 1.5, 4.0)  # it may have been before the commit
-    story.lookup(-1, 4.5, 5.5)  # it may have been after the end of the transaction
+    story.lookup(-1, 1.5, 4.0)  # the lookup may have been before the commit
+    story.lookup(-1, 4.5, 5.5)  # the lookup may have been after the end of the transaction
     assert "I37" not in story.broken
     story.lookup(-1, 3.0, 4.0)
     assert story.broken["I37"] == (
@@ -475,7 +476,7 @@ def wrong_login(*changes: CredentialChange, password: str, accepted: bool, at: f
 
 
 ALTERED = changed("old", 1.0, 2.0), changed("new", 3.0, 4.0), changed("", 5.0, 6.0)
-LOGINS = {  # password, time, and whether the login may be accepted, or refused
+LOGINS = {  # password, time, and whether a login may be accepted or refused
     "before the first alteration": ("old", 0.5, False, True),
     "during the first alteration": ("old", 1.5, True, True),
     "the only password": ("old", 2.5, True, False),

@@ -1,4 +1,4 @@
-"""Scripted members keep to what Kafka's clients do; else a run could fail though the broker is right."""
+"""Scripted members behave like Kafka's clients; otherwise a run could fail although the broker is correct."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ PRODUCE, OFFSET_COMMIT, OFFSET_FETCH, FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, S
 
 
 class Scene:
-    """One member of group g, and a broker that answers what the test says."""
+    """One member of group g, and a broker whose answers the test determines."""
 
     def __init__(self, kind: str = "eager", *, commit: float = 1.0, **script: Any) -> None:
         self.queue = Queue()
@@ -68,7 +68,7 @@ class Scene:
         self.pending = [each for each in self.pending if each[0] is not connection]
 
     def asked_for(self, api_key: int) -> list[Any]:
-        """Requests of an API without an answer."""
+        """Return the requests of an API that have no answer yet."""
         return [call.request for _, call in self.pending if call.ticket.api_key == api_key]
 
     def run_until(self, api_key: int) -> None:
@@ -84,7 +84,7 @@ class Scene:
             self.queue.step()
 
     def answer(self, api_key: int, response: object) -> None:
-        """Answer the first request of an API, and let the answer arrive."""
+        """Answer the first pending request of an API, and wait until the answer has arrived."""
         self.run_until(api_key)
         found = next(each for each in self.pending if each[1].ticket.api_key == api_key)
         self.pending.remove(found)
@@ -130,7 +130,7 @@ def refused_commit(error: E) -> OffsetCommitResponse:
 
 
 def with_a_join_and_a_commit_under_way() -> Scene:
-    """A rebalance has begun while a commit waits for its answer, and the commit is refused."""
+    """Return a scene in which a rebalance begins while a commit is pending, and the commit fails."""
     scene = Scene()
     scene.stable(1)
     scene.member.positions = {("t", 0): 5}
@@ -192,7 +192,8 @@ def test_new_coordinator_is_asked_while_the_old_owes_a_response():
 
 
 def test_static_leader_notices_growth_after_a_lost_generation():
-    """Generation 5 was assigned with one partition. Generation 6 was never written, and 5 is the newest again."""
+    """Generation 5 was assigned with one partition. Generation 6 was never written, so 5 is the latest generation
+    again."""
     scene = Scene(instance="i")
     scene.stable(5)
     scene.partitions.append(1)
@@ -219,7 +220,8 @@ def test_only_the_settled_generation_is_kept():
 
 
 def test_cooperative_join_group_names_the_last_generation():
-    """Kafka's client sends it with every subscription: after a revocation the metadata differs, so the group rebalances."""
+    """Kafka's client sends the generation with every subscription: after a revocation the metadata differs, so the
+    group rebalances."""
     scene = Scene("cooperative")
     scene.stable(1)
     scene.member.join()
@@ -231,7 +233,8 @@ def test_cooperative_join_group_names_the_last_generation():
 
 
 def test_follower_joins_once_when_topics_grow():
-    """The coordinator answers a follower with the generation that it has: the rest is up to the leader."""
+    """The coordinator answers a follower with the current generation; only a JoinGroup of the leader begins a
+    rebalance."""
     scene = Scene(commit=60.0)
     scene.find()
     scene.join(1, leads=False)
@@ -248,7 +251,8 @@ def test_follower_joins_once_when_topics_grow():
 
 @pytest.mark.parametrize("instance", [None, "i"], ids=["dynamic", "static"])
 def test_generations_of_a_member_that_was_removed(instance):
-    """A dynamic member has a new place, in a group with the same generations; the removal of a static one was lost."""
+    """A dynamic member joins as a new member of a group with the same generations; the removal of a static member was
+    lost."""
     scene = Scene("cooperative", instance=instance)
     scene.stable(1)
     scene.member.join()
@@ -263,7 +267,8 @@ def test_generations_of_a_member_that_was_removed(instance):
 
 @pytest.mark.parametrize("answered", [True, False], ids=["JoinGroup answered", "JoinGroup without answer"])
 def test_static_member_revokes_after_a_restart(answered):
-    """The leader counts on the member to give up what it had reported, and to join again; it knows after its return."""
+    """The leader expects the member to revoke the partitions that it had reported, and to rejoin; the member knows this
+    after its restart."""
     scene = Scene("cooperative", instance="i")
     scene.stable(1)
     scene.member.join()
@@ -328,7 +333,7 @@ def test_a_sender_has_one_timer_for_its_retries() -> None:
     real = sender.send_due
     sender.send_due = lambda: (polls.append(scene.queue.now), real())  # type: ignore[method-assign, assignment]
     scene.wait(3.0)
-    assert 20 <= len(polls) <= 60  # each after 0.05 to 0.15 s
+    assert 20 <= len(polls) <= 60  # each 0.05 to 0.15 s after the previous one
     assert len(scene.asked_for(PRODUCE)) == 1
 
 

@@ -1,4 +1,4 @@
-"""Seeds of the day, scripts that ``make farm`` has kept, and the farm itself."""
+"""Seeds that depend on the day, scripts that ``make farm`` has kept, and the farm itself."""
 
 from __future__ import annotations
 

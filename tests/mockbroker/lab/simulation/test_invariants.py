@@ -1,4 +1,5 @@
-"""Checkers by themselves: what they must report, and what Kafka allows."""
+"""The checkers of invariants, without a simulation: violations that they must report, and behavior that Kafka
+allows."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ TOPIC = UUID(int=1)
 
 
 class Checked:
-    """A checker that is shown what the test says happened in group g."""
+    """A checker, and the events of group g that the test reports to it."""
 
     def __init__(self, watcher: Watcher) -> None:
         self.watcher = watcher
@@ -54,7 +55,7 @@ class Checked:
         self.watcher.journaled(self.broker, Event(time_ms=0, event=event, group="g", generation=generation))
 
     def answer(self, key: int, request: Any, response: Any) -> tuple[Call[Any], Any]:
-        """The broker has an answer; it leaves with ``acknowledge``."""
+        """Report that the broker has made a response; ``acknowledge`` reports that it was sent."""
         self.calls += 1
         call = Call(Ticket(1, self.calls, key, 5), Client(0, "c", "/127.0.0.1"), request)
         self.watcher.before(self.broker, call, NOW)
@@ -122,7 +123,8 @@ def test_join_group_answers_may_be_sent_in_another_order():
 
 @pytest.mark.parametrize("loaded_before", [True, False], ids=["after the load", "before the load"])
 def test_join_group_answer_of_a_former_coordinator(loaded_before):
-    """The answer waits for the disk while its coordinator stops: it says nothing about the next one."""
+    """A response that is sent late, because it waits for the disk while its coordinator stops, does not concern the
+    next coordinator."""
     checked = Checked(Generations())
     checked.acknowledge(checked.join(4))
     late = checked.join(5)
@@ -139,7 +141,7 @@ def test_join_group_answer_of_a_former_coordinator(loaded_before):
 
 
 def test_sync_group_answer_of_a_former_coordinator_is_durable():
-    """It left when its record was synced, so the next coordinator must know it."""
+    """The response was sent after its record was synced, so the next coordinator must know its generation."""
     checked = Checked(Generations())
     late = checked.sync("m", 5)
     checked.note(EventKind.UNLOAD)
@@ -198,7 +200,8 @@ def test_partition_goes_to_a_member_while_another_owns_it():
 
 
 def test_late_report_of_a_revoked_partition_is_ignored():
-    """A member that sent a full heartbeat before it had reconciled, and then reads what that gave back."""
+    """A member sent a full heartbeat before it had reconciled, and then reads the partition that this heartbeat gave
+    up."""
     owned = Owned()
     owned.assign("a", 0)
     owned.report("a")
@@ -236,7 +239,8 @@ def test_joined_leader_must_stay_leader():
 
 
 def test_replaced_join_group_is_not_pending():
-    """Only the newer one is answered, when its generation begins; in the next the leader is missing."""
+    """Only the newer JoinGroup is answered, when its generation begins; in the next generation the leader is
+    missing."""
     led = Led()
     led.asks("a")
     newer = led.asks("a")
@@ -246,7 +250,7 @@ def test_replaced_join_group_is_not_pending():
 
 
 class Revoking(Checked):
-    """A static member, away while it had partitions to give up; the next coordinator has loaded its group."""
+    """A static member that left while it had partitions to revoke; the next coordinator has loaded its group."""
 
     def __init__(self) -> None:
         super().__init__(Revocations())
@@ -282,7 +286,7 @@ def test_partitions_are_not_given_up_in_the_rebalance_timeout():
 
 
 def test_absent_static_member_is_fenced_after_a_load():
-    """Heartbeats of other members do not end the time that it has."""
+    """Heartbeats of other members do not end its rebalance timeout."""
     revoking = Revoking()
     revoking.heartbeat("other")
     with pytest.raises(Broken, match="member old of group g was fenced after only 19"):
@@ -316,7 +320,8 @@ def test_downgraded_group_has_no_revocations():
 
 
 class Undecided(Checked):
-    """Producer 1 was committing offset 5 when the process crashed, and the marker was lost; group g has no coordinator."""
+    """Producer 1 was committing offset 5 when the process crashed, and the marker was lost; group g has no
+    coordinator."""
 
     def __init__(self) -> None:
         super().__init__(CommitsKept(Model()))
@@ -335,7 +340,7 @@ class Undecided(Checked):
         self.note("unload")
 
     def fetch(self, offset: int) -> None:
-        """The broker answers an OffsetFetch."""
+        """Report that the broker answers an OffsetFetch with this offset."""
         place = OffsetFetchResponse.Group.Topic.Partition(partition_index=0, committed_offset=offset)
         group = OffsetFetchResponse.Group(
             group_id="g", topics=[OffsetFetchResponse.Group.Topic(name="t", partitions=[place])]

@@ -16,7 +16,7 @@ from mockbroker.lab.simulation.world import World
 
 
 class Recovered(Exception):
-    """Ends a run when the groups have recovered."""
+    """The exception that ends a run when the groups have recovered."""
 
 
 def test_groups_need_not_know_every_metadata_version(monkeypatch):

@@ -1,4 +1,5 @@
-"""Operators by themselves: each of their requests succeeds or is refused, and impossible responses are reported."""
+"""Operators, without a simulation: each of their requests succeeds or is refused, and impossible responses are
+reported."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ ONLY_REFUSED = {"unregisterer": ["AddRaftVoter", "RemoveRaftVoter"]}  # the vote
 
 
 def errors(value: Any) -> set[int]:
-    """All error codes in a response."""
+    """Return all error codes in a response."""
     if isinstance(value, list):
         return {each for item in value for each in errors(item)}
     names = getattr(value, "__slots__", ())
@@ -63,7 +64,7 @@ def errors(value: Any) -> set[int]:
 
 
 def alone(kind: str) -> Script:
-    """A script with one operator. Its clients log in with SASL if the operator needs that."""
+    """Return a script with one operator. Its clients log in with SASL if the operator needs that."""
     logs_in = kind in (TOKENS, LOGINS)
     member = MemberScript(
         number=0,

@@ -1,6 +1,6 @@
-"""Every planted bug is caught, by an invariant that is there for it, with the seed that was found for it.
+"""Every planted bug is caught by one of its invariants, with the seed that was found for it.
 
-``make simulate-check`` searches the seeds again.
+``make simulate-check`` searches for the seeds again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tests.mockbroker.lab.simulation.search import CAUGHT, SEEDS, caught_by
 
 FOUND = json.loads(CAUGHT.read_text("utf-8"))
 RECORDS = [bug for bug in BUGS if bug.scheme in ("data", "admin", "mix", "upkeep")]
-TRIED = [*(bug for bug in BUGS if bug not in RECORDS), *every(3, RECORDS)]  # make test-long: all
+TRIED = [*(bug for bug in BUGS if bug not in RECORDS), *every(3, RECORDS)]  # ``make test-long`` runs all
 
 
 def test_every_bug_has_its_seed():

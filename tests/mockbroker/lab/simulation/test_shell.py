@@ -20,7 +20,7 @@ CLIENT = Client(0, "m0", "/127.0.0.1")
 
 @pytest.mark.parametrize("by_rule", [False, True], ids=["response of the broker", "response of a fault rule"])
 def test_unsent_response_of_a_closed_connection_is_acknowledged(by_rule):
-    """A response that a fault rule has made acknowledges nothing, whether it is sent or not."""
+    """A response that a fault rule has made does not acknowledge anything, whether it is sent or not."""
     world = World(replace(swarm(1, 100), sync=-1.0))
     shell, seen = world.shell, list[Any]()
     shell.watchers.acknowledged[ApiKey.HEARTBEAT] = [lambda _broker, call, _response, _now: seen.append(call)]

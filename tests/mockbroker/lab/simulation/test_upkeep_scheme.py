@@ -1,4 +1,5 @@
-"""The checkers of retention, compaction, expiry and quotas by themselves: what they report, and what Kafka allows."""
+"""The checkers of retention, compaction, expiry and quotas, without a simulation: what they must report, and what Kafka
+allows."""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class Story:
 
     @property
     def broken(self) -> dict[str, str]:
-        """The violated invariants."""
+        """Return the violated invariants."""
         log = FinalLog(self.history)
         return {name: text for name, check in CHECKERS.items() if (text := check(log))}
 
@@ -259,7 +260,7 @@ def test_a_client_exceeds_its_mutations():
 
 
 def test_the_scheme_reaches_what_it_checks():
-    """Each kind of deletion, expiry and throttling occurs in the first seeds."""
+    """The first seeds have each kind of deletion, expiry and throttling."""
     seen: dict[str, int] = {}
     for seed in range(6):
         world = World(SCHEMES["upkeep"](seed, 400))

@@ -1,4 +1,5 @@
-"""A client under test: it produces a record again and again. The argument is what it does when a response is bad."""
+"""A client under test that produces a record again and again. The argument determines how it reacts to a bad
+response."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from kwire.messages.produce import ProduceRequest
 from kwire.records import Record, build_batch
 
 PRODUCE, VERSION = 0, 9
-MEMORY = 1 << 20  # bytes that it takes at a time
+MEMORY = 1 << 20  # bytes that it allocates at a time
 
 
 class BadResponse(Exception):
@@ -34,7 +35,7 @@ def received(sock: socket.socket, size: int) -> bytes:
 
 
 def produce(servers: list[str], topic: str) -> None:
-    """Try each broker, as only the leader accepts records."""
+    """Try each broker, because only the leader accepts records."""
     kind = ProduceRequest.Topic
     part = kind.Partition(index=0, records=build_batch([Record(value=b"tea")]))
     request = ProduceRequest(acks=1, timeout_ms=1_000, topic_data=[kind(name=topic, partition_data=[part])])

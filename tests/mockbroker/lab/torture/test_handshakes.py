@@ -18,7 +18,7 @@ from mockbroker.lab.torture.cases.handshakes import CASES
 from mockbroker.lab.torture.handshakes import HostileHandshakes
 from mockbroker.lab.torture.security import Security
 
-QUIET = 0.3  # seconds after which a silent broker counts as silent
+QUIET = 0.3  # seconds without a byte after which a broker is regarded as silent
 PATIENT = 30.0
 HARMLESS = {"tls-many-names"}
 
@@ -31,7 +31,8 @@ def thread() -> Iterator[BrokerThread]:
 
 
 def answer(thread: BrokerThread, seconds: float) -> bytes:
-    """The first bytes of a response through TLS; b"" without one, also after ``seconds``. Raises: ssl.SSLError."""
+    """Return the first bytes of a response through TLS; b"" if there is none within ``seconds``. Raises:
+    ssl.SSLError."""
     handle = thread.handle()
     host, _, port = handle.bootstrap_servers.rpartition(":")
     context = ssl.create_default_context(cafile=str(handle.tls.ca))

@@ -43,7 +43,7 @@ def test_the_end_of_the_output_is_kept() -> None:
         ("print('panic: runtime error')", False),
         ("print('    at TCP.onStreamRead (node:internal/stream_base:1:2)'); raise SystemExit(1)", True),
         ("raise SystemExit(139)", True),
-        ("raise SystemExit(255)", False),  # as a program in PHP or Perl after an exception, or sys.exit(-1)
+        ("raise SystemExit(255)", False),  # like a program in PHP or Perl after an exception, or sys.exit(-1)
         ("raise SystemExit(200)", False),
     ],
 )
@@ -83,6 +83,6 @@ def test_children_are_ended_too() -> None:
             return
         with open(f"/proc/{child}/stat") as file:
             if file.read().rpartition(")")[2].split()[0] == "Z":
-                return  # it has ended, and waits for init
+                return  # the process has ended, and is a zombie until init reaps it
         time.sleep(0.02)
     pytest.fail("the child still runs")

@@ -76,7 +76,7 @@ def test_a_client_is_judged_by_its_end(
 
 
 def test_the_command_has_the_options_that_were_changed() -> None:
-    """With the default thresholds, the command may give another verdict, or no client works."""
+    """Without these options, the command would use the default thresholds, and could give another verdict."""
     limits = Limits(start=30, bad=0.4, recovery=15, memory=200 * MEGABYTE)
     result = run(CASES["correlation_id-Produce"], replace(client("end"), topic="orders"), HEALTH, limits)
     options = "--topic orders --bad 0.4 --recovery 15 --memory 200 --start 30"

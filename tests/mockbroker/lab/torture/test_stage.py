@@ -27,12 +27,12 @@ ID = 77
 BROKERS = [(1, "127.0.0.1", 9092), (2, "127.0.0.1", 9093)]
 
 
-OAUTH = b"n,,\1auth=Bearer abc\1\1"  # of a client
+OAUTH = b"n,,\1auth=Bearer abc\1\1"  # SASL/OAUTHBEARER token of the client
 SCRAM = b"r=abcdef,s=QSXCR+Q6sek8bf92,i=4096", b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 def response(step: str, version: int, number: int = 0) -> Any:
-    """A response with a value in each field. ``number``: number of earlier responses."""
+    """Return a response with a value in each field. ``number``: number of earlier responses."""
     message: Any = full(APIS[api_key(step)].response, version)
     match step:
         case "Fetch":
@@ -54,7 +54,7 @@ def response(step: str, version: int, number: int = 0) -> Any:
 def altered(
     stage: HostileStage, step: str, version: int, number: int = 0, *, connection: int = 1
 ) -> tuple[bytes, bytes]:
-    """The frame of a response, and what is sent in its place. ``number``: number of earlier responses."""
+    """Return the frame of a response, and the bytes that are sent instead. ``number``: number of earlier responses."""
     ticket = Ticket(connection, ID, api_key(step), version)
     message = response(step, version, number)
     call = Call(ticket, Client(0, "client", "127.0.0.1"), SaslAuthenticateRequest(auth_bytes=OAUTH), b"")
@@ -72,7 +72,7 @@ def altered(
 
 @pytest.fixture(autouse=True)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of elements makes no difference here."""
+    """Use few elements, because their number makes no difference here."""
     for module, names in (
         (cluster, ("MANY_PARTITIONS", "MANY_BROKERS")),
         (groups, ("MANY_MEMBERS", "MANY_PARTITIONS")),
@@ -83,7 +83,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def versions(case: Case) -> list[int]:
-    """The newest version, and the oldest one."""
+    """Return the latest and the oldest version."""
     step = "Metadata" if case.step == EVERY else case.step
     declared = APIS[api_key(step)].versions
     assert declared.last is not None
@@ -92,7 +92,7 @@ def versions(case: Case) -> list[int]:
 
 @pytest.mark.parametrize("case", CHANGED, ids=lambda case: case.name)
 def test_a_change_leaves_a_response_that_can_be_decoded(case: Case) -> None:
-    """In at least one version, as not every version has the field."""
+    """The response can be decoded in at least one version; not every version has the field."""
     changed = 0
     for version in versions(case):
         stage = HostileStage(case, seed=3, brokers=BROKERS)

@@ -1,4 +1,4 @@
-"""Groups to which anything happens, in any order: what always holds, and that they heal."""
+"""Random sequences of events in groups of the draft: the invariants always hold, and the groups recover."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Groups(RuleBasedStateMachine):
         self.cluster = DraftCluster({TOPIC: 3}, brokers=BROKERS)
         self.partitions = 3
         self.read: dict[tuple[str, tuple[str, int]], int] = {}  # the next offset, by group and partition
-        self.seen = 0  # of the records
+        self.seen = 0  # number of records that were checked
 
     def named(self, number: int) -> str | None:
         names = list(self.cluster.consumers)
@@ -127,7 +127,7 @@ class Groups(RuleBasedStateMachine):
             assert not one.owned or one.state in (Consuming.MEMBER, Consuming.REDISCOVERING)
 
     def teardown(self) -> None:
-        """Everything is well from now on: every group settles, and every partition has one owner."""
+        """Stop all faults; then every group settles, and every partition has one owner."""
         cluster = self.cluster
         cluster.strike(lambda _: False)
         for node in range(BROKERS):

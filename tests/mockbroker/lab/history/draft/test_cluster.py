@@ -1,4 +1,4 @@
-"""A group at work: the order in which things are said, what is read meanwhile, how long things take."""
+"""A group of the draft at work: the order of messages, the records that members read, and how long each step takes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_reading_continues_at_the_committed_offsets() -> None:
     cluster.run(WARM + 5)
     for number in range(4):
         offsets = [offset for _, _, partition, offset in cluster.records if partition == (TOPIC, number)]
-        assert offsets == list(range(len(offsets)))  # nothing twice, nothing left out
+        assert offsets == list(range(len(offsets)))  # no record is read twice or skipped
 
 
 def test_a_heartbeat_without_an_error_does_not_interrupt_reading() -> None:
@@ -214,12 +214,12 @@ def test_an_id_is_good_in_its_own_group_only() -> None:
 def test_heartbeat_interval_is_session_timeout_by_frequency() -> None:
     for session, frequency in ((6.0, 3.0), (6.0, 12.0), (10.0, 4.0)):
         cluster = settled(1, options=Options(session_timeout=session, heartbeat_frequency=frequency))
-        assert cluster.store.read(GROUP).session_timeout == session  # from JoinGroup
+        assert cluster.store.read(GROUP).session_timeout == session  # the value of the JoinGroup request
         cluster.run(WARM + 30)
         times = [m.time for m in moments(cluster, "received", "Heartbeat")]
         gaps = [after - before for before, after in itertools.pairwise(times)]
         assert gaps
-        assert gaps == pytest.approx([session / frequency] * len(gaps), abs=0.003)  # one may wait for a commit's answer
+        assert gaps == pytest.approx([session / frequency] * len(gaps), abs=0.003)  # some wait for a commit's answer
 
 
 def test_silent_coordinator_is_rediscovered_after_a_session() -> None:
@@ -251,7 +251,7 @@ def test_first_request_after_rediscovery_is_a_heartbeat() -> None:
     requested = [m for m in moments(cluster, "received", consumer="c1") if m.what != "ConsumerMetadata"]
     assert requested[0].what == "Heartbeat"
     times = [m.time for m in moments(cluster, "answered", "ConsumerMetadata answer") if m.time < requested[0].time]
-    assert requested[0].time - times[-1] == pytest.approx(0.004)  # the answer, two ways to connect, and the request
+    assert requested[0].time - times[-1] == pytest.approx(0.004)  # the answer, two delays to connect, and the request
 
 
 FREQUENCIES = (2, 3, 6, 12, 30)
@@ -259,7 +259,8 @@ FREQUENCIES = (2, 3, 6, 12, 30)
 
 @pytest.fixture(scope="module")
 def measured() -> list[tuple[int, float, int]]:
-    """For each frequency: the longest wait of six newcomers, in seconds, and the heartbeats of three members in a minute."""
+    """Return, for each heartbeat frequency, the longest wait of six new members in seconds, and the number of
+    heartbeats of three members in a minute."""
     results = []
     for frequency in FREQUENCIES:
         options = Options(heartbeat_frequency=frequency)
@@ -282,10 +283,10 @@ def measured() -> list[tuple[int, float, int]]:
 def test_more_heartbeats_quicker_rebalances_more_requests(measured: list[tuple[int, float, int]]) -> None:
     waits, requests = [wait for _, wait, _ in measured], [count for _, _, count in measured]
     assert waits == sorted(waits, reverse=True)
-    assert all(wait <= 6.0 / frequency + 0.05 for frequency, wait, _ in measured)  # the next heartbeat, and some ways
+    assert all(wait <= 6.0 / frequency + 0.05 for frequency, wait, _ in measured)  # one interval, and delays
     assert all(
         wait > 6.0 / frequency / 2 for frequency, wait, _ in measured
-    )  # some came just after one: it has to be waited for
+    )  # some joined just after a heartbeat and waited for the next one
     assert requests == pytest.approx([3 * 60 * frequency / 6.0 for frequency in FREQUENCIES], abs=3)
 
 
@@ -306,7 +307,7 @@ def test_leaving_member_is_noticed_after_a_session() -> None:
     assert unowned(cluster.spans, GROUP, (TOPIC, 3), WARM, WARM + 10) > 4.0
     for number in range(4):
         offsets = [offset for _, _, partition, offset in cluster.records if partition == (TOPIC, number)]
-        assert offsets == list(range(len(offsets)))  # its last commit came in
+        assert offsets == list(range(len(offsets)))  # the commit of the leaving member arrived
 
 
 def test_last_member_leaves_an_empty_group_of_a_new_generation() -> None:
@@ -391,7 +392,7 @@ def test_no_heartbeat_from_illegal_generation_to_join_response() -> None:
 
 
 def test_session_of_a_pending_join_is_not_checked() -> None:
-    ways = {"c1": 0.4, "c2": 0.4, "c3": 0.65}  # so c3's heartbeats come half a second after theirs
+    ways = {"c1": 0.4, "c2": 0.4, "c3": 0.65}  # so that c3's heartbeats arrive half a second after those of c1 and c2
     cluster = settled(3, 6, options=Options(commit_interval=1000.0), delays=ways)
     cluster.run(last_heartbeat(cluster, "c3") + 2.1)
     cluster.set_topic(TOPIC, 9)
@@ -400,7 +401,7 @@ def test_session_of_a_pending_join_is_not_checked() -> None:
     cluster.crash("c3", silent=True)
     heard, missed = last_heartbeat(cluster, "c1"), last_heartbeat(cluster, "c3")
     assert missed - heard == pytest.approx(0.5)
-    cluster.run(heard + 6.2)  # more than a session after they were heard last
+    cluster.run(heard + 6.2)  # more than a session timeout after the last heartbeat of c1 and c2
     coordinator = cluster.coordinator(GROUP)
     assert coordinator is not None
     assert {parked.request.host for parked in coordinator.parked} == {"c1", "c2"}
@@ -424,7 +425,7 @@ def test_a_broker_serves_one_request_of_a_connection_at_a_time() -> None:
     cluster.send("c1", member._link or 0, beat(member.consumer_id, member.generation))
     cluster.run(WARM + 2.5)
     sent = cluster.now
-    assert moments(cluster, "received", "Heartbeat", "c1", since=WARM + 2.2) == []  # it waits behind the join
+    assert moments(cluster, "received", "Heartbeat", "c1", since=WARM + 2.2) == []  # it waits for the JoinGroup
     cluster.run(WARM + 8)
     story = [
         (m.kind, m.what) for m in moments(cluster, consumer="c1", since=sent) if m.kind in ("received", "answered")
@@ -445,7 +446,7 @@ def test_pause_before_joining_leaves_it_out_of_the_generation() -> None:
     (written,) = [time for time, _, _ in cluster.rebalances if time > WARM]
     assert written == pytest.approx(received + 6.0)
     assert "c3" not in cluster.store.read(GROUP).hosts.values()
-    cluster.run(WARM + 25)  # it is back as a new one
+    cluster.run(WARM + 25)  # c3 has rejoined as a new member
     assert_shared(cluster, 9, {"c1", "c2", "c3"})
     assert "Start up & discover co-ordinator" in became(cluster, "c3")
 
@@ -551,7 +552,7 @@ def test_paused_consumer_keeps_deadlines_that_are_due_later() -> None:
     cluster.at(2.0, cluster.crash, "c2")
     cluster.run(4.0)
     cluster.start("c2")
-    cluster.fail(1, silent=True)  # the broker that it asks: it waits for the answer until 10
-    cluster.pause("c2", 3.0)  # what was due before its crash is due in between
+    cluster.fail(1, silent=True)  # c2 looks up the coordinator at this broker and waits for the answer until second 10
+    cluster.pause("c2", 3.0)  # events that were due before its crash become due during the pause
     cluster.run(30.0)
     assert cluster.is_settled(GROUP)

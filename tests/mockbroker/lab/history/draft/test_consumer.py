@@ -1,4 +1,5 @@
-"""A consumer by hand: what it says first, what each answer makes of it, and that it takes nothing from a former connection."""
+"""A consumer without a cluster: its first requests, its reaction to each answer, and that it ignores answers on a
+former connection."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ from mockbroker.lab.history.draft.messages import (
 )
 
 ID, GENERATION, SHARE = "g-1", 4, ((TOPIC, 0), (TOPIC, 1))
-LOOKUP, LINK = 1, 2  # its first two connections
+LOOKUP, LINK = 1, 2  # the first two connections of the consumer
 MEMBER, REDISCOVERING = Consuming.MEMBER, Consuming.REDISCOVERING
 STARTING, STOPPED, DOWN = Consuming.STARTING, Consuming.STOPPED, Consuming.DOWN
 
@@ -34,7 +35,7 @@ def sent(effects: Effects) -> list[Request]:
 
 
 def connected(options: Options | None = None) -> Consumer:
-    """At its coordinator, where it has asked to join."""
+    """Return a consumer that is connected to its coordinator and has sent JoinGroup."""
     consumer = Consumer("c", GROUP, [TOPIC], [7, 8], options)
     consumer.start(0.0)
     consumer.connected(LOOKUP, 0.0)
@@ -44,7 +45,7 @@ def connected(options: Options | None = None) -> Consumer:
 
 
 def member(options: Options | None = None) -> Consumer:
-    """With a share, at offset 10 of each partition, and one record of each read."""
+    """Return a member that owns the partitions of SHARE, at offset 10 of each, and has read one record of each."""
     consumer = connected(options)
     consumer.received(LINK, JoinGroupResponse(consumer_id=ID, generation=GENERATION, partitions=SHARE), 0.0)
     consumer.received(LINK, OffsetFetchResponse(offsets=dict.fromkeys(SHARE, 10)), 0.0)
@@ -53,7 +54,8 @@ def member(options: Options | None = None) -> Consumer:
 
 
 def beating(options: Options | None = None) -> Consumer:
-    """A member whose first heartbeat is on its way, since 2 s; it commits hardly ever."""
+    """Return a member that waits for the answer to the first heartbeat, which it sent at 2 s, and almost never
+    commits."""
     consumer = member(replace(options or Options(), commit_interval=1000.0))
     (heartbeat,) = sent(consumer.tick(2.0))
     assert isinstance(heartbeat, HeartbeatRequest)
@@ -105,7 +107,7 @@ def test_one_request_at_a_time_is_on_its_way() -> None:
     assert [sent(consumer.tick(2.0 + tenth / 10)) for tenth in range(39)] == [[]] * 39
 
 
-ANSWERS = [  # to a heartbeat: the error, the state that follows, what is said then
+ANSWERS = [  # error of the answer to a heartbeat, next state, requests that the consumer sends then
     (Error.NONE, MEMBER, []),
     (Error.ILLEGAL_GENERATION, STOPPED, [OffsetCommitRequest]),
     (Error.UNKNOWN_CONSUMER, STARTING, [JoinGroupRequest]),
@@ -147,7 +149,7 @@ def test_a_commit_that_is_refused_stops_it_as_well() -> None:
     assert isinstance(commit, OffsetCommitRequest)
     refused = OffsetCommitResponse(error=Error.ILLEGAL_GENERATION)
     (joins,) = sent(consumer.received(LINK, refused, 1.1))
-    assert isinstance(joins, JoinGroupRequest)  # there is no use in committing again
+    assert isinstance(joins, JoinGroupRequest)  # it does not commit again, because that would fail too
     assert consumer.state is STOPPED
 
 
@@ -171,7 +173,7 @@ def test_no_response_for_a_session_rediscovers_and_reads_on() -> None:
     consumer = beating()
     before = consumer.tick(7.9)
     assert consumer.state is MEMBER
-    after = consumer.tick(8.0)  # the heartbeat was sent at 2
+    after = consumer.tick(8.0)  # the heartbeat was sent at second 2
     assert consumer.state is REDISCOVERING
     assert Connect(3, 8) in after
     assert [type(effect) for effect in before] == [Read, Read]
@@ -188,7 +190,7 @@ def test_responses_on_a_former_connection_are_ignored() -> None:
 
 
 def found_again(consumer: Consumer, now: float) -> list[Request]:
-    """It finds a coordinator; what it says there first."""
+    """Let the consumer find and connect to a coordinator; return its first requests there."""
     (connect,) = [effect for effect in consumer.tick(now) if isinstance(effect, Connect)]
     consumer.connected(connect.link, now)
     consumer.received(connect.link, ConsumerMetadataResponse(node=6), now)
@@ -208,7 +210,7 @@ def test_pending_join_may_heartbeat_first_at_next_coordinator(asks_first: bool, 
 def test_before_its_join_it_heartbeats_at_the_next_coordinator() -> None:
     consumer = beating()
     consumer.received(LINK, HeartbeatResponse(error=Error.ILLEGAL_GENERATION), 2.1)
-    consumer.disconnected(LINK, 2.15)  # its commit was on its way
+    consumer.disconnected(LINK, 2.15)  # before its commit was answered
     (heartbeat,) = found_again(consumer, 2.25)
     assert heartbeat == HeartbeatRequest(group=GROUP, consumer_id=ID, generation=GENERATION)
     consumer.received(4, HeartbeatResponse(), 2.3)

@@ -1,4 +1,4 @@
-"""What a coordinator answers in each of its states, as tables; it is driven by hand, without consumers."""
+"""The answers of a coordinator in each of its states, as tables; no consumers are involved."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PREPARING, REBALANCING, STEADY = Coordinating.PREPARING, Coordinating.REBALANCIN
 
 
 def stored() -> Store:
-    """Two members of generation 3, who share four partitions."""
+    """Return a store with two members of generation 3, which own two partitions each."""
     store = Store({TOPIC: 4})
     ownership = {ONE: ((TOPIC, 0), (TOPIC, 1)), TWO: ((TOPIC, 2), (TOPIC, 3))}
     store.write(GROUP, GroupRecord(GENERATION, (TOPIC,), "range", 6.0, {ONE: "h1", TWO: "h2"}, ownership))
@@ -39,7 +39,8 @@ def stored() -> Store:
 
 
 def coordinator_in(state: Coordinating, *, took_over: bool = False) -> tuple[Coordinator, Store]:
-    """With time 0. While it rebalances, the first of its two members has got its answer, and the second has not."""
+    """Return a coordinator in a state at time 0, and its store. In REBALANCING, the first of its two members has
+    received its answer, and the second has not."""
     store, numbers = stored(), count(1)
     result = Coordinator(GROUP, store, lambda: str(next(numbers)), took_over=took_over, answer_gap=1.0)
     result.elected()
@@ -66,7 +67,7 @@ def written(actions: list[Action], store: Store) -> list[Action]:
 
 
 def answer(actions: list[Action], connection: int) -> Response | None:
-    """What is answered there; None while the request is parked."""
+    """Return the answer on a connection; None while the request is parked."""
     results = [action.response for action in actions if isinstance(action, Answer) and action.connection == connection]
     assert len(results) <= 1
     return results[0] if results else None
@@ -77,12 +78,13 @@ def error(coordinator: Coordinator, request: GroupRequest) -> Error | None:
     return None if response is None else response.error
 
 
-# Each column: heartbeat, then commit, of the generation it has; one before; one ahead; of an unknown id; without an id.
+# Columns: the answer to a heartbeat or commit with the current generation, the previous one, a later one, an unknown
+# member id, and no member id.
 MEMBERS = {
     CATCH_UP: (STARTING, STARTING, STARTING, STARTING, STARTING),
     READY: (NONE, ILLEGAL, ILLEGAL, UNKNOWN, UNKNOWN),
     STEADY: (NONE, ILLEGAL, ILLEGAL, UNKNOWN, UNKNOWN),
-    REBALANCING: (NONE, ILLEGAL, ILLEGAL, UNKNOWN, UNKNOWN),  # of one that has its answer
+    REBALANCING: (NONE, ILLEGAL, ILLEGAL, UNKNOWN, UNKNOWN),  # of a member that has received its answer
 }
 WHO = [(ONE, 0), (ONE, -1), (ONE, 1), (NEW, 0), (None, 0)]
 
@@ -105,13 +107,13 @@ def test_every_heartbeat_reports_a_rebalance(consumer_id: str | None, ahead: int
     assert error(coordinator, beat(consumer_id, GENERATION + ahead)) is expected
 
 
-COMMITS = [  # state, consumer, generation against the stored one, answer
-    (PREPARING, ONE, 0, NONE),  # before it joins: what it has read is kept
-    (PREPARING, ONE, 1, ILLEGAL),  # ahead of the coordinator
-    (PREPARING, ONE, -1, ILLEGAL),  # behind what is stored
-    (REBALANCING, ONE, 0, NONE),  # it has its answer
-    (REBALANCING, TWO, 0, ILLEGAL),  # it did not get this generation yet
-    (REBALANCING, TWO, -1, ILLEGAL),  # and the one it knows is over
+COMMITS = [  # state, consumer, generation relative to the stored one, error
+    (PREPARING, ONE, 0, NONE),  # before it rejoins, its commits are accepted
+    (PREPARING, ONE, 1, ILLEGAL),  # later than the coordinator's generation
+    (PREPARING, ONE, -1, ILLEGAL),  # earlier than the stored generation
+    (REBALANCING, ONE, 0, NONE),  # it has received its answer
+    (REBALANCING, TWO, 0, ILLEGAL),  # it has not received this generation yet
+    (REBALANCING, TWO, -1, ILLEGAL),  # its own generation is no longer current
     (STEADY, ONE, 0, NONE),
     (STEADY, ONE, 1, ILLEGAL),
     (STEADY, ONE, -1, ILLEGAL),
@@ -130,7 +132,7 @@ def test_commit_in_a_rebalance(state: Coordinating, consumer_id: str, ahead: int
     assert kept == ([{(TOPIC, 0): 77}] if expected is NONE else [])
 
 
-JOINS = [  # state, took over, id, strategy, answer (None: parked)
+JOINS = [  # state, whether the coordinator took over, member id, strategy, error (None: parked)
     (CATCH_UP, False, None, "range", STARTING),
     (CATCH_UP, False, ONE, "range", STARTING),
     (CATCH_UP, True, None, "range", PROTOCOL),
@@ -241,16 +243,16 @@ def test_session_runs_from_last_heartbeat_not_during_a_join() -> None:
     assert coordinator.handle(2, beat(TWO, GENERATION), 5.5)
     assert coordinator.tick(10.0) == []  # the session of the joining member would have expired
     actions = coordinator.tick(11.5)
-    assert not coordinator.members.keys() & {TWO}  # only the other one was dead, which ended the wait
+    assert not coordinator.members.keys() & {TWO}  # only the other member expired, which ended the join phase
     response = answer(actions, 1)
     assert isinstance(response, JoinGroupResponse)
     assert len(response.partitions) == 4
-    assert coordinator.deadline() == 17.5  # a whole session from the answer on
+    assert coordinator.deadline() == 17.5  # a whole session timeout after the answer
 
 
 def test_repeated_join_has_no_session_until_its_response() -> None:
     coordinator, _ = coordinator_in(REBALANCING)
-    coordinator.handle(3, join(TWO), 0.5)  # its connection was lost, and the answer with it
+    coordinator.handle(3, join(TWO), 0.5)  # the connection was lost before its answer
     coordinator.tick(1.0)
     assert coordinator.state is PREPARING  # the next round
     coordinator.handle(1, beat(ONE, GENERATION + 1), 5.0)
@@ -300,7 +302,7 @@ def test_heartbeats_without_a_join_do_not_prolong_a_rebalance() -> None:
     for second in range(1, 7):
         coordinator.tick(float(second))
         coordinator.handle(2, beat(TWO, GENERATION), float(second))
-    actions = coordinator.tick(7.0)  # a session after the first heartbeat that got IllegalGeneration
+    actions = coordinator.tick(7.0)  # a session timeout after its first heartbeat with IllegalGeneration
     assert answer(actions, 1) is not None
     assert TWO not in coordinator.members
 
@@ -310,7 +312,7 @@ def test_lost_connection_drops_its_join_and_session_continues() -> None:
     coordinator.handle(1, join(ONE), 1.0)
     coordinator.disconnected(1, 2.0)
     coordinator.handle(2, join(TWO), 3.0)
-    assert coordinator.state is PREPARING  # it is waited for again
+    assert coordinator.state is PREPARING  # the coordinator waits for member ONE again
     actions = coordinator.tick(8.0)
     assert answer(actions, 2) is not None
     assert list(coordinator.members) == [TWO]

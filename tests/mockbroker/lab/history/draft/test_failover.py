@@ -1,4 +1,4 @@
-"""Coordinators that fail: before, between and after the steps of a rebalance, at every single action."""
+"""Failures of coordinators before, between and after the steps of a rebalance, and at every single action."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from mockbroker.lab.history.draft.failover import (
 from mockbroker.lab.history.draft.failover import noticed_change as has_noticed
 from mockbroker.lab.history.draft.rules import Cause
 
-APART = {"c2": 0.05, "c3": 0.1}  # heartbeats of three members at three moments
+APART = {"c2": 0.05, "c3": 0.1}  # delays that separate the heartbeats of three members
 
 
 def ready(cluster: DraftCluster) -> float:
-    """When the next coordinator had read the group."""
+    """Return the time at which the next coordinator had loaded the group."""
     return moments(cluster, "became", "Ready")[0].time
 
 
 def at_successor(cluster: DraftCluster, failed: int, consumer: str | None = None) -> list[Moment]:
-    """What the next coordinator heard of the group and answered, in order."""
+    """Return the requests that the next coordinator received from the group and its answers, in order."""
     return [
         m
         for m in moments(cluster, consumer=consumer)
@@ -52,7 +52,7 @@ def at_successor(cluster: DraftCluster, failed: int, consumer: str | None = None
 
 
 def only_struck(cluster: DraftCluster) -> int:
-    """The broker that failed, as the strike said."""
+    """Return the only broker that failed."""
     (failed,) = moments(cluster, "failed")
     assert failed.node is not None
     return failed.node
@@ -130,7 +130,7 @@ def test_member_after_its_session_joins_as_a_new_one() -> None:
         "Part of a group",
     ]
     assert cluster.consumers["c2"].consumer_id != former
-    assert generation(cluster) == before + 2  # without it, and with it
+    assert generation(cluster) == before + 2  # one generation without the member, and one with it
     assert_shared(cluster, 4, {"c1", "c2"})
 
 
@@ -151,7 +151,7 @@ def test_consumer_without_a_coordinator_connection() -> None:
     cluster.refuse(successor, 3.0)
     cluster.run(WARM + 3.5)
     answers = list(moments(cluster, "answered", "ConsumerMetadata answer", "c1", since=WARM + 0.6))
-    assert len(answers) > 5  # it knows the coordinator
+    assert len(answers) > 5  # it has found the coordinator
     assert at_successor(cluster, failed) == []
     cluster.run(WARM + 8)
     assert [m.what for m in at_successor(cluster, failed)][:2] == ["Heartbeat", "Heartbeat answer"]
@@ -189,7 +189,7 @@ def test_stale_metadata_names_a_former_coordinator_that_refuses() -> None:
     former = cluster.coordinator_node(GROUP)
     successor = (former + 1) % 3
     for node in cluster.brokers:
-        cluster.updates[node] = 1.0  # the controller updates all brokers, slowly
+        cluster.updates[node] = 1.0  # the controller updates each broker's metadata after 1 s
     cluster.move_group(GROUP, successor)
     assert {broker.metadata[subset_of(GROUP)] for broker in cluster.brokers.values()} == {former}
     cluster.run(WARM + 6)
@@ -251,7 +251,7 @@ def test_first_broker_back_coordinates_after_all_failed() -> None:
     assert (cluster.is_settled(GROUP), generation(cluster)) == (True, before)
 
 
-# --- the five steps ---
+# --- the five steps of a rebalance ---
 
 
 def test_failure_after_noticing_new_partitions_notices_again() -> None:
@@ -291,7 +291,8 @@ def test_new_member_joins_the_next_coordinator() -> None:
 
 
 def dead_and_back(strike: Callable[[Moment], bool]) -> tuple[DraftCluster, int]:
-    """c3 is silent for long enough, and back just after the coordinator failed. Gives its generation before."""
+    """Let c3 pause until its session has expired, and continue just after the coordinator failed; return the cluster
+    and the generation before the failure."""
     cluster = settled(3, 6, delays=APART)
     before, heard = generation(cluster), last_heartbeat(cluster, "c3")
     cluster.pause("c3", heard + 8.2 - WARM)
@@ -320,7 +321,7 @@ def test_expired_member_back_after_a_join_all_rebalance() -> None:
     joined = {consumer for consumer, what in received if what == "JoinGroup"}
     assert joined == {"c1", "c2", "c3"}
     first_said = dict(reversed(received))
-    assert sorted(first_said.values()) == ["Heartbeat", "Heartbeat", "JoinGroup"]  # mixed
+    assert sorted(first_said.values()) == ["Heartbeat", "Heartbeat", "JoinGroup"]  # one rejoins first
     assert generation(cluster) == before + 1
     assert_shared(cluster, 6, {"c1", "c2", "c3"})
 
@@ -387,7 +388,7 @@ def test_answered_member_keeps_its_generation_until_others_join() -> None:
     assert_shared(cluster, 9, {"c1", "c2", "c3"})
 
 
-# --- anywhere ---
+# --- failure at any action ---
 
 
 def grow(cluster: DraftCluster) -> None:
@@ -446,11 +447,11 @@ def test_a_failure_after_any_action_heals(change: str) -> None:
         assert overlaps(cluster.spans) == [], nth
         assert_no_record_was_left_out(cluster)
         written = [n for _, _, n in cluster.rebalances]
-        assert written == sorted(set(written)), nth  # no generation twice
+        assert written == sorted(set(written)), nth  # no generation is written twice
 
 
 def assert_no_record_was_left_out(cluster: DraftCluster) -> None:
-    """A consumer continues at the committed offset: it may read records again, and skips none."""
+    """Check that no record is skipped: a consumer continues at the committed offset, and may read records again."""
     read: dict[tuple[str, int], int] = {}
     for _, _, partition, offset in cluster.records:
         assert offset <= read.get(partition, 0)

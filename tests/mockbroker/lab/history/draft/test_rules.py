@@ -1,4 +1,4 @@
-"""The tables of states: what they have is done, what they do not have raises, and all of it is reached."""
+"""The tables of states: every transition in them occurs, and a transition that is not in them raises an exception."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ def test_the_tables_of_the_docs_are_those_that_run() -> None:
     assert rows == [f"| {state.value} | {why.value} | {then.value} |" for (state, why), then in tables]
 
 
-# --- every transition is reached by a group at work ---
+# --- groups that take every transition ---
 
 
 def plain() -> DraftCluster:
-    """Members come, go, are slow, come back, die out, and come again."""
+    """Let members join, leave, be slow and return, and let all crash and join again."""
     cluster = settled(2)
     cluster.run(WARM + 15)
     cluster.add(GROUP, [TOPIC])
@@ -83,7 +83,7 @@ def plain() -> DraftCluster:
 
 
 def called_off() -> DraftCluster:
-    """c2 is dead, and back before another heartbeat comes in."""
+    """Let c2 expire, and return before another heartbeat arrives."""
     cluster = settled(2, delays={"c2": 0.1})
     cluster.pause("c2", last_heartbeat(cluster, "c2") + 6.1 - WARM)
     cluster.run(WARM + 20)
@@ -98,7 +98,7 @@ def refused() -> DraftCluster:
 
 
 def refused_later() -> DraftCluster:
-    """A member gets IllegalGeneration, and rejoins with a strategy that no broker knows."""
+    """Let a member get IllegalGeneration, and rejoin with a strategy that no broker knows."""
     cluster = settled(1)
     member = cluster.consumers["c1"]
     member.options = Options(strategy="sticky")
@@ -108,7 +108,7 @@ def refused_later() -> DraftCluster:
 
 
 def failing() -> list[DraftCluster]:
-    """The coordinator fails at each step of rebalances of each cause."""
+    """Let the coordinator fail at each step of rebalances of each cause."""
     results = []
     for step in STEPS.values():
         for change in ("grow", "join", "die"):
@@ -126,7 +126,7 @@ def failing() -> list[DraftCluster]:
 
 
 def dies_in(state: Coordinating) -> DraftCluster:
-    """The broker is gone as soon as the coordinator is in this state."""
+    """Let the broker fail as soon as the coordinator is in this state."""
     cluster = settled(2)
     cluster.add(GROUP, [TOPIC])
     if state in (Coordinating.CATCH_UP, Coordinating.READY):
@@ -137,7 +137,7 @@ def dies_in(state: Coordinating) -> DraftCluster:
 
 
 def ends_in(state: Consuming) -> DraftCluster:
-    """The process of c1 ends as soon as it is in this state."""
+    """Let the process of c1 end as soon as c1 is in this state."""
     cluster = settled(2)
     if state is Consuming.STARTING:
         cluster.crash("c1")
@@ -153,7 +153,7 @@ def ends_in(state: Consuming) -> DraftCluster:
 
 
 def stale() -> DraftCluster:
-    """A member comes to the next coordinator with a generation that is not what is stored."""
+    """Let a member send the next coordinator a generation that differs from the stored one."""
     cluster = settled(2)
     record = cluster.store.read(GROUP)
     cluster.fail_coordinator(GROUP)
@@ -171,7 +171,7 @@ def silent_after_failover() -> DraftCluster:
 
 
 def late() -> DraftCluster:
-    """c1 is notified of a rebalance, pauses until it is evicted, and commits as an unknown member."""
+    """Let c1 be notified of a rebalance, pause until it is evicted, and commit as an unknown member."""
     cluster = settled(2)
     cluster.set_topic(TOPIC, 5)
     while cluster.consumers["c1"].state is not Consuming.STOPPED:
@@ -182,7 +182,8 @@ def late() -> DraftCluster:
 
 
 def forgotten() -> DraftCluster:
-    """While c2 stands still its group moves away, goes on without it, and comes back to where c2 is connected."""
+    """Let the group move to another coordinator while c2 is paused, rebalance without c2, and move back to the
+    coordinator to which c2 is connected."""
     cluster = settled(2)
     home = cluster.coordinator_node(GROUP)
     cluster.pause("c2", 25.0)

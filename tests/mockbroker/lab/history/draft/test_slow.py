@@ -1,7 +1,8 @@
-"""A consumer that processes longer than its session, and whose request comes first when it is back: exact schedules.
+"""Exact schedules of a consumer that processes records for longer than its session, and of the requests around its
+return.
 
-c3 is slow, and dead at some moment D. c2 has a long way to the coordinator. In every schedule c2's heartbeat comes in at
-D + 0.7 s, c1's at D + 1.9 s, and c2's JoinGroup, the last one that is waited for, at D + 2.3 s.
+c3 is slow, and expires at a time D. c2 has a high network delay to the coordinator. In every schedule, c2's heartbeat
+arrives at D + 0.7 s, c1's at D + 1.9 s, and c2's JoinGroup, which completes the join phase, at D + 2.3 s.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ WAYS = {"c2": 0.4, "c3": 0.05}
 
 
 def slow(back: float, answer_gap: float = 0.0) -> tuple[DraftCluster, float]:
-    """c3 is at work until ``back`` seconds after its death; and when that is. Its first heartbeat is 0.45 s after that."""
-    rare = Options(commit_interval=1000.0)  # no commit is on its way when a heartbeat is due
+    """Let c3 process until ``back`` seconds after it has expired; return the cluster and the time of expiry. c3 sends
+    its first heartbeat 0.45 s after it has finished."""
+    rare = Options(commit_interval=1000.0)  # no commit is pending when a heartbeat is due
     cluster = settled(3, 6, options=rare, delays=WAYS)
     coordinator = cluster.coordinator(GROUP)
     assert coordinator is not None
@@ -67,7 +69,7 @@ def test_background_heartbeats_keep_a_slow_member_alive() -> None:
     assert noticed(cluster, Cause.SILENCE) == []
     assert generation(cluster) == before
     gaps = [time for time, who, _, _ in cluster.records if who == "c3" and WARM + 0.2 < time < WARM + 11.9]
-    assert gaps == []  # it read nothing meanwhile
+    assert gaps == []  # it read nothing while it was processing
 
 
 def test_other_members_are_notified_of_the_rebalance() -> None:
@@ -131,7 +133,7 @@ def test_dead_consumer_does_not_delay_a_rebalance() -> None:
     cluster, dead = slow(100.0)
     cluster.run(dead + 3)
     (written,) = [time for time, _, _ in cluster.rebalances if time > dead]
-    assert written == pytest.approx(dead + 2.3)  # with the last JoinGroup of the living
+    assert written == pytest.approx(dead + 2.3)  # when the last live member sent JoinGroup
 
 
 def test_join_after_the_first_response_begins_another_round() -> None:
@@ -143,7 +145,7 @@ def test_join_after_the_first_response_begins_another_round() -> None:
     assert {m.consumer for m in first} == {"c1", "c2"}
     assert first[0].time < joined.time < first[1].time
     (again,) = noticed(cluster, Cause.JOIN, since=dead)
-    assert again == first[1].time  # this round was ended first
+    assert again == first[1].time  # the first round was completed before
     second = [m for m in moments(cluster, "answered", "JoinGroup answer", since=dead) if m.generation == before + 2]
     assert {m.consumer for m in second} == {"c1", "c2", "c3"}
     assert cluster.consumers["c3"].consumer_id == its_id
@@ -152,10 +154,10 @@ def test_join_after_the_first_response_begins_another_round() -> None:
 
 def test_join_that_times_out_rediscovers_the_coordinator() -> None:
     cluster, dead = slow(1.8, answer_gap=1.0)
-    cluster.at(dead + 2.5, cluster.pause, "c2", 20.0)  # the next round has to wait until c2 is dead
+    cluster.at(dead + 2.5, cluster.pause, "c2", 20.0)  # the next round has to wait until c2 has expired
     cluster.run(dead + 12)
     first, second = moments(cluster, "received", "JoinGroup", "c3", since=dead)
-    assert second.time - first.time == pytest.approx(6.0 + 0.3)  # a session, then connect, ask, connect
+    assert second.time - first.time == pytest.approx(6.0 + 0.3)  # a session timeout, then connect, look up, connect
     between = [m.what for m in moments(cluster, consumer="c3", since=first.time) if m.time < second.time]
     assert "ConsumerMetadata" in between
     assert "Heartbeat" not in between
@@ -180,8 +182,8 @@ def test_member_back_after_the_round_is_unknown_and_joins_as_new() -> None:
 def test_slow_member_reads_partitions_that_others_own() -> None:
     cluster, dead = slow(5.0)
     cluster.run(dead + 20)
-    assert {one.consumer for one, _ in overlaps(cluster.spans)} == {"c3"}  # until it hears of its death
+    assert {one.consumer for one, _ in overlaps(cluster.spans)} == {"c3"}  # until it learns that it has expired
     assert all(one.until > dead + 5.0 for one, _ in overlaps(cluster.spans))
     kept = [m for m in moments(cluster, "answered", "OffsetCommit answer", "c3", since=dead) if m.error is Error.NONE]
     rejoined = min(m.time for m in moments(cluster, "answered", "JoinGroup answer", "c3", since=dead))
-    assert all(m.time > rejoined for m in kept)  # what it read as a dead one was never committed
+    assert all(m.time > rejoined for m in kept)  # records that it read after it had expired were never committed

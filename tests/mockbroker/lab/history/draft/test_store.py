@@ -1,4 +1,4 @@
-"""What is stored of a group, and that it is whole at any moment."""
+"""The stored state of a group, which is consistent at any time."""
 
 from __future__ import annotations
 
@@ -123,18 +123,19 @@ def test_watch_notifies_each_live_broker_once() -> None:
     assert store.notifications == 3
 
 
-# --- one write ---
+# --- a rebalance is one write ---
 
 
 def is_whole(record: GroupRecord, grown: int) -> bool:
-    """Members, ownership and generation are of one rebalance: the first had three members, the next a fourth."""
+    """Return whether members, ownership and generation are of the same rebalance: the earlier has three members, the
+    later four."""
     owned = [partition for share in record.ownership.values() for partition in share]
     members = 3 if record.generation == grown - 1 else 4
     return len(record.hosts) == members and record.ownership.keys() == record.hosts.keys() and len(owned) == 6
 
 
 class InTwoWrites(Store):
-    """A store without atomic writes: the broker can be gone in between."""
+    """A store without atomic writes: the broker can fail between two writes."""
 
     def __init__(self, topics: dict[str, int]) -> None:
         super().__init__(topics)
@@ -147,11 +148,12 @@ class InTwoWrites(Store):
 
 
 class PowerLoss(Exception):
-    """The broker is gone."""
+    """The broker fails."""
 
 
 def rebalanced(store: Store) -> tuple[DraftCluster, int]:
-    """A group of three that a fourth is about to join; and the generation that this will be."""
+    """Return a cluster in which a fourth member is about to join a group of three, and the generation that this will
+    create."""
     cluster = DraftCluster(store=store)
     for _ in range(3):
         cluster.add(GROUP, [TOPIC])
@@ -172,7 +174,7 @@ def test_no_failure_mixes_generation_and_members() -> None:
         record = cluster.store.read(GROUP)
         assert is_whole(record, grown)
         results.add(record.generation - grown)
-    assert results >= {-1, 0}  # before the write, and after it
+    assert results >= {-1, 0}  # failures before the write, and after it
 
 
 def test_two_writes_could_mix_generations() -> None:
