@@ -299,7 +299,7 @@ def test_closed_connection_leaves_the_purgatory(harness):
     produce(harness)
 
 
-DIVERGING = [  # entries of the epoch cache; fetched epoch and offset of the reader; result: epoch and end offset, or an error
+DIVERGING = [  # epoch entries; fetched epoch and offset of the reader; result: epoch and end offset, or an error
     ([(0, 0)], 0, 2, None),
     ([(0, 0)], 0, 9, (0, 4)),
     ([(0, 0), (1, 3)], 0, 4, (0, 3)),
