@@ -1,4 +1,4 @@
-"""The registry of groups: the records, events and deadlines after each step."""
+"""The registry of groups: written, watched and scheduled groups after each step."""
 
 from __future__ import annotations
 

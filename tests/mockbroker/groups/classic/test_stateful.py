@@ -97,7 +97,7 @@ class GroupMachine(RuleBasedStateMachine):
         pool = [*group.members, *group.pending_members, *others]
         return pool[number % len(pool)]
 
-    # --- one event and its expected effects --
+    # --- one event and its expected effects ---
 
     def apply_and_check(self, apply: Callable[[], Effects]) -> list[GroupRequest]:
         """Apply a request or a tick, and compare its effects with the model; return the answered requests."""

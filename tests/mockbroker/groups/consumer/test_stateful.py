@@ -239,7 +239,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         """Check that all members reconcile: the group becomes Stable, and every subscribed partition is read."""
         if not hasattr(self, "harness"):
             return
-        for _ in range(3):  # then the members that left temporarily have expired
+        for _ in range(3):  # afterwards, the members that left temporarily have expired
             for name in list(self.reads):
                 self._ask(name, True, topic_partitions=self.harness.lines(self.reads[name]))
                 self.reads[name] = self.assigned[name]

@@ -856,7 +856,7 @@ def test_error_of_a_creation_is_kept_for_two_heartbeats():
 
 
 def test_tasks_return_with_the_source_topic(harness):
-    """The target assignment is computed for all members again, even if a member joins at the same time."""
+    """The target assignment is computed for all members again, even when a member joins."""
     for name in "ab":
         harness.join(name)
     harness.settle()
