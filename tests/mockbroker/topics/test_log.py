@@ -325,7 +325,7 @@ def test_each_compacted_segment_ends_where_the_next_begins() -> None:
 
 # --- lookups, compared with a search through all batches ---
 
-LAID_OUT = {0: [(0, 1), (2, 2)], 4: [(4, 6)], 8: [(9, 9), (10, 12), (15, 15)], 20: []}  # segment -> batches
+LAID_OUT = {0: [(0, 1), (2, 2)], 4: [(4, 6)], 8: [(9, 9), (10, 12), (15, 15)], 20: []}  # segment -> offsets of batches
 END = 22
 
 
