@@ -817,7 +817,7 @@ def test_unchanged_heartbeat_keeps_the_permissions_of_regexes(harness):
 
 
 def test_second_member_keeps_the_permissions_of_a_resolution(harness):
-    """The second member subscribes during the resolution: the timer is due, and topics are matched after the request."""
+    """The second member subscribes during the resolution: the timer is due, and topics are matched afterwards."""
     context = harness.broker.groups.context
     group = ConsumerGroup(group_id="g")
     before = ConsumerMember(member_id="a")
