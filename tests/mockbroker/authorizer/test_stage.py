@@ -1,4 +1,4 @@
-"""Authorized requests, without sockets. What Kafka answers is in fixtures/conversations/4.2.0/acl_*.json.gz."""
+"""Authorized requests, without sockets. Kafka's responses are in fixtures/conversations/4.2.0/acl_*.json.gz."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def allow(operation: Operation, resource_type: ResourceType, name: str, *, prefi
 
 
 def harness_of(*acls: Acl, user: str = "alice", **config: object) -> BrokerHarness:
-    """Return a broker with an authorizer, whose clients are a user."""
+    """Return a broker with an authorizer, whose clients all authenticate as one user."""
     names = {"authorizer.class.name": STANDARD, "super.users": "User:root; User:admin", **config}
     harness = BrokerHarness(topics={"t": 1, "u": 1}, config=names)
     router = harness.router
@@ -61,7 +61,7 @@ def harness_of(*acls: Acl, user: str = "alice", **config: object) -> BrokerHarne
 
 
 def test_every_served_api_is_checked() -> None:
-    """An API without a row is open to every client."""
+    """An API without a row in the table would be open to every client."""
     assert HANDLERS.keys() <= CHECKS.keys() | UNCHECKED
     assert not CHECKS.keys() & UNCHECKED
 
@@ -254,7 +254,7 @@ def test_regex_matches_only_topics_that_may_be_described() -> None:
 
 
 def test_join_resolves_regexes_with_its_own_permissions() -> None:
-    """Kafka resolves the regular expressions of a group with the permissions of the request that needs it, also of a
+    """Kafka resolves the regular expressions of a group with the permissions of the request that needs them, even of a
     JoinGroup. The group has a member of each protocol, as during a migration.
     """
     harness = harness_of(

@@ -1,4 +1,4 @@
-"""The order of requests on a SASL listener, in virtual time. Expected results: those of Kafka 4.2.0."""
+"""The order of requests on a SASL listener, in virtual time. The expected results are those of Kafka 4.2.0."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_order_of_requests(requests):
 
 
 LATE = 1.7
-REAUTHENTICATION = [  # a number: seconds that pass; sessions last 1.5 s
+REAUTHENTICATION = [  # a number is a wait in seconds; sessions last 1.5 s
     ("late", [(handshake(), OK), (plain(), OK), (BEAT, PASSED), LATE, (BEAT, CLOSED)]),
     (
         "in time",
@@ -235,7 +235,7 @@ def test_error_message(requests, text):
 
 @pytest.mark.parametrize("key", HANDLERS)
 def test_every_api_has_a_response_during_authentication(key):
-    """The response can be encoded in each version of the API."""
+    """The response can be encoded in every version of the API."""
     versions = HANDLERS[key].versions
     for version in range(versions.first, versions.last + 1):
         connection = Connection()

@@ -1,4 +1,4 @@
-"""How large requests for many resources are divided."""
+"""The division of large requests for many resources."""
 
 from __future__ import annotations
 

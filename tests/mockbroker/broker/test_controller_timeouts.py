@@ -1,4 +1,4 @@
-"""Timeouts of requests to the controller; the responses are in the tests of the handlers."""
+"""Timeouts of requests to the controller. The tests of the handlers check the responses."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class FailoverHarness(BrokerHarness):
         cluster.create_topic("alone", [[0]])
 
     def apply(self, action: Any, *args: Any) -> None:
-        """Call a function of failover.py, with the broker state and the time added to its arguments."""
+        """Call a function of failover.py with the broker state, these arguments and the time."""
         self._take(self.router.finish(action(self.broker, *args, now=self.now), self.now))
 
     @property
@@ -80,7 +80,7 @@ class FailoverHarness(BrokerHarness):
         return E(coordinator.error_code), coordinator.node_id
 
     def leaders(self, node: int, topic: str = "t") -> tuple[list[int], list[int], list[list[int]], list[list[int]]]:
-        """Return metadata of a broker: brokers; leaders, in-sync and offline replicas of each partition."""
+        """Return from the metadata of a broker: brokers; leaders, in-sync and offline replicas of each partition."""
         response = self.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=topic)]), 9, node=node)
         partitions = response.topics[0].partitions
         return (
@@ -110,7 +110,7 @@ def test_group_continues_on_the_new_coordinator(harness):
 
 
 def test_new_coordinator_takes_over_all_tasks():
-    """It answers SyncGroup and OffsetFetch, keeps the generation, and expires sessions."""
+    """The new coordinator answers SyncGroup and OffsetFetch, keeps the generation, and expires sessions."""
     harness = AssignorHarness(brokers=3, topics={"t": 6}, config={"group.initial.rebalance.delay.ms": 500})
     for name in "abc":
         harness.member(name)
@@ -149,7 +149,7 @@ def test_requests_while_the_coordinator_loads(harness):
     harness.move()
     node = harness.coordinator
     harness.wait(0.9)
-    assert harness.heartbeat(member_id) == E.NONE  # so that no member rejoins because of it
+    assert harness.heartbeat(member_id) == E.NONE  # the load must not make members rejoin
     assert harness.heartbeat("unknown", 77) == E.NONE
     sync = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
     assert harness.ask(sync, 3, node=node).error_code == E.COORDINATOR_LOAD_IN_PROGRESS
@@ -202,7 +202,7 @@ def test_pending_sync_gets_not_coordinator(harness):
     assert waiting.parked
     harness.move()
     assert waiting.answer.error_code == E.NOT_COORDINATOR
-    group = harness.broker.groups["g"]  # never Stable, so only the existence of the group is written
+    group = harness.broker.groups["g"]  # the group was never Stable, so its record contains only its existence
     assert (group.state_name, group.generation, group.members) == ("Empty", 0, {})
 
 
@@ -215,7 +215,7 @@ def test_unsynced_group_is_lost_before_4_0():
 
 def test_group_with_only_a_pending_member_is_written(harness):
     node = harness.coordinator
-    harness.send(BrokerHarness.join("g"), 4, node=node)  # pending member
+    harness.send(BrokerHarness.join("g"), 4, node=node)  # a pending member
     harness.move()
     assert harness.broker.groups["g"].has_record
     deleted = harness.ask(DeleteGroupsRequest(groups_names=["g"]), 1, node=harness.coordinator)
@@ -247,7 +247,7 @@ def test_members_above_group_max_size_after_failover(harness):
 
 
 def test_loaded_group_that_is_too_large_completes_its_rebalance(harness):
-    """The rebalance timeout counts from the load, though no member sends a request."""
+    """The rebalance timeout starts with the load, even if no member sends a request."""
     node = harness.coordinator
     request = replace(BrokerHarness.join("g"), session_timeout_ms=30_000, rebalance_timeout_ms=5_000)
     joined = harness.ask(request, 3, node=node)
@@ -295,7 +295,7 @@ def test_loss_that_is_not_yet_noticed(harness):
     harness.wait(0.2)
     assert harness.coordinator != old
     harness.wait(9.7)
-    assert harness.heartbeat(member_id) == E.NONE  # its session begins when the group is loaded
+    assert harness.heartbeat(member_id) == E.NONE  # the session of the member begins when the group is loaded
 
 
 def test_broker_restarts_before_its_loss_is_noticed(harness):
@@ -327,7 +327,7 @@ def test_only_groups_of_a_killed_coordinator_are_unloaded(harness, noticed_after
 
 
 def test_stop_of_a_killed_broker_is_noticed_once(harness):
-    """A loss that is still due must not count for the broker that was started again."""
+    """A loss that is noticed later must not apply to the restarted broker."""
     harness.kill(0, 5.0)
     harness.apply(failover.stop_broker, 0)
     assert harness.leaders(1)[0] == [1, 2]
@@ -348,7 +348,7 @@ def test_share_sessions_of_a_lost_broker_are_removed(harness, end):
 
 
 def test_metadata_without_a_broker_that_led_no_partition(harness):
-    """The brokers in the metadata change, though no leader does."""
+    """The brokers in the metadata change, although no leader changes."""
     for partition in harness.broker.cluster.partitions():
         if partition.leader == 2:
             harness.apply(failover.move_leader, partition, next(node for node in partition.replicas if node != 2))
@@ -360,7 +360,7 @@ def test_metadata_without_a_broker_that_led_no_partition(harness):
 
 
 def test_leader_lost_while_the_coordinator_loads():
-    """The groups of a partition without a leader are loaded by the next leader, once."""
+    """The next leader loads the groups of a partition without a leader, and loads them once."""
     harness = FailoverHarness(config=LOAD)
     member_id = stable_member(harness, "g")
     partition = harness.broker.cluster.topics[OFFSETS_TOPIC].partition_of("g")
@@ -482,7 +482,7 @@ def test_unclean_leader_without_another_live_replica(harness):
 
 @pytest.mark.parametrize(("unclean", "leader"), [("false", -1), ("true", 1)])
 def test_replica_outside_of_the_isr_leads_only_if_allowed(harness, unclean, leader):
-    """KIP-106: unclean.leader.election.enable, which is false by default."""
+    """This is KIP-106: unclean.leader.election.enable is false by default."""
     cluster = harness.broker.cluster
     cluster.create_topic("u", [[0, 1]], {"unclean.leader.election.enable": unclean})
     partition = cluster.partition("u", 0)
@@ -533,7 +533,7 @@ LEAST = [  # min.insync.replicas of the broker, stopped brokers, error of acks=a
 
 @pytest.mark.parametrize(("minimum", "stopped", "error"), LEAST)
 def test_min_insync_replicas_of_the_broker(minimum, stopped, error):
-    """At most the number of replicas counts, as recorded with a cluster of one broker and a setting of 2."""
+    """The minimum is limited to the number of replicas, as recorded with a cluster of one broker and a setting of 2."""
     harness = FailoverHarness(config={"min.insync.replicas": minimum})
     harness.broker.cluster.create_topic("two", [[1, 0]])
     for node in stopped:
@@ -644,7 +644,7 @@ def test_share_state_and_retention_after_a_restart():
 
 @pytest.mark.parametrize("transactions", [1, 2])
 def test_producer_of_a_transaction_without_begin_is_fenced(transactions):
-    """Else it would get a success for its retry of an aborted batch, and commit without it."""
+    """Otherwise, a retry of an aborted batch would succeed, and the producer would commit without the batch."""
     harness = BrokerHarness(topics={"t": 1})
     producer = Producer(harness, "p", new=True)
     assert producer.init() == E.NONE
@@ -661,7 +661,7 @@ def test_producer_of_a_transaction_without_begin_is_fenced(transactions):
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_partition_missing_in_an_ongoing_transaction_is_added(committed):
-    """Its producer gets a success for its retry, and does not know that the partition was not stored."""
+    """A retry of its producer succeeds, so the producer does not know that the partition was not stored."""
     harness = BrokerHarness(topics={"t": 2})
     producer = Producer(harness, "p", new=True)
     assert (producer.init(), producer.produce(b"tea"), producer.produce(b"rum", 1)) == (E.NONE, E.NONE, E.NONE)
@@ -682,7 +682,7 @@ def control_type(partition: Partition) -> ControlType:
 
 
 def recovered(harness: BrokerHarness, keeps: Callable[[Batch], bool]) -> Broker:
-    """Return a broker recovered after a crash. ``keeps``: whether a batch is still on disk."""
+    """Return a broker recovered after a crash. ``keeps``: whether a batch is still on disk after the crash."""
     old = harness.broker.cluster
     topics = []
     for topic in old.topics.values():

@@ -1,4 +1,4 @@
-"""The log cleaner: when it compacts, and in which steps."""
+"""The log cleaner: the times and the steps of a compaction."""
 
 from __future__ import annotations
 

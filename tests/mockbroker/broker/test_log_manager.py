@@ -1,4 +1,4 @@
-"""Retention on the broker's clock and on demand; long runs in bounded memory."""
+"""Retention on the broker's clock and on demand, and long runs in bounded memory."""
 
 from __future__ import annotations
 

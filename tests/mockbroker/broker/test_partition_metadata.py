@@ -1,4 +1,4 @@
-"""Partition metadata in the responses that contain it."""
+"""Partition metadata in all responses that contain it."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PREFERRED, UNCLEAN = 0, 1
 
 
 def harness(**configs: str) -> BrokerHarness:
-    """Return two brokers and a topic whose leader is broker 0 and whose follower is broker 1."""
+    """Return a cluster of two brokers with a topic whose leader is broker 0 and whose follower is broker 1."""
     made = BrokerHarness(brokers=2, topics={})
     made.broker.cluster.create_topic("t", [[0, 1]], {name.replace("_", "."): each for name, each in configs.items()})
     return made
@@ -60,7 +60,7 @@ def stop(of: BrokerHarness, node: int) -> None:
 
 
 def lagging() -> BrokerHarness:
-    """Return a topic with five records, of which the stopped leader has all and the follower has two."""
+    """Return a topic with five records: the stopped leader has all of them and the follower has two."""
     of = harness()
     assert produce(of, b"1", b"2") == E.NONE
     pause_replica(of.broker, partition(of), 1)
@@ -129,7 +129,7 @@ def test_unclean_election_truncates_the_log():
 
 
 def test_unclean_election_keeps_the_log_start():
-    """The paused replica ends before the log start offset, as after DeleteRecords."""
+    """The paused replica ends before the log start offset, as it may after DeleteRecords."""
     of = lagging()
     partition(of).log.delete_before(4)
     assert elect(of, UNCLEAN) == E.NONE
@@ -137,7 +137,7 @@ def test_unclean_election_keeps_the_log_start():
 
 
 def test_paused_replica_does_not_catch_up_in_time():
-    """A new replica does, on the brokers' clock."""
+    """Only a new replica catches up on the brokers' clock."""
     of = BrokerHarness(brokers=3, topics={})
     of.broker.cluster.create_topic("t", [[0, 1]])
     pause_replica(of.broker, partition(of), 1)

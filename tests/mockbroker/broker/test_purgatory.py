@@ -1,4 +1,4 @@
-"""The purgatory: which waiting requests watch a partition."""
+"""The purgatory: the pending requests that watch a partition."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The quorum of controllers and the registrations of brokers; errors are in the conversations quorum_*."""
+"""The quorum of controllers and the registrations of brokers. The conversations quorum_* have the errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reassignments by the broker's clock; errors and responses are in the conversations reassignments_* and elections."""
+"""Reassignments on the broker's clock. The conversations reassignments_* and elections have errors and responses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNCLEAN = 1
 
 @pytest.fixture
 def harness() -> BrokerHarness:
-    """Brokers 0 to 2, and a topic whose partitions are led by them."""
+    """Return a cluster of the brokers 0 to 2 and a topic with one partition led by each."""
     return BrokerHarness(brokers=3, topics={"t": 3})
 
 
@@ -32,7 +32,7 @@ def partition(harness: BrokerHarness, index: int = 0) -> Partition:
 
 
 def move(harness: BrokerHarness, *replicas: list[int] | None, topic: str = "t") -> list[E]:
-    """Reassign partitions from 0 on; the errors."""
+    """Reassign partitions, beginning with partition 0, and return their errors."""
     kind = AlterPartitionReassignmentsRequest.Topic
     listed = [kind.Partition(partition_index=index, replicas=nodes) for index, nodes in enumerate(replicas)]
     answer = harness.ask(AlterPartitionReassignmentsRequest(topics=[kind(name=topic, partitions=listed)]), 1)
@@ -132,7 +132,7 @@ def test_a_reassignment_waits_for_a_stopped_leader(harness):
 
 
 def test_metadata_lists_a_replica_as_soon_as_it_is_in_sync(harness):
-    """The other new replica is on a stopped broker, so the reassignment goes on."""
+    """The other new replica is on a stopped broker, so the reassignment continues."""
     start = partition(harness).replicas[0]
     other, stopped = (node for node in range(3) if node != start)
     harness.finish(failover.stop_broker(harness.broker, stopped, harness.now))
@@ -163,7 +163,7 @@ def test_the_same_replicas_keep_the_leader_epoch(harness):
 
 
 def test_no_cancellation_without_a_replica_in_sync(harness):
-    """Kafka's ReplicationControlManager.cancelPartitionReassignment."""
+    """The rule is that of Kafka's ReplicationControlManager.cancelPartitionReassignment."""
     start = partition(harness).replicas[0]
     move(harness, [(start + 1) % 3])
     partition(harness).catching_up |= {start}

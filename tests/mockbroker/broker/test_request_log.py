@@ -52,7 +52,7 @@ def test_oldest_requests_are_removed_first(size: int, kept: int) -> None:
 
 
 def response(size: int = 0) -> bytes:
-    """A response frame of at least ``size`` bytes, of which those at the end are ignored."""
+    """Return a response frame of at least ``size`` bytes. Its trailing bytes are ignored."""
     frame = encode_response(HeartbeatResponse(error_code=27), 4, correlation_id=7)
     return pack(frame + bytes(max(0, size - len(frame) - 4)))
 

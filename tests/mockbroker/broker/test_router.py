@@ -92,7 +92,7 @@ def test_deadline_is_the_first_of_groups_and_fetches(harness):
     assert sent.at == 5.0
     assert harness.router.deadline() > 5.0
     harness.wait(5.0)
-    assert harness.broker.groups["g"].members == {}  # session timeout
+    assert harness.broker.groups["g"].members == {}  # the session of the member has expired
     assert len(harness.broker.groups["g"].timers) == 0
 
 

@@ -1,4 +1,4 @@
-"""A response is encoded in slices, and changed in slices if its delivery requires that."""
+"""Encoding of responses in slices, and changes of encoded slices that the delivery requires."""
 
 from __future__ import annotations
 

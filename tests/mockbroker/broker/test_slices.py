@@ -1,4 +1,4 @@
-"""Large requests are handled in slices, and have the responses of requests that are not divided."""
+"""Large requests are handled in slices, and get the same responses as requests that are not divided."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ GROUPS = ["g", "h", "g", "none", ""]
 
 
 def broker() -> BrokerHarness:
-    """A broker with a topic of five partitions, the classic groups g and h, and an open transaction."""
+    """Return a broker with a topic of five partitions, the classic groups g and h, and an open transaction."""
     harness = BrokerHarness(topics={"t": 5, "u": 1})
     for group in ("g", "h"):
         harness.send(harness.join(group), 5)
@@ -84,7 +84,7 @@ def transaction(*partitions: int) -> AddPartitionsToTxnRequest.Transaction:
 
 
 def partitions(kind: Any, field: str, **more: Any) -> list[Any]:
-    """Requested topics with existing and unknown partitions, some of them twice."""
+    """Return requested topics with existing and unknown partitions, some of which are listed twice."""
     named = (("t", (0, 1, 2, 9)), ("none", (0,)), ("t", (3, 1)), ("u", ()))
     return [kind(name=name, partitions=[kind.Partition(**{field: n}, **more) for n in some]) for name, some in named]
 

@@ -76,7 +76,7 @@ def test_stage_replaces_the_effects_of_the_handler() -> None:
 
 
 def test_response_to_a_pending_request_runs_after_once() -> None:
-    """A JoinGroup is answered after the initial rebalance delay."""
+    """A JoinGroup gets its response after the initial rebalance delay."""
     harness, passed = BrokerHarness(config={"group.initial.rebalance.delay.ms": 3_000}), list[str]()
     harness.router.stages = (Recorded("all", passed),)
     sent = harness.send(harness.join("g"), 3)
@@ -87,7 +87,7 @@ def test_response_to_a_pending_request_runs_after_once() -> None:
 
 
 class Quick(Recorded):
-    """A stage that only processes answers."""
+    """A stage that only processes responses."""
 
     def only_processes_answer(self, call: Call[Any]) -> bool:
         return True

@@ -1,6 +1,6 @@
-"""The four requests about delegation tokens: their times by the broker's clock, limits, and the check for expired ones.
+"""The four requests about delegation tokens: their times on the broker's clock, limits, and expiration.
 
-Their errors are in the conversations tokens_* and acl_delegation_tokens.
+The conversations tokens_* and acl_delegation_tokens have their errors.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Renewer = CreateDelegationTokenRequest.Renewer
 
 
 def harness_of(user: str = "alice", *, may_use_tokens: bool = True, **config: Any) -> BrokerHarness:
-    """A harness all of whose requests are of one user."""
+    """Return a harness whose requests are all sent by one user."""
     harness = BrokerHarness(config=SECRET | {name.replace("_", "."): value for name, value in config.items()})
     harness.router.identity = lambda _: Identity(f"User:{user}", may_use_tokens)
     return harness
@@ -87,7 +87,7 @@ def test_an_expired_token_remains_until_the_next_check():
     harness = harness_of(delegation_token_expiry_time_ms=10_000, delegation_token_expiry_check_interval_ms=60_000)
     hmac = create(harness).hmac
     harness.wait(10)
-    assert renew(harness, hmac, 50_000).error_code == E.NONE  # it expires after this time
+    assert renew(harness, hmac, 50_000).error_code == E.NONE  # the token expires only after this time
     harness.wait(10.001)
     assert renew(harness, hmac).error_code == E.DELEGATION_TOKEN_EXPIRED
     harness.wait(39.9)

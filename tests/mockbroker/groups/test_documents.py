@@ -1,7 +1,7 @@
 """The states of a classic group in Kafka 0.9 compared with today's: docs/sources.md, under "The classic protocol".
 
 0.9 had four states. A group began in Stable, CompletingRebalance was called AwaitingSync, and a group without members
-was Dead; since 0.10.1 it is Empty, and Dead only when it is deleted. Where both differ, the tables here name both.
+was Dead. Since 0.10.1 such a group is Empty, and Dead only when it is deleted. The tables here name both states.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from kwire.messages.sync_group import SyncGroupRequest
 from mockbroker.groups.classic.state import State
 
 EMPTY, PREPARING, COMPLETING, STABLE, DEAD = (*(state.value for state in State), "Dead")
-SHIPPED = {"AwaitingSync": COMPLETING}  # today's name
+SHIPPED = {"AwaitingSync": COMPLETING}  # the name in current releases
 
 # --- transitions --------------------------------------------------------------------------------------------------
 
@@ -47,7 +47,7 @@ def b_is_silent(harness: GroupHarness) -> None:
 
 
 BEGINNING, WAITING, AT_REST = "PreparingRebalance", "AwaitingSync", "Stable"
-ARROWS = [  # from, event, to in 0.9, to today if different
+ARROWS = [  # from, event, to in 0.9, to in current releases if different
     pytest.param(
         BEGINNING, lambda harness: [harness.join("a"), harness.join("b")], WAITING, None, id="all have joined"
     ),
@@ -227,7 +227,7 @@ def test_requests_served_in_each_state(
 
 
 def test_a_dead_group_accepts_commits_only() -> None:
-    """As in 0.9. Today a request during the deletion is answered with COORDINATOR_NOT_AVAILABLE."""
+    """As in 0.9. Current releases answer a request during the deletion with COORDINATOR_NOT_AVAILABLE."""
     harness = GroupInState()
     harness.move_to_state(DEAD)
     assert "g" not in harness.broker.groups
@@ -245,7 +245,7 @@ def test_a_dead_group_accepts_commits_only() -> None:
 
 # --- leader -------------------------------------------------------------------------------------------------------
 
-# the first key of a java.util.HashMap without the first member
+# the first key of a java.util.HashMap after the first member is removed
 NEXT_LEADERS = {"one": "four", "two": "four", "three": "four", "four": "one"}
 
 

@@ -24,7 +24,7 @@ def test_commit_of_a_member_names_it(fields: dict[str, Any], has_identity: bool)
 
 
 def test_commit_has_a_generation_unless_its_version_has_epochs() -> None:
-    """As each TxnOffsetCommit."""
+    """Every TxnOffsetCommit has a generation, too."""
     commit = Commit(generation=1, member_id="m")
     assert (commit.supports_member_epochs, commit.instance_id, list(commit.partitions)) == (False, None, [])
 

@@ -1,4 +1,4 @@
-"""What groups with epochs have in common: the checks of members, and the metadata of subscribed topics."""
+"""Common behavior of groups with epochs: the checks of members, and the metadata of subscribed topics."""
 
 from __future__ import annotations
 

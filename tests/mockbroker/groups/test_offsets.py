@@ -73,7 +73,7 @@ def test_partition_is_unstable_until_all_transactions_end() -> None:
 
 
 def test_later_request_wins_over_the_end_of_a_transaction() -> None:
-    """OffsetMetadataManager: the order of the requests counts, not the order of the transactions' ends."""
+    """In OffsetMetadataManager, the order of the requests matters, not the order in which the transactions end."""
     offsets = pending((7, 0, 5))
     offsets.store("t", 0, Committed(offset=9))
     assert offsets.end_transaction(7, committed=True) == {}

@@ -1,4 +1,4 @@
-"""The registry of groups: what is written, watched and scheduled after each step."""
+"""The registry of groups: written, watched and scheduled groups after each step."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def groups() -> Groups:
 
 
 def join(groups: Groups, group_id: str = "g", member_id: str = "", *, new: str = "m", asks: bool = False) -> E | None:
-    """Send a JoinGroup, and return the error of its response, if there is one. ``asks``: the member has to use the
-    member id ``new`` next.
+    """Send a JoinGroup, and return the error of its response, if there is one. ``asks``: the member must rejoin with
+    the member id ``new``.
     """
     event = Join(
         ticket=Ticket(next(TICKETS), 1, 0, 0),
@@ -203,7 +203,7 @@ def test_expired_offsets_are_deleted_with_their_group(groups: Groups) -> None:
     ],
 )
 def test_checks_that_find_nothing_are_skipped(groups: Groups, quiet: float, at: float, steps: int) -> None:
-    """A manual clock advances: until then, only the expiry of an offset needs a check."""
+    """A manual clock advances. Until then, a check is only needed when an offset expires."""
     groups._deadlines.forget(SWEEP)
     for key in list(groups._deadlines):
         groups._deadlines.forget(key)

@@ -410,7 +410,7 @@ def test_missing_partitions_are_noted_as_ranges(log_dir: LogDir) -> None:
 
 
 def test_the_metadata_log_is_no_topic(log_dir: LogDir) -> None:
-    """A Kafka that is broker and controller has it in a directory of its own, clients do not see it."""
+    """A Kafka server that is both broker and controller keeps this log in its own directory, hidden from clients."""
     log_dir.write(commit("g", 1))
     folder = log_dir.folder / "__cluster_metadata-0"
     folder.mkdir()

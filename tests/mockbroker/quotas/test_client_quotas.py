@@ -57,7 +57,7 @@ def test_number_of_entities_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     rate = known.rate(first)
     assert known.rate(first) is rate
     known.rate(other)
-    assert known.rate(first) is not rate  # its use is forgotten
+    assert known.rate(first) is not rate  # the measured use of the first limit was forgotten
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The limits on connections of one broker; the conversations connections_* have what a client notices of them."""
+"""The connection limits of one broker. The conversations connections_* have their effects on clients."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def test_limits_of_listeners_have_an_effect():
     assert Settings.parse(given).without_effect() == ["listener.name.inside.ssl.protocol"]
 
 
-RATES = [  # connections per second, windows, wait of the next connections that begin at once
+RATES = [  # connections per second, windows, waits of connections that begin at the same time
     (2, 2, [0, 0, 0.5, 1.0, 1.0]),
-    (1, 11, [0] * 10 + [1.0]),  # a window is the most
+    (1, 11, [0] * 10 + [1.0]),  # the wait is at most one window
     (3, 11, [0] * 30 + [0.333, 0.667, 1.0, 1.0]),
     (0, 2, [1, 1]),
 ]
@@ -95,7 +95,7 @@ def test_connections_of_an_address():
 
 
 def test_closed_connections_do_not_count_in_the_quota():
-    """So a client that is refused all the time is accepted as soon as the windows have passed."""
+    """Therefore, a client that keeps reconnecting is accepted as soon as the windows have passed."""
     result = quotas(ip=1, quota_window_num=2)
     assert [result.close_time("a", now) for now in (0.0, 0.1, 0.2, 0.9)] == [0, 0.9, 0.8, 0.1]
     assert result.close_time("b", 0.9) == 0

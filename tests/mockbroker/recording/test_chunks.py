@@ -27,7 +27,7 @@ US = 100_500_000
 
 
 class Chunks:
-    """A recorder whose chunks wait until ``take`` is called."""
+    """A recorder whose chunks are kept until ``take`` is called."""
 
     def __init__(self, writer: RecordingWriter) -> None:
         self.waiting: list[Chunk] = []

@@ -100,7 +100,7 @@ async def test_the_proxy_goes_on_if_the_disk_is_full(
 def test_large_writes_append_all_bytes(
     seed: int, is_permitted: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A file system that does not permit direct writes refuses them with EINVAL."""
+    """A file system that does not support direct writes rejects them with EINVAL."""
     fcntl = pytest.importorskip("fcntl")
     if not DIRECT:
         pytest.skip("this system has no direct writes")

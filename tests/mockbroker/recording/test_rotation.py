@@ -21,7 +21,7 @@ START = 1_700_000_000.0
 
 
 class Written:
-    """A recorder whose chunks are written to a folder when they are passed on."""
+    """A recorder whose chunks are written to a folder when the recorder passes them on."""
 
     def __init__(self, folder: Path, suffix: str, limits: Limits) -> None:
         self.folder = folder
@@ -40,7 +40,7 @@ class Written:
 
 
 def record_heartbeats(recorder: ChunkRecorder, count: int, step: float = 1.0) -> None:
-    """Record one connection with heartbeats, each so many seconds after the last; half of them in pieces."""
+    """Record one connection with heartbeats, one each ``step`` seconds. Half of the requests arrive in pieces."""
     recorder.opened(CONNECTION, Moment(0.0, START))
     for number in range(count):
         at, later = Moment(0.0, START + number * step), Moment(0.0, START + number * step + 0.001)

@@ -39,7 +39,7 @@ def cluster() -> Iterator[ThreadCluster]:
 
 
 def record_heartbeats(recording: RecordingTopic) -> None:
-    """Two connections with one heartbeat each."""
+    """Record two connections with one heartbeat each."""
     for number in (1, 2):
         connection = Connection(number, Address("127.0.0.1", number), 0, Address("real", 9), Address("127.0.0.1", 7))
         recording.recorder.opened(connection, AT)
@@ -70,7 +70,7 @@ def test_each_frame_is_a_record_with_headers(cluster: ThreadCluster) -> None:
 
 
 def pass_requests(recording: RecordingTopic, *sizes: int) -> list[bytes]:
-    """Requests of these sizes on one connection; return the frames."""
+    """Pass requests with these extra sizes on one connection to the recorder; return the frames."""
     frames = [REQUEST + bytes(size) for size in sizes]
     recording.recorder.opened(CONNECTION, AT)
     for frame in frames:
@@ -202,7 +202,7 @@ async def test_what_a_silent_cluster_loses_is_counted(
 async def test_a_slow_cluster_does_not_take_memory(
     cluster: ThreadCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Above the limit, connections are not recorded any more. What waits is written when the cluster answers."""
+    """Above the limit, connections are not recorded any more. Pending frames are written when the cluster answers."""
     monkeypatch.setattr(recorder_module, "MAX_WAITING", 100_000)
     recording = RecordingTopic(upstream(cluster.bootstrap_servers), "frames", "run")
     hold = await trio.to_thread.run_sync(lambda: cluster.faults.add(api="Produce", hold=True, times="always"))

@@ -81,7 +81,7 @@ def test_an_exchange_in_another_thread_is_ended(cluster: ThreadCluster) -> None:
 
     def exchange() -> None:
         try:
-            connection.exchange([REQUEST[:-1]])  # the broker waits for the last byte
+            connection.exchange([REQUEST[:-1]])  # the broker waits for the last byte of the request
         except OSError as error:
             errors.append(error)
 

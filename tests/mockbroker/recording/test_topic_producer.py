@@ -53,7 +53,7 @@ def test_batches_are_appended_to_their_partition(cluster: ThreadCluster, produce
 
 
 def test_a_batch_is_not_stored_twice(cluster: ThreadCluster, producer: TopicProducer) -> None:
-    """The response of the first attempt is lost."""
+    """The broker stores the batch in the first attempt, but its response is lost."""
     producer.write(batch(b"1"))
     cluster.faults.add(api="Produce", disconnect="after", times=2)
     with pytest.raises(OSError, match="closed"):
@@ -69,7 +69,7 @@ def test_the_producer_follows_the_leader() -> None:
         producer.write(batch(b"1"))
         for node in (0, 1):
             cluster.move_leader("frames", 0, node)
-            with suppress(RefusedError):  # by the previous leader, if it was another one
+            with suppress(RefusedError):  # the previous leader rejects the batch, if it was another broker
                 producer.write(batch(b"2"))
         producer.write(batch(b"3"))
         producer.close()
@@ -158,7 +158,7 @@ def test_a_call_after_abort_fails(
 ) -> None:
     producer.write(batch(b"1"))
     producer.abort()
-    monkeypatch.setattr(module, "BrokerConnection", pytest.fail)  # it would wait for a broker that does not answer
+    monkeypatch.setattr(module, "BrokerConnection", pytest.fail)  # a connection would wait for a silent broker
     with pytest.raises(ConnectionAbortedError, match="the recording has ended"):
         producer.write(batch(b"2"))
     assert values(cluster) == [b"1"]

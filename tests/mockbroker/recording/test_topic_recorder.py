@@ -22,7 +22,7 @@ def exchange(request: bytes = b"request", response: bytes | None = b"response") 
 
 
 class Recorded:
-    """A recorder with what it passes on."""
+    """A recorder, and the data that it passes on."""
 
     def __init__(self) -> None:
         self.wakes = 0
@@ -85,7 +85,7 @@ def test_incomplete_frames_wait_for_their_rest(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_memory_of_unwritten_frames_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until they are released, frames count that were passed on."""
+    """Frames that were passed on count until they are released."""
     monkeypatch.setattr(recorder_module, "MAX_WAITING", 3_000 + 4 * OVERHEAD)
     recorded = Recorded()
     for _ in range(3):

@@ -21,6 +21,6 @@ async def test_requests_are_read_ahead_up_to_a_limit(monkeypatch: pytest.MonkeyP
         for _ in range(count):
             assert await connection.next_frame() == bytes(100_000)
             await trio.testing.wait_all_tasks_blocked(0.001)
-            assert connection.side.buffered < len(frame) + 2 * READ_SIZE  # of 40 frames
+            assert connection.side.buffered < len(frame) + 2 * READ_SIZE  # 40 frames were sent
             await connection.send(None)
         nursery.cancel_scope.cancel()

@@ -1,4 +1,4 @@
-"""The text of the difference between a live and a recorded request."""
+"""The text about the difference between a live and a recorded request."""
 
 from __future__ import annotations
 

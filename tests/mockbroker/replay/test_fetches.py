@@ -19,7 +19,7 @@ def request(offsets: dict[int, int], session: int = 0, epoch: int = -1) -> Any:
 
 
 def part(index: int, first: int | None = None, count: int = 0, error: int = 0) -> Any:
-    """A response for a partition, with so many records from an offset on."""
+    """Return the response for a partition, with ``count`` records from the offset ``first`` on."""
     records = b""
     if first is not None:
         records = build_batch([Record(value=b"%d" % (first + at)) for at in range(count)], base_offset=first)
@@ -32,7 +32,7 @@ def call(asked: Any, *parts: Any, session: int = 0) -> Answered:
 
 
 def fetched(fetches: Fetches, offsets: dict[int, int]) -> dict[int, list[int] | int]:
-    """The offsets of the records by partition, or the error."""
+    """Return for each partition the offsets of the records, or the error."""
     response = fetches.response(request(offsets), VERSION)
     assert response is not None
     assert response.session_id == 0
@@ -47,7 +47,7 @@ def fetched(fetches: Fetches, offsets: dict[int, int]) -> dict[int, list[int] | 
 def test_records_are_found_by_offset_in_any_combination() -> None:
     fetches = Fetches([call(request({0: 0}), part(0, 0, 3)), call(request({0: 3, 1: 0}), part(0, 3, 2), part(1))])
     assert fetched(fetches, {0: 0, 1: 0}) == {0: [0, 1, 2], 1: []}
-    assert fetched(fetches, {0: 1}) == {0: [0, 1, 2]}  # clients skip what precedes the offset
+    assert fetched(fetches, {0: 1}) == {0: [0, 1, 2]}  # clients skip records before the offset
     assert fetched(fetches, {0: 4}) == {0: [3, 4]}
     assert fetched(fetches, {0: 5}) == {0: []}
 

@@ -37,7 +37,7 @@ def beat(number: int, error: int = 0, member: str = "m") -> Answered:
 
 
 def asked(player: Player, request: Any, client_id: str = "app") -> int:
-    """The number of the recorded heartbeat whose response a heartbeat gets."""
+    """Return the number of the recorded heartbeat whose response the request gets."""
     found = player.answer(4, client_id, request)
     assert isinstance(found, Answer), found
     return int(found.response.throttle_time_ms)
@@ -162,7 +162,7 @@ def test_passwords_are_compared_as_redacted_and_not_shown() -> None:
 
 
 def fetch(version: int, *topics: tuple[str, int]) -> tuple[Any, Any]:
-    """A Fetch of partitions, and a response to it."""
+    """Return a Fetch of these partitions, and a response to it."""
     requests, responses = [], []
     for name, partition in topics:
         ids: Any = {"topic_id": UUID(int=ord(name))} if version >= 13 else {"topic": name}

@@ -36,7 +36,7 @@ def recorded(values: Batches, offsets: dict[int, int], *, error: int = 0, acks: 
 
 
 def sent(player: Player, values: Batches, **options: Any) -> dict[int, int] | str:
-    """The base offsets in the response, by partition; the reason if the request is not in the recording."""
+    """Return the base offsets in the response by partition, or the reason if the request is not in the recording."""
     found = player.answer(VERSION, "app", produce(values, **options))
     if isinstance(found, Departure):
         return found.reason
@@ -49,7 +49,7 @@ def sent(player: Player, values: Batches, **options: Any) -> dict[int, int] | st
 
 @pytest.fixture
 def player() -> Player:
-    """A recording of the records a to f in partition 0, and x and y in partition 1."""
+    """Return a player of a recording with the records a to f in partition 0, and x and y in partition 1."""
     calls = [
         recorded({0: b"ab"}, {0: 10}), recorded({0: b"c", 1: b"x"}, {0: 12, 1: 50}),
         recorded({0: b"def", 1: b"y"}, {0: 13, 1: 51}),

@@ -31,7 +31,7 @@ def test_requests_without_a_response_are_left_out() -> None:
 
 
 def test_unknown_versions_of_api_versions_are_not_left_out() -> None:
-    """franz-go begins with a version that no broker knows; the response to it is always the same."""
+    """franz-go begins with a version that no broker supports, and the response to that version is always the same."""
     calls = [item for item in read(FRANZ_GO) if isinstance(item, Call)]
     assert sum(call.api_key == ApiKey.API_VERSIONS and call.request is None for call in calls) == 4
     script = Script.of(calls)
@@ -44,6 +44,6 @@ def test_a_produce_without_acks_is_a_call_without_response() -> None:
     sent = next(call for call in calls if call.api_key == ApiKey.PRODUCE)
     sent.request.acks, sent.response = 0, None
     script = Script.of(calls)
-    assert script.left_out == 1  # another call, as in the recording
+    assert script.left_out == 1  # this is another call, which the recording has too
     (found,) = (call for call in script.calls if call.request is sent.request)
     assert (found.response, found.latency) == (ProduceResponse(), 0.0)

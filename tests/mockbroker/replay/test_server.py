@@ -1,4 +1,4 @@
-"""A replay on sockets, in the run of the test."""
+"""A replay on sockets, in the Trio run of the test."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ UNKNOWN = HeartbeatRequest(group_id="unknown", generation_id=1, member_id="m")
 
 @asynccontextmanager
 async def replaying(options: Options, *, stopped: bool = False) -> AsyncIterator[tuple[Replay, trio.SocketStream]]:
-    """A replay, and a connection to its first broker."""
+    """Yield a replay, and a connection to its first broker."""
     script = Script.of(item for item in read(RECORDING) if isinstance(item, Call))
     replay = Replay(script, options, "127.0.0.1", 0, "127.0.0.1")
     async with replay.running(ReplayClock(0.0, stopped=stopped)), await connect(replay) as stream:
@@ -44,13 +44,13 @@ async def replaying(options: Options, *, stopped: bool = False) -> AsyncIterator
 
 
 async def connect(replay: Replay) -> trio.SocketStream:
-    """A connection to the first broker."""
+    """Return a connection to the first broker."""
     host, _, port = replay.bootstrap_servers.split(",")[0].partition(":")
     return await trio.open_tcp_stream(host, int(port))
 
 
 async def ask(stream: trio.SocketStream, request: Any, version: int, number: int = 7, client_id: str = "reader") -> Any:
-    """The response to a request; None if the connection is closed."""
+    """Return the response to a request; None if the connection is closed."""
     await stream.send_all(pack(encode_request(request, version, correlation_id=number, client_id=client_id)))
     data = b""
     with trio.fail_after(20):
@@ -118,7 +118,7 @@ def reset(stream: trio.SocketStream) -> None:
 
 
 async def wait_for_tasks(number: int) -> None:
-    """Wait until at most this number of tasks is living."""
+    """Wait until at most this number of tasks remains."""
     with trio.fail_after(20):
         while trio.lowlevel.current_statistics().tasks_living > number:
             await trio.testing.wait_all_tasks_blocked(0.001)

@@ -1,4 +1,4 @@
-"""Which ACLs a filter selects. Source: Kafka's ResourcePatternFilter and AccessControlEntryFilter."""
+"""The ACLs that a filter selects. Source: Kafka's ResourcePatternFilter and AccessControlEntryFilter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keystores in the format JKS; what is read from whole ones is in test_keystores.py."""
+"""Keystores in the format JKS; test_keystores.py tests the contents of whole keystores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def a_jks(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 @given(at=st.integers(0, 2_000), noise=st.binary(max_size=8))
 def test_changed_jks_is_refused_or_read(a_jks: bytes, at: int, noise: bytes) -> None:
-    """Without a password the digest is not checked; no change of the bytes ends in another exception."""
+    """Without a password, the digest is not checked. Changed bytes cause no other exception than ValueError."""
     changed = a_jks[:at] + noise + a_jks[at + len(noise) // 2 :]
     try:
         for entry in jks.read_jks(changed, None):

@@ -1,4 +1,4 @@
-"""Keystores and truststores in PEM, JKS and PKCS12: what is read from them, and what is refused."""
+"""Keystores and truststores in PEM, JKS and PKCS12: their contents, and rejected files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions of the authorizer. fixtures/conversations/4.2.0/acl_matching.json.gz has those of a real broker."""
+"""Decisions of the authorizer. Those of a real broker are in fixtures/conversations/4.2.0/acl_matching.json.gz."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def access(acls: Iterable[Acl], *, everyone: bool = False, principal: str = "Use
     return authorizer.access_of(principal, "10.0.0.1")
 
 
-CASES = [  # what is shown, ACLs, whether alice at 10.0.0.1 may read topic orders
+CASES = [  # description, ACLs, whether alice at 10.0.0.1 may read topic orders
     ("no ACL", [], False),
     ("another topic", [acl("order")], False),
     ("another resource type", [acl(resource_type=GROUP)], False),
@@ -135,7 +135,7 @@ ACLS = st.builds(
 
 
 def expected(acls: Iterable[Acl], name: str) -> bool:
-    """Whether alice may read a topic, by comparing every ACL with it."""
+    """Return whether alice may read a topic. Every ACL is compared with the topic."""
     matching = [
         each
         for each in acls

@@ -1,4 +1,4 @@
-"""Acknowledgements: types, their errors, and that a request takes effect as a whole."""
+"""Acknowledgements: types, their errors, and requests that take effect as a whole."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def store() -> Store:
 
 @pytest.fixture
 def partition(store: Store) -> SharePartition:
-    """Offsets 0-4 and 5-9 acquired by a, 10-14 by b."""
+    """Return a partition with the offsets 0-4 and 5-9 acquired by a, and 10-14 by b."""
     result = loaded(store)
     take(result, LOG, most=10, size=1)
     take(result, LOG, "b")

@@ -1,4 +1,4 @@
-"""Share sessions: epochs, their partitions, and which of them a response contains."""
+"""Share sessions: epochs, their partitions, and the partitions that a response contains."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A share partition: loading, releases, locks and the start offset; and invariants over random operations."""
+"""A share partition: loading, releases, locks and the start offset, and invariants for random operations."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Batch:
 
 
 class Store:
-    """The share coordinator; ``error``: its response to writes."""
+    """The share coordinator. ``error``: its response to writes."""
 
     def __init__(self) -> None:
         self.state = ShareState(1, 0)
@@ -187,7 +187,7 @@ def test_state_batches_are_merged():
 
 
 class SharePartitionMachine(RuleBasedStateMachine):
-    """Members acquire, acknowledge and lose records at random, and the leader changes; what must hold each time."""
+    """Members that acquire, acknowledge and lose records at random, changes of the leader, and invariants."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -199,14 +199,14 @@ class SharePartitionMachine(RuleBasedStateMachine):
         self.owners: dict[
             int, str
         ] = {}  # the member that acquired an offset last, and has neither acknowledged nor lost it
-        self.deliveries: dict[int, int] = {}  # since the last time that the leader changed
+        self.deliveries: dict[int, int] = {}  # since the last change of the leader
         self.done: set[int] = set()
         self.start = 0
         self.log_start = 0
 
     @rule(count=st.integers(1, 9), gap=st.integers(0, 2))
     def produce(self, count: int, gap: int) -> None:
-        """A batch; compaction may have left a gap before it."""
+        """Append a batch. Compaction may have left a gap before it."""
         base = (self.log[-1].last_offset + 1 if self.log else 0) + gap
         self.log.append(Batch(base, base + count - 1))
 
@@ -218,7 +218,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
     )
     def acquire(self, member: str, most: int, size: int, mode: AcquireMode) -> None:
         if self.partition.next_fetch_offset() < self.log_start:
-            self.partition.move_start_to_log_start(self.log_start)  # as a fetch of an offset out of range does
+            self.partition.move_start_to_log_start(self.log_start)  # as a fetch with an offset out of range does
         result = take(self.partition, self.log, member, most, self.now, size=size, mode=mode)
         if mode is AcquireMode.RECORD_LIMIT:
             assert sum(each.size for each in result) <= most
@@ -284,7 +284,7 @@ class SharePartitionMachine(RuleBasedStateMachine):
 
     @rule()
     def change_leader(self) -> None:
-        """The new leader has only the stored state."""
+        """Load the partition on a new leader, which has only the stored state."""
         self.partition = loaded(self.store, **self.limits)
         self.owners.clear()
         self.deliveries.clear()

@@ -1,4 +1,4 @@
-"""Share partitions of a cluster: when they are loaded, from which offset on, and their locks."""
+"""Share partitions of a cluster: their loading, start offsets and locks."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mockbroker.share.share_partitions import reported_error
 from mockbroker.share.state import StateKey
 from mockbroker.topics.model import Node, Partition
 
-HOUR = 3_600.0  # the records are written each hour, at the times 0, 1 and 2
+HOUR = 3_600.0  # one record is written each hour, at 0, 1 and 2 hours
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""The durable state of a share partition: how overlapping state batches are combined."""
+"""The durable state of a share partition: the combination of overlapping state batches."""
 
 from __future__ import annotations
 

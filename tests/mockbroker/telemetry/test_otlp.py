@@ -1,4 +1,4 @@
-"""Decoding of pushed metrics. Those of real clients: tests/interop/test_telemetry.py."""
+"""Decoding of pushed metrics. Metrics of real clients: tests/interop/test_telemetry.py."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_only_the_first_data_points_are_kept() -> None:
 
 
 def test_each_metric_may_have_a_resource_of_its_own() -> None:
-    """As in the pushes of the Java client."""
+    """The pushes of the Java client have a resource for each metric."""
     data = metrics_pb2.MetricsData()
     for number in range(100):
         metric = data.resource_metrics.add().scope_metrics.add().metrics.add(name=f"a.{number}")

@@ -1,4 +1,4 @@
-"""Client quotas on requests; what Kafka answers is in the conversation quotas_throttle."""
+"""Client quotas on requests. Kafka's responses are in the conversation quotas_throttle."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_producer_above_its_quota_is_throttled_and_muted() -> None:
     sent = produce(harness)
     assert sent.answer.responses[0].partition_responses[0].error_code == E.NONE
     throttle_ms = sent.answer.throttle_time_ms
-    assert 10_100 < throttle_ms < 10_200  # 20,000 bytes and the rest of the request, in the window of 10 s
+    assert 10_100 < throttle_ms < 10_200  # 20,000 bytes and the rest of the request, in a window of 10 s
     assert sent.muted
     harness.wait(throttle_ms / 1_000 - 0.01)
     assert sent.unmuted_at is None
@@ -124,7 +124,7 @@ def test_forgotten_use_is_counted_from_scratch(monkeypatch: pytest.MonkeyPatch) 
     harness = limited(producer_byte_rate=3_000)
     stage = harness.router.stages[0]
     ticket, client = Ticket(1, 1, ApiKey.PRODUCE, 9), Client(0, "client", "/127.0.0.1")
-    call = Call(ticket, client, ProduceRequest(), bytes(20_000))  # two of them exceed the quota
+    call = Call(ticket, client, ProduceRequest(), bytes(20_000))  # two such requests exceed the quota
     response = Reply(ticket, ProduceResponse())
     assert stage.process_response(call, response, 0.0) is response
     assert produce(harness, client_id="another").answer.throttle_time_ms == 0
@@ -135,7 +135,7 @@ def test_forgotten_use_is_counted_from_scratch(monkeypatch: pytest.MonkeyPatch) 
 def test_request_time_is_limited() -> None:
     harness = limited(request_percentage=1)
     heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
-    sent = harness.send(heartbeat, 4)  # 200 ms of 10 s are 2 %
+    sent = harness.send(heartbeat, 4)  # 200 ms are 2 % of 10 s
     assert (sent.answer.throttle_time_ms, sent.muted) == (1_000, True)  # at most one window
 
 

@@ -216,7 +216,7 @@ def test_number_of_settings_of_a_broker_is_limited():
     assert alter(broker, BROKER, "0", many[1:]).error == E.NONE
 
 
-RESOURCES = [  # resource type, name, a change, another
+RESOURCES = [  # resource type, name, a change, another change
     pytest.param(2, "t", ("retention.ms", "5"), ("retention.bytes", "6"), id="topic"),
     pytest.param(BROKER, "0", ("message.max.bytes", "5"), ("log.retention.ms", "6"), id="broker"),
     pytest.param(BROKER, "", ("message.max.bytes", "5"), ("log.retention.ms", "6"), id="all brokers"),
@@ -345,7 +345,7 @@ def test_settings_of_the_same_resource_count_once() -> None:
 
 def test_number_of_threads_is_compared_with_the_current_one() -> None:
     broker = BrokerHarness().broker
-    refused = alter(broker, BROKER, "", [Change("num.io.threads", SET, "17")])  # 8 by default
+    refused = alter(broker, BROKER, "", [Change("num.io.threads", SET, "17")])  # the default is 8
     assert refused.error == E.INVALID_REQUEST
     assert "should not be greater than double the current value 8" in (refused.text or "")
     for value in ("16", "32"):
@@ -367,7 +367,7 @@ def test_changes_with_a_structural_error_are_refused(kind: int, changes: list[Ch
 
 
 def test_cluster_wide_min_in_sync_replicas_is_not_reset() -> None:
-    """KIP-966: eligible leader replicas need it, so AlterConfigs has to name it."""
+    """Eligible leader replicas (KIP-966) need the cluster-wide setting, so AlterConfigs has to include it."""
     broker = BrokerHarness().broker
     refusal = alter(broker, BROKER, "", [Change(LARGEST, SET, "5")], replace_all=True)
     assert refusal.error == E.INVALID_CONFIG
@@ -377,7 +377,7 @@ def test_cluster_wide_min_in_sync_replicas_is_not_reset() -> None:
 
 @pytest.mark.parametrize("keeps", [True, False])
 def test_static_min_in_sync_replicas_are_stored_if_they_were_set(keeps: bool) -> None:
-    """With eligible leader replicas, the static value is reported as cluster-wide before a client has set it."""
+    """With eligible leader replicas, the static value is reported as cluster-wide even before a client sets it."""
     broker = BrokerHarness().broker
     broker.broker_settings.keeps_min_in_sync = keeps
     assert alter(broker, BROKER, "", [Change(LARGEST, SET, "5")]).error == E.NONE
@@ -399,7 +399,7 @@ def test_resource_types_have_kafkas_numbers() -> None:
 
 
 class Files:
-    """Files of listeners with TLS, which are unusable if a reason is given."""
+    """Files of listeners with TLS. ``reason``: the reason why they are unusable, if they are."""
 
     def __init__(self, reason: str | None = None) -> None:
         self.reason, self.reloaded = reason, []
@@ -433,7 +433,7 @@ def test_unusable_files_of_a_listener_refuse_the_change() -> None:
 
 
 class OpenListener(Files):
-    """The files of an open listener that can be used with all settings."""
+    """The files of an open listener that accepts all settings."""
 
     def refusal(self, node: int, changed: dict[str, str]) -> None:
         pass

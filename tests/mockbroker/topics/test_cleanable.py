@@ -45,7 +45,7 @@ def test_segments_with_young_records_are_not_cleanable(lag, until):
 
 @pytest.mark.parametrize(("lag", "until"), [(0, 3), (1, 2)])
 def test_future_records_are_cleanable_without_a_minimum_lag(lag, until):
-    """min.compaction.lag.ms is 0 by default."""
+    """The default of min.compaction.lag.ms is 0."""
     assert cleanable_log(partition(), min_lag_ms=lag, now_ms=3_000).until == until
 
 
@@ -94,7 +94,7 @@ def stamped(*timestamps: int) -> Partition:
     [((0, 9_000), False), ((-1, 9_000), False), ((1, 9_000), True), ((9_000, 1), True), ((9_000, 4_999), True)],
 )
 def test_oldest_first_timestamp_decides_the_maximum_lag(timestamps, overdue):
-    """LogCleanerManager: timestamps of 0 and below are unknown."""
+    """In LogCleanerManager, timestamps of 0 and below are unknown."""
     assert cleanable_log(stamped(*timestamps), max_lag_ms=5_000, now_ms=10_000).overdue is overdue
 
 

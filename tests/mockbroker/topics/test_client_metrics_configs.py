@@ -93,7 +93,7 @@ def test_size_of_a_subscription_counts_name_and_values() -> None:
 
 def test_client_pattern_has_limited_memory() -> None:
     assert configs_error("s", {"match": f"client_id={'a' * 500}"}) is None
-    for pattern in ("((a{100}){100}){10}", r"\pL{100}"):  # more than RE2 itself permits; from 1 to 2 MiB
+    for pattern in ("((a{100}){100}){10}", r"\pL{100}"):  # above the limit of RE2 itself; from 1 to 2 MiB
         error = configs_error("s", {"match": f"client_id={pattern}"})
         assert error is not None
         assert error[0] == E.INVALID_CONFIG
@@ -101,6 +101,6 @@ def test_client_pattern_has_limited_memory() -> None:
 
 
 def test_invalid_pattern_of_a_client_is_not_logged(capfd: pytest.CaptureFixture[str]) -> None:
-    """The library re2 would write to the standard error."""
+    """By default, the library re2 writes to the standard error."""
     assert configs_error("s", {"match": "client_id=(unclosed"}) is not None
     assert capfd.readouterr() == ("", "")

@@ -1,4 +1,4 @@
-"""Compaction: random logs against a model of what must be retained; the recorded conversations have Kafka's results."""
+"""Compaction: random logs against a model of the retained records; the recorded conversations have Kafka's results."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_tombstones_are_removed_a_day_later(batches):
 
 @pytest.mark.parametrize(("committed", "kept"), [(True, {0: b"1", 1: b"2"}), (False, {0: b"1"})])
 def test_records_of_aborted_transactions_are_removed(committed: bool, kept: dict[int, bytes]) -> None:
-    """CleanedTransactionMetadata: an aborted record is removed, and hides no earlier record of its key."""
+    """As in CleanedTransactionMetadata, an aborted record is removed, and hides no earlier record of its key."""
     partition = Partition("t", 0, [0])
     append(partition, Record(key=b"a", value=b"1", timestamp=1))
     records = [Record(key=b"b" if committed else b"a", value=b"2", timestamp=1)]
@@ -320,7 +320,7 @@ def test_segment_without_a_batch_of_the_compaction_is_changed() -> None:
 
 
 def replace_leader(data: bytes) -> bytes:
-    """Return a batch of leader epoch 0, as a log has it."""
+    """Return a batch with leader epoch 0, as it is in a log."""
     return data[:12] + bytes(4) + data[16:]
 
 
@@ -343,7 +343,7 @@ def test_batch_without_tombstones_has_no_delete_horizon() -> None:
 
 @pytest.mark.parametrize(("later_ms", "counts"), [(DAY_MS - 1, [1, 1]), (DAY_MS, [0])])
 def test_unneeded_marker_is_removed_at_its_delete_horizon(later_ms: int, counts: list[int]) -> None:
-    """The marker with the current epoch of its producer stays, without a record."""
+    """The batch of the marker with the current epoch of its producer remains, without its record."""
     partition = Partition("t", 0, [0])
     append(partition, record(b"a"))
     for epoch in (1, 2):
@@ -419,7 +419,7 @@ def test_last_batch_of_an_active_producer_stays_without_records() -> None:
 
 
 def test_marker_of_an_active_producer_stays_without_records() -> None:
-    """A producer whose last batch was removed is known by its marker."""
+    """The marker is the only trace of a producer whose last batch was removed."""
     for epoch, stays in ((1, True), (0, False)):
         partition = Partition("t", 0, [0])
         partition.end_transaction(7, 1, committed=True, coordinator_epoch=0, timestamp=1)
@@ -447,7 +447,7 @@ def test_transaction_that_ended_before_is_not_open(first: int, is_aborted: bool)
 
 
 def test_marker_without_batches_ends_an_aborted_transaction() -> None:
-    """The batches of the transaction were removed by an earlier compaction."""
+    """An earlier compaction has removed the batches of the transaction."""
     transactions = _Transactions([Aborted(7, 0, 3)], 0)
     assert transactions.read_marker(marker(ControlType.ABORT, 7, 3))
     assert not transactions.read_batch(in_transaction(7, 6))

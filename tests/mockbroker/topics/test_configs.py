@@ -184,13 +184,13 @@ def test_configs_are_refused_with_kafkas_message() -> None:
     ],
 )
 def test_setting_of_the_brokers_is_converted(setting: str, value: int, name: str, expected: int) -> None:
-    """KafkaConfig.logRetentionTimeMillis: negative times mean no limit."""
+    """As in KafkaConfig.logRetentionTimeMillis, a negative time means no limit."""
     assert configs.effective({}, name, Settings.parse({setting: value}), KAFKA_4_2) == expected
 
 
 @pytest.mark.parametrize(("given", "expected"), [({}, 604_800_000), ({"log.retention.ms": 5}, 5)])
 def test_invalid_stored_value_is_skipped(given: dict[str, object], expected: int) -> None:
-    """A data directory of an older release may have a value that is not valid any more: the next source applies."""
+    """A data directory of an older release may have a value that is now invalid: then the next source applies."""
     assert configs.effective({"retention.ms": "-2"}, "retention.ms", Settings.parse(given), KAFKA_4_2) == expected
 
 

@@ -1,4 +1,4 @@
-"""Which settings of brokers can be changed. Kafka's behaviour: broker_configs_scopes, broker_configs_validated."""
+"""Dynamic settings of brokers. Kafka's behaviour: the conversations broker_configs_scopes, broker_configs_validated."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_gzip_level_has_a_check_of_its_own() -> None:
 
 
 def current(**given: str) -> Effective:
-    """Return a function that returns the current value of a setting: a given one, or the default."""
+    """Return a function that returns the current value of a setting: the given one, or the default."""
     values = {name.replace("_", "."): value for name, value in given.items()}
     return lambda name: values.get(name, default(name))
 
@@ -184,7 +184,7 @@ def test_no_connection_of_an_address_needs_overrides(configs: dict[str, str], va
         ("host", f"Error parsing configuration property '{OVERRIDES}': begin 0, end -1, length 4"),
         ("127.0.0.1:1,,x:y", f"Error parsing configuration property '{OVERRIDES}': begin 0, end -1, length 0"),
         ("no such:1", f"{OVERRIDES} contains invalid addresses : no such"),
-        (":5", f"{OVERRIDES}: expected HOST:NUMBER, got ':5'"),  # Kafka accepts it
+        (":5", f"{OVERRIDES}: expected HOST:NUMBER, got ':5'"),  # Kafka accepts this value
         ("127.0.0.1:5", None),
         (" a : 1 ", None),
         ("a:-1", None),

@@ -1,4 +1,4 @@
-"""The leader epochs of a partition, as they are restored and looked up."""
+"""The leader epochs of a partition: restoring and lookup."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mockbroker.topics.epochs import LeaderEpochs
 
 @pytest.fixture
 def epochs() -> LeaderEpochs:
-    """Epoch 1 from offset 5, epoch 2 from offset 8, epoch 6 from offset 9."""
+    """Return a cache with epoch 1 from offset 5, epoch 2 from offset 8, and epoch 6 from offset 9."""
     epochs = LeaderEpochs()
     epochs.restore([(1, 5), (1, 6), (2, 8), (6, 9)], 6, 12)
     return epochs
@@ -17,7 +17,7 @@ def epochs() -> LeaderEpochs:
 
 def test_restored_epochs_begin_with_their_first_batch(epochs: LeaderEpochs) -> None:
     assert epochs.entries == [(1, 5), (2, 8), (6, 9)]
-    epochs.restore([(3, 0), (2, 4)], 4, 7)  # replaces what was there; an epoch never decreases
+    epochs.restore([(3, 0), (2, 4)], 4, 7)  # replaces all entries; an epoch never decreases
     assert epochs.entries == [(3, 0), (4, 7)]
     epochs.restore([(1, 5)], 2, 9)
     assert epochs.entries == [(1, 5), (2, 9)]
@@ -37,7 +37,7 @@ def test_epoch_of_a_record(epochs: LeaderEpochs, offset: int, epoch: int) -> Non
     [(-1, (-1, -1)), (0, (0, 5)), (1, (1, 8)), (2, (2, 9)), (3, (2, 9)), (5, (2, 9)), (6, (6, 12)), (7, (-1, -1))],
 )
 def test_end_of_an_epoch_is_the_start_of_the_next(epochs: LeaderEpochs, epoch: int, answer: tuple[int, int]) -> None:
-    """LeaderEpochFileCache.endOffsetFor: an epoch without records has the end of the one before."""
+    """As in LeaderEpochFileCache.endOffsetFor, an epoch without records has the end offset of the previous epoch."""
     assert epochs.end_of(epoch, 12) == answer
 
 

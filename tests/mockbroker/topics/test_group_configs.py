@@ -120,7 +120,7 @@ def test_first_of_several_errors_is_that_of_kafka() -> None:
 
 
 def test_other_values_of_a_consumer_group_are_the_brokers() -> None:
-    """The session timeout is compared with the heartbeat interval of the broker's settings."""
+    """The session timeout of the group is compared with the heartbeat interval of the broker, and vice versa."""
     broker = {
         "group.consumer.heartbeat.interval.ms": 14_000,
         "group.consumer.min.session.timeout.ms": 1,

@@ -1,4 +1,4 @@
-"""Settings of one listener beside those of all listeners. More recorded cases are in fixtures/keystores.json."""
+"""Settings of one listener and of all listeners. More recorded cases are in fixtures/keystores.json."""
 
 from __future__ import annotations
 

@@ -170,7 +170,7 @@ def test_read_ends_before_an_offset():
 
 
 def compacted(*offsets: int, last: int | None = None) -> bytes:
-    """Return a batch with these offsets, as after compaction."""
+    """Return a batch with these offsets, as compaction leaves it."""
     records = [Record(offset=offset, value=b"v") for offset in offsets]
     return build_batch(records, keep_offsets=True, base_offset=offsets[0] if offsets else last, last_offset=last)
 
@@ -245,7 +245,7 @@ def test_restore_does_not_call_the_listener():
 
 
 class Replaced:
-    """A listener that records the segments that were replaced."""
+    """A listener that records the replaced segments."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[int, int, int]] = []
@@ -261,7 +261,7 @@ class Replaced:
 
 
 def log_of_segments(count: int) -> PartitionLog:
-    """A log with ``count`` segments of one batch with one record each."""
+    """Return a log with ``count`` segments of one batch with one record each."""
     log = PartitionLog()
     for number in range(count):
         if number:
@@ -331,7 +331,7 @@ END = 22
 
 @pytest.fixture
 def laid_out() -> PartitionLog:
-    """A compacted log with four segments, the last one empty; each batch has another size."""
+    """Return a compacted log with four segments, of which the last is empty. Each batch has a different size."""
     log = PartitionLog()
     log.restore(laid_out_batches(), 1, END, list(LAID_OUT))
     return log
@@ -351,7 +351,7 @@ def segment_of(offset: int) -> int:
 
 
 def expected(offset: int, limit: int, *, at_least_one: bool, before: int | None, until: int = END) -> list[int]:
-    """Return the base offsets of the batches that a read returns."""
+    """Return the base offsets of the expected batches of a read."""
     found: list[int] = []
     size, segment = 0, None
     for each in laid_out_batches():
@@ -519,7 +519,7 @@ def test_last_timestamp_is_that_of_the_last_batch() -> None:
 
 @pytest.mark.parametrize("segments", [1, 2, 3])
 def test_fetch_returns_batches_of_one_segment(segments: int) -> None:
-    """As in Kafka, a fetch reads from one file."""
+    """As in Kafka, a fetch reads from only one file."""
     log = PartitionLog()
     for _ in range(segments):
         log.roll()

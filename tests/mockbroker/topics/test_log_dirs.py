@@ -1,4 +1,4 @@
-"""Log directories of brokers; the conversation log_dirs_altered has what a client sees of them."""
+"""Log directories of brokers. The conversation log_dirs_altered has the responses that clients get."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def replica(partition: int, node: int = 0) -> Replica:
 
 
 def described(harness: BrokerHarness) -> dict[str, list[tuple[int, bool]]]:
-    """By directory: the partitions of topic t, and whether they are future replicas."""
+    """Return for each directory the partitions of topic t, and whether they are future replicas."""
     answer = harness.ask(DescribeLogDirsRequest(topics=None), 4)
     return {
         each.log_dir: [(p.partition_index, p.is_future_key) for t in each.topics if t.name == "t" for p in t.partitions]
@@ -154,7 +154,7 @@ def test_move_to_the_own_directory_ends_a_move() -> None:
 
 
 def away(harness: BrokerHarness) -> tuple[str, str]:
-    """The directory of partition 0 of topic t, and the other directory."""
+    """Return the directory of partition 0 of topic t, and the other directory."""
     (home,) = [path for path, partitions in described(harness).items() if (0, False) in partitions]
     return home, {"/a": "/b", "/b": "/a"}[home]
 

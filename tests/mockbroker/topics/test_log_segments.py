@@ -1,4 +1,4 @@
-"""Segments: where they begin, and which of them retention deletes."""
+"""Segments: their base offsets, and the segments that retention deletes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_empty_active_segment_is_never_deleted():
 
 @pytest.mark.parametrize(("offset", "full"), [(1_000 + 2**31 - 1, False), (1_000 + 2**31, True)])
 def test_offsets_of_a_segment_are_relative_to_its_base(offset, full):
-    """The index stores int32 offsets."""
+    """The index of a segment stores offsets as int32."""
     assert segment(1_000).is_full(offset, 1, 0, LIMITS) is full
 
 

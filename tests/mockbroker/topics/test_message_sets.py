@@ -206,7 +206,7 @@ def test_each_message_is_compared_with_the_maximum() -> None:
 
 
 def test_messages_after_too_many_are_not_read(monkeypatch) -> None:
-    """The message with the wrong checksum is the second one above the limit."""
+    """The second message above the limit has a wrong checksum."""
     monkeypatch.setattr(message_sets, "MAX_RECORDS_PER_BATCH", 2)
     many = build_message_set([Record(timestamp=1, value=b"v")] * 4)[:-1] + b"!"
     assert to_batch(wrapper(gzip.compress(many)), LARGE) == E.INVALID_RECORD
@@ -234,7 +234,7 @@ def test_timestamp_before_none_is_refused() -> None:
 
 
 def test_set_ends_when_its_size_is_reached() -> None:
-    """The batches after the one that reaches the size are not converted."""
+    """The batches after the batch that reaches the size are not converted."""
     first = build_batch([Record(value=b"v")] * 50)
     data = first + build_batch(RECORDS, codec=ZSTD, base_offset=50)
     assert offsets(from_batches(data, 0, 1)) == list(range(50))
@@ -273,7 +273,7 @@ def test_set_is_filled_up_to_the_size_of_its_batches(monkeypatch: pytest.MonkeyP
 
 
 def test_batch_without_requested_records_has_no_effect() -> None:
-    """Compaction may have removed the last records of a batch, so that it ends after the fetch offset."""
+    """Compaction may have removed the last records of a batch, so that the batch ends after the fetch offset."""
     first = build_batch(RECORDS, last_offset=5)
     zstd = build_batch(RECORDS, codec=ZSTD, base_offset=6)
     assert from_batches(first + zstd, 4, 1) == E.UNSUPPORTED_COMPRESSION_TYPE

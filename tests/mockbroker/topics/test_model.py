@@ -120,7 +120,7 @@ def test_names_of_deleted_topics_are_forgotten_in_time():
 
 
 def test_names_of_a_thousand_deleted_topics_are_kept() -> None:
-    """Readers hold an index into the list, so it is not replaced with each deleted topic."""
+    """Readers hold an index into the list, so the list is not replaced with each deleted topic."""
     ids = (UUID(int=number) for number in count(1))
     cluster = ClusterState([Node(0, "a", 1)], lambda: next(ids))
     created = cluster.created
@@ -133,7 +133,7 @@ def test_names_of_a_thousand_deleted_topics_are_kept() -> None:
 
 
 def aborted_partition() -> Partition:
-    """Offsets 0 and 2 belong to aborted transactions of producer 7, offset 4 to a committed one."""
+    """Return a partition with aborted transactions of producer 7 at offsets 0 and 2, and a committed one at 4."""
     partition = Partition("t", 0, [0])
     for number, committed in enumerate((False, False, True)):
         data = build_batch(
@@ -182,7 +182,7 @@ def test_restored_partition_has_its_epochs_and_start():
 
 
 class Journal(Storage):
-    """A storage that notes each call."""
+    """A storage that records each call."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -254,7 +254,7 @@ def test_deleted_topic_is_stored_and_forgotten(cluster: ClusterState) -> None:
 
 
 def test_name_of_a_deleted_collision_stays_taken(cluster: ClusterState) -> None:
-    """Two topics that collide can only be created by a client of an older release."""
+    """Only a client of an older release can create two topics that collide."""
     cluster.create_topic("a.b", [[0]])
     second = cluster.create_topic("a_b", [[0]])
     cluster.delete_topic(second)
@@ -299,7 +299,7 @@ def test_subscription_without_configs_is_deleted(cluster: ClusterState) -> None:
 
 
 def test_producer_ids_are_allocated_in_blocks(cluster: ClusterState) -> None:
-    """ProducerIdsBlock: a block has 1000 ids."""
+    """As in ProducerIdsBlock, a block has 1000 ids."""
     _, journal = journaled(cluster)
     assert [cluster.new_producer_id() for _ in range(1_000)] == list(range(1_000))
     assert (journal.calls, cluster.taken_producer_ids) == (["changed"], 1_000)
@@ -463,7 +463,7 @@ def test_read_committed_omits_open_and_aborted_batches() -> None:
 
 
 def test_aborted_transactions_of_a_range_are_listed() -> None:
-    """As in Kafka, the end is looked up in the offset index, so that a later one may be included."""
+    """As in Kafka, the offset index gives the end of the range, so a later transaction may be included."""
     partition = Partition("t", 0, [0])
     for number in range(3):
         partition.append(transactional(number))

@@ -8,7 +8,7 @@ import pytest
 
 from mockbroker.topics.placement import place
 
-PLACES = [  # brokers, partitions, replicas, start, replicas by partition
+PLACES = [  # brokers, partitions, replicas, first broker, replicas by partition
     ([0], 3, 1, 0, [[0], [0], [0]]),
     ([0, 1, 2], 4, 1, 0, [[0], [1], [2], [0]]),
     ([0, 1, 2], 3, 2, 1, [[1, 2], [2, 0], [0, 1]]),

@@ -17,7 +17,7 @@ def batch(sequence: int, count: int = 1, *, epoch: int = 0, producer_id: int = 7
 
 
 def producers_with(*batches: Any) -> Any:
-    """Return producers that appended these batches, one offset per record."""
+    """Return the producers after these batches were appended, with one offset per record."""
     producers, offset = Producers(), 0
     for stored in batches:
         assert producers.check(stored) is E.NONE
@@ -26,7 +26,7 @@ def producers_with(*batches: Any) -> Any:
     return producers
 
 
-MARKERS = [  # producer epoch and coordinator epoch of a marker, after one with 1 and 5; error
+MARKERS = [  # producer epoch and coordinator epoch of a marker, after a marker with epochs 1 and 5; error
     (1, 5, E.NONE),
     (2, 6, E.NONE),
     (0, 5, E.INVALID_PRODUCER_EPOCH),
@@ -49,7 +49,7 @@ CASES = [  # appended batches, next batch, result
     ([batch(0)], batch(1), E.NONE),
     ([batch(0, 3)], batch(3), E.NONE),
     ([batch(0, 3)], batch(4), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
-    ([batch(0, 3)], batch(1), E.OUT_OF_ORDER_SEQUENCE_NUMBER),  # a part of a batch is no duplicate of it
+    ([batch(0, 3)], batch(1), E.OUT_OF_ORDER_SEQUENCE_NUMBER),  # a part of a batch is not a duplicate of it
     ([batch(0)], batch(0, epoch=1), E.NONE),
     ([batch(0)], batch(1, epoch=1), E.OUT_OF_ORDER_SEQUENCE_NUMBER),
     ([batch(0), batch(0, epoch=1)], batch(1), E.INVALID_PRODUCER_EPOCH),
@@ -77,10 +77,10 @@ def test_only_the_last_five_batches_are_remembered():
     assert isinstance(producers.check(batch(1)), Appended)
 
 
-MARKERS = [  # epoch and coordinator epoch of the marker, after one of epoch 3 by coordinator 5
+MARKERS = [  # producer and coordinator epoch of the marker, after a marker with epochs 3 and 5
     (3, 5, E.NONE),
     (4, 6, E.NONE),
-    (2, 5, E.INVALID_PRODUCER_EPOCH),  # the epoch before
+    (2, 5, E.INVALID_PRODUCER_EPOCH),  # the previous epoch
     (0, 9, E.INVALID_PRODUCER_EPOCH),
     (3, 4, E.TRANSACTION_COORDINATOR_FENCED),
     (4, 4, E.TRANSACTION_COORDINATOR_FENCED),
@@ -132,7 +132,7 @@ def test_verification_in_a_new_epoch_starts_again() -> None:
     assert producers.check(in_transaction(7, epoch=1)) is E.NONE
     assert producers.check(in_transaction(8, epoch=1)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
     producers.begin_verification(in_transaction(9, epoch=1))
-    producers.begin_verification(in_transaction(9, epoch=0))  # of an old epoch: the lowest sequence remains
+    producers.begin_verification(in_transaction(9, epoch=0))  # in an old epoch: the lowest sequence remains
     assert producers.check(in_transaction(8, epoch=1)) is E.OUT_OF_ORDER_SEQUENCE_NUMBER
 
 

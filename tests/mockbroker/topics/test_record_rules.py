@@ -232,7 +232,7 @@ def test_timestamp_is_within_the_limits(timestamp: int, before: int, after: int,
 
 
 def test_smallest_timestamp_is_in_the_future_as_in_java() -> None:
-    """Long.MIN_VALUE: the difference overflows."""
+    """With Long.MIN_VALUE, the difference overflows."""
     rules = rules_of()
     data = bytearray(build_batch([BARE]))
     data[27:35] = data[35:43] = MIN.to_bytes(8, "big", signed=True)
@@ -248,7 +248,7 @@ def test_any_late_timestamp_of_the_header_needs_the_records(first: int, second: 
     batch = read_batch(build_batch([Record(timestamp=NOW + first), Record(timestamp=NOW + second)]))
     assert rules.need_records(batch, NOW) is needed
     header = bytearray(batch.data)
-    header[35:43] = NOW.to_bytes(8, "big")  # a largest timestamp that is not that of the records
+    header[35:43] = NOW.to_bytes(8, "big")  # this largest timestamp is not that of the records
     assert rules.need_records(read_batch(bytes(header)), NOW) is (first > 2_000)
 
 

@@ -14,7 +14,7 @@ from mockbroker.topics.retention import delete_old_segments, next_deletion
 
 
 def partition(*timestamps: int) -> Partition:
-    """Return a partition with a batch of one record in each segment."""
+    """Return a partition with a batch of one record in each of its segments."""
     made = Partition("t", 0, [0])
     made.log.limits = SegmentLimits(size=1)
     for timestamp in timestamps:
@@ -61,5 +61,5 @@ def test_expired_producer_is_new_again():
     of.producers.remove_expired(99)
     assert {each.producer_id for each in of.producers} == {7, 8}
     of.producers.remove_expired(100)
-    assert {each.producer_id for each in of.producers} == {8}  # it has an open transaction
+    assert {each.producer_id for each in of.producers} == {8}  # this producer has an open transaction
     assert of.producers.check(batch) == 0

@@ -1,4 +1,4 @@
-"""The records of transactional ids: what is written is rebuilt, with the values of Kafka's TransactionLog."""
+"""The records of transactional ids: the state rebuilt from them, and the values of Kafka's TransactionLog."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_values_of_a_record(txn: Transaction, name: str, expected: Any):
 
 @pytest.mark.parametrize("fields", [{"next_id": 0}, {"started": -WALL}, {"started": 0.001 - WALL}], ids=str)
 def test_zero_is_a_producer_id_and_a_time(fields: dict[str, Any]):
-    """Only -1 means that there is none."""
+    """Only -1 means that a record has no producer id or no time."""
     txn = replace(ONGOING, **fields)
     assert records.rebuilt([batch(pair(txn))], WallClock(WALL)) == [txn]
 

@@ -1,4 +1,4 @@
-"""Transactions: committed records are visible exactly once, others never."""
+"""Transactions: committed records are visible exactly once, and other records never."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def ready(harness: BrokerHarness, name: str = "tx", **how: Any) -> Producer:
 
 
 def stable(harness: BrokerHarness, group: str = "g") -> dict[int, int | None]:
-    """Return the stable offset of each partition of t; None while a transaction is pending."""
+    """Return the stable offset of each partition of topic t; None while a transaction is pending."""
     topics = [OffsetFetchRequest.Topic(name="t", partition_indexes=[0, 1])]
     answer = harness.ask(OffsetFetchRequest(group_id=group, topics=topics, require_stable=True), 7)
     return {
@@ -75,7 +75,7 @@ def test_transactional_id_expires_a_week_after_its_last_use(new):
 
 @FLOWS
 def test_records_from_inside(new):
-    """The records() API returns all records, or those that read_committed consumers see."""
+    """The method records() returns all records, or only those that read_committed consumers see."""
     harness = BrokerHarness()
     producer, other = ready(harness, new=new), ready(harness, "other", new=new)
     for value, committed in ((b"a", True), (b"b", False)):
@@ -166,7 +166,7 @@ def has_committed(young: Any) -> None:
 @pytest.mark.parametrize("request_of", ZOMBIE_REQUESTS)
 @pytest.mark.parametrize("state", [is_empty, has_a_transaction, has_aborted, has_committed], ids=lambda s: s.__name__)
 def test_zombie_of_the_epoch_before_is_refused(new, request_of, state):
-    """The id had no open transaction at InitProducerId, so the epoch was incremented without a marker."""
+    """The id had no open transaction at the InitProducerId, so the epoch was incremented without a marker."""
     harness = BrokerHarness()
     zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
@@ -194,7 +194,7 @@ def test_zombie_of_the_epoch_before_does_not_get_the_next_one(new, state):
 
 @FLOWS
 def test_init_of_an_older_epoch_aborts_before_it_is_fenced(new):
-    """Kafka checks the epoch only after it has aborted the open transaction; then it refuses the zombie as well."""
+    """Kafka checks the epoch only after it has aborted the open transaction, and then rejects the zombie as well."""
     harness = BrokerHarness()
     zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
@@ -208,7 +208,7 @@ def test_init_of_an_older_epoch_aborts_before_it_is_fenced(new):
 @FLOWS
 @pytest.mark.parametrize("request_of", ZOMBIE_REQUESTS)
 def test_fenced_producer_stays_fenced_after_a_restart(new, request_of):
-    """Epochs are in the transaction log: a restarted broker refuses the same producers."""
+    """Epochs are in the transaction log, so a restarted broker rejects the same producers."""
     harness = DurableBrokerHarness()
     zombie, young = ready(harness, new=new), Producer(harness, "tx", new=new)
     assert young.init() == E.NONE
@@ -227,7 +227,7 @@ def test_transaction_is_aborted_after_its_timeout(new):
     producer = ready(harness, new=new, timeout_ms=5_500)
     producer.produce(b"late")
     producer.commit("g", 1)
-    harness.wait(5.9)  # the coordinator checks once a second
+    harness.wait(5.9)  # the coordinator checks the timeouts once a second
     assert harness.broker.transactions["tx"].state is State.ONGOING
     harness.wait(0.2)
     assert harness.broker.transactions["tx"].state is State.COMPLETE_ABORT
@@ -316,7 +316,7 @@ def test_exhausted_epochs_at_init_bring_a_new_producer_id():
 
 
 def test_init_by_the_owner_of_an_open_transaction_aborts_it():
-    """The owner continues in the epoch of the abort, and may retry the request."""
+    """The owner continues with the epoch of the abort, and may retry the request."""
     harness = BrokerHarness()
     producer = ready(harness)
     producer.produce(b"a")
@@ -330,7 +330,7 @@ def test_init_by_the_owner_of_an_open_transaction_aborts_it():
 
 @pytest.mark.parametrize(("committed", "error"), [(False, E.NONE), (True, E.INVALID_TXN_STATE)])
 def test_fenced_producer_may_retry_an_abort(committed, error):
-    """KIP-890: a fenced producer gets NONE for an abort, since its transaction was aborted."""
+    """KIP-890: a fenced producer gets NONE for an abort, because its transaction has been aborted."""
     harness = BrokerHarness()
     producer = ready(harness, new=True)
     producer.produce(b"a")
@@ -494,7 +494,7 @@ def test_events_of_a_transaction_that_times_out():
         ("txn_prepare", 1, "abort"),
         ("txn_abort", 1, ""),
     ]
-    producer.init()  # fenced already
+    producer.init()  # the timeout has fenced the epoch already
     assert len(happened(harness)) == 4
 
 
@@ -505,7 +505,7 @@ def test_events_of_a_fenced_producer(open_transaction):
     if open_transaction:
         old.produce(b"a")
     while young.init():
-        pass  # CONCURRENT_TRANSACTIONS
+        pass  # answered with CONCURRENT_TRANSACTIONS
     fence = ("txn_fence", 0, "InitProducerId of another producer")
     if open_transaction:
         assert happened(harness)[1:] == [fence, ("txn_prepare", 1, "abort"), ("txn_abort", 1, "")]
@@ -514,7 +514,7 @@ def test_events_of_a_fenced_producer(open_transaction):
 
 
 def test_producer_that_continues_is_not_fenced():
-    """InitProducerId with producer id and epoch (KIP-360), as after an error."""
+    """The producer sends InitProducerId with its producer id and epoch (KIP-360), as after an error."""
     harness = BrokerHarness()
     producer = ready(harness)
     assert producer.init(known=True) == E.NONE
@@ -550,7 +550,7 @@ def test_loaded_transactional_ids_expire_too():
 
 
 def test_fenced_producer_of_an_expired_id_is_forgotten():
-    """A new producer of the same id is no second fencing, and fences again later."""
+    """After the expiration, a new producer with the same id can fence a producer again."""
     harness = BrokerHarness(config={"transactional.id.expiration.ms": 10_000})
     old = ready(harness)
     old.produce(b"a")
@@ -582,7 +582,7 @@ def test_timeout_ends_at_the_exact_time(new):
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_markers_are_written_after_the_log_was_loaded(committed):
-    """A crash between the decision and the markers: the next coordinator writes them."""
+    """The coordinator crashed between the decision and the markers; the next coordinator writes the markers."""
     harness = BrokerHarness(config={"mockbroker.transaction.completion.ms": 60_000})
     producer = ready(harness)
     producer.produce(b"a")
@@ -644,12 +644,12 @@ TIMEOUTS = [
 
 @pytest.mark.parametrize(("timeout_ms", "error"), TIMEOUTS)
 def test_transaction_timeout_has_limits(timeout_ms, error):
-    """More than 0, at most transaction.max.timeout.ms."""
+    """The timeout is greater than 0 and at most transaction.max.timeout.ms."""
     assert Producer(BrokerHarness(), "tx", timeout_ms=timeout_ms).init() == error
 
 
-BUSY = E.COORDINATOR_LOAD_IN_PROGRESS  # stands for the error that a request passes
-WRITES = [  # state, epoch above that of the owner, partition, adds, abortable: error
+BUSY = E.COORDINATOR_LOAD_IN_PROGRESS  # an example of the error that a request passes as ``busy``
+WRITES = [  # state, epoch relative to the owner's, partition, adds, abortable: error
     (State.ONGOING, 0, 0, False, True, E.NONE),
     (State.ONGOING, 0, 1, True, True, E.NONE),
     (State.ONGOING, -1, 0, False, True, E.INVALID_PRODUCER_EPOCH),
@@ -663,7 +663,7 @@ WRITES = [  # state, epoch above that of the owner, partition, adds, abortable: 
 
 @pytest.mark.parametrize(("state", "epoch", "index", "adds", "abortable", "error"), WRITES)
 def test_error_of_a_write_in_a_transaction(state, epoch, index, adds, abortable, error):
-    """As in Kafka's ReplicaManager and GroupCoordinator: a zombie gets INVALID_PRODUCER_EPOCH."""
+    """As in Kafka's ReplicaManager and GroupCoordinator, a zombie gets INVALID_PRODUCER_EPOCH."""
     harness = BrokerHarness()
     producer = ready(harness)
     producer.add(0)
@@ -676,7 +676,7 @@ def test_error_of_a_write_in_a_transaction(state, epoch, index, adds, abortable,
 
 
 def test_marker_of_a_data_partition_commits_no_offsets():
-    """Though a partition of __consumer_offsets has the same index."""
+    """The data partition has the same index as a partition of __consumer_offsets."""
     harness = BrokerHarness()
     producer = ready(harness)
     producer.commit("g", 5)
@@ -688,7 +688,7 @@ def test_marker_of_a_data_partition_commits_no_offsets():
 
 
 def test_marker_commits_offsets_of_its_own_partition():
-    """Groups in other partitions of __consumer_offsets wait for the markers of these."""
+    """Groups in other partitions of __consumer_offsets wait for the markers of their partitions."""
     harness = BrokerHarness()
     producer = ready(harness)
     for group in ("g", "h"):
@@ -756,7 +756,7 @@ def test_timeout_between_the_checks():
 
 @pytest.mark.parametrize("delay_ms", [0, 1_000])
 def test_end_with_the_last_epoch_returns_the_next_producer_id(delay_ms):
-    """KIP-890: the next transaction begins with epoch 0, also while the markers are being written."""
+    """KIP-890: the next transaction begins with epoch 0, even while the markers are being written."""
     harness = BrokerHarness(config={"mockbroker.transaction.completion.ms": delay_ms})
     ready(harness, new=True)
     transactions = harness.broker.transactions
@@ -782,14 +782,14 @@ def test_ended_transaction_leaves_no_pending_group(committed):
 
 
 def markers(harness: BrokerHarness) -> list[tuple[str, int]]:
-    """Return type and coordinator epoch of each marker in t-0."""
+    """Return type and coordinator epoch of each marker in partition t-0."""
     batches = harness.broker.cluster.topics["t"].partitions[0].log.batches()
     written = [record for batch in batches if batch.control for record in control_records(batch)]
     return [(record.name, record.marker.coordinator_epoch) for record in written if record.marker]
 
 
 def test_markers_have_the_epoch_of_the_coordinator():
-    """The leader epoch of the partition of the transaction log, so that an older coordinator is fenced."""
+    """The epoch is the leader epoch of the partition in the transaction log, so an older coordinator is fenced."""
     harness = BrokerHarness()
     producer = ready(harness)
     harness.broker.cluster.topics[TRANSACTIONS_TOPIC].partition_of("tx").leader_epoch = 5
@@ -813,7 +813,7 @@ def test_completed_transaction_is_completed_after_a_restart():
 
 
 def test_deleted_topic_gets_no_marker():
-    """The other partitions of the transaction get theirs."""
+    """The other partitions of the transaction get their markers."""
     harness = BrokerHarness()
     deleted = harness.broker.cluster.create_topic("a", [[0]])
     producer = ready(harness)
@@ -844,7 +844,7 @@ def test_each_producer_fences_the_one_before():
 
 @pytest.mark.parametrize("release", ["3.9", "4.2"])
 def test_start_of_the_last_transaction_after_init(release):
-    """Since 4.0, a new producer epoch has no transaction start time."""
+    """Since 4.0, a transactional id with a new producer epoch has no transaction start time."""
     harness = BrokerHarness(release=RELEASES[release])
     harness.wait(3.0)
     producer = ready(harness)
@@ -856,7 +856,7 @@ def test_start_of_the_last_transaction_after_init(release):
 
 
 def test_transaction_without_partitions_begins():
-    """Kafka's TransactionCoordinator answers at once only if the transaction is ongoing."""
+    """Kafka's TransactionCoordinator answers without a change only if the transaction is already ongoing."""
     harness = BrokerHarness()
     ready(harness)
     transactions = harness.broker.transactions

@@ -22,13 +22,13 @@ def txn(state: State = S.EMPTY, **how: Any) -> Txn:
 
 
 def test_the_last_epoch_of_a_producer_is_only_for_fencing():
-    """TransactionMetadata.isEpochExhausted: Short.MAX_VALUE - 1 is the last epoch of a client."""
+    """As in TransactionMetadata.isEpochExhausted, Short.MAX_VALUE - 1 is the last epoch of a client."""
     assert (EXHAUSTED, LAST_EPOCH) == (32766, 32767)
     assert [txn(epoch=epoch).exhausted for epoch in (EXHAUSTED - 1, EXHAUSTED, LAST_EPOCH)] == [False, True, True]
 
 
 def test_new_transactional_id_has_no_epoch_and_no_transaction():
-    """Kafka's RecordBatch: NO_PRODUCER_ID and NO_PRODUCER_EPOCH are -1."""
+    """In Kafka's RecordBatch, NO_PRODUCER_ID and NO_PRODUCER_EPOCH are -1."""
     new = Txn(transactional_id="tx", producer_id=7)
     assert (new.epoch, new.last_epoch, new.previous_id) == (-1, -1, -1)
     assert (new.state, new.partitions, new.timeout_ms, new.updated) == (S.EMPTY, set(), 0, 0.0)

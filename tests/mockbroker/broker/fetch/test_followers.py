@@ -1,4 +1,4 @@
-"""Fetching from followers (KIP-392): which replica serves a consumer, and which one is preferred."""
+"""Fetching from followers (KIP-392): the replica that serves a consumer, and the preferred one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ RACKS = {"replica.selector.class": RACK_AWARE, "broker.rack": "a,b,b,c"}
 
 
 def harness(**config: Any) -> BrokerHarness:
-    """Return four brokers and a topic with replicas on the brokers 0, 1 and 2, in the racks a, b and b."""
+    """Return four brokers with a topic whose replicas are on the brokers 0, 1 and 2, in the racks a, b and b."""
     made = BrokerHarness(brokers=4, topics={}, config=RACKS | config)
     made.broker.cluster.create_topic("t", [[0, 1, 2]])
     inside.produce(made.broker, "t", [Record(value=b"v")], 0.0)

@@ -1,4 +1,4 @@
-"""Fetch sessions: incremental responses and eviction. Recorded conversations show that Kafka does the same."""
+"""Fetch sessions: incremental responses and eviction. Recorded conversations show the same behavior of Kafka."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Reader:
         return sent
 
     def fetch(self, *fetched: tuple[int, int], **changes: Any) -> dict[int, tuple[int, int]]:
-        """Send a Fetch; return high watermark and size of the records of the returned partitions."""
+        """Send a Fetch; return the high watermark and the size of the records of each returned partition."""
         return partitions_of(self.send(*fetched, **changes).answer)
 
 
@@ -60,7 +60,7 @@ OTHER_EPOCHS = [(0, E.INVALID_FETCH_SESSION_EPOCH), (1, E.NONE), (2, E.INVALID_F
 
 @pytest.mark.parametrize(("added", "error"), OTHER_EPOCHS)
 def test_only_the_next_epoch_of_a_session_is_accepted(added: int, error: E) -> None:
-    """FetchManager.newContext; epoch 0 and -1 are full requests."""
+    """FetchManager.newContext has this rule. The epochs 0 and -1 are full requests."""
     reader = Reader(BrokerHarness())
     reader.fetch((0, 0))
     reader.fetch()
@@ -193,7 +193,7 @@ def test_unused_session_is_evicted():
 def test_old_session_is_evicted_for_a_larger_one(partitions, evicts):
     cache = FullCache()
     first = [cache.create(2, 0.0) for _ in range(SHARDS)]
-    for each in first:  # in use, for longer than the eviction time
+    for each in first:  # the sessions are in use for longer than the eviction time
         cache.use(each, 1, EVICTION_AFTER - 1)
         cache.use(each, 2, EVICTION_AFTER + 1)
     assert bool(cache.create(partitions, EVICTION_AFTER + 2)) is evicts

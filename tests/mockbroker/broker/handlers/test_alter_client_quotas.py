@@ -1,4 +1,4 @@
-"""AlterClientQuotas; what Kafka answers is in the conversation quotas_altered."""
+"""AlterClientQuotas. Kafka's responses are in the conversation quotas_altered."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AlterShareGroupOffsets: where the delivery of a share group begins."""
+"""AlterShareGroupOffsets: the start offsets of share groups."""
 
 from __future__ import annotations
 

@@ -101,7 +101,7 @@ def authenticates(harness: BrokerHarness, password: str, mechanism: str = "SCRAM
     client.set_server_first(verdict.token.decode())
     verdict = server.evaluate(client.get_client_final().encode(), 0)
     if isinstance(verdict, Authenticated):
-        client.set_server_final(verdict.token.decode())  # users that PLAIN authenticates by password
+        client.set_server_final(verdict.token.decode())  # for users that PLAIN authenticates by password
     return isinstance(verdict, Authenticated)
 
 

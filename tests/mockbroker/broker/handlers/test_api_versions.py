@@ -1,4 +1,4 @@
-"""ApiVersions: it advertises what is served, as Kafka 4.2.0 does for the same APIs."""
+"""ApiVersions: it advertises the served versions, as Kafka 4.2.0 does for the same APIs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ConsumerGroupHeartbeat: validation of the fields, and its order."""
+"""ConsumerGroupHeartbeat: validation of the fields, and the order of the checks."""
 
 from __future__ import annotations
 

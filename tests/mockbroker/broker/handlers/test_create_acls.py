@@ -1,4 +1,4 @@
-"""CreateAcls: limits that Kafka does not have, and brokers without an authorizer. The rest is in the conversations."""
+"""CreateAcls: limits that Kafka does not have, and brokers without an authorizer. Conversations have other cases."""
 
 from __future__ import annotations
 

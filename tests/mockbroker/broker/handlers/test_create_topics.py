@@ -64,7 +64,7 @@ def test_topic_is_created(harness, version):
 def test_validate_only(harness, version):
     (response,) = create(harness, version, new_topic(), validate_only=True)
     assert response.error_code == E.NONE
-    assert (response.topic_id != UUID(int=0)) is (version >= 7)  # as in Kafka, although no topic has this id
+    assert (response.topic_id != UUID(int=0)) is (version >= 7)  # as in Kafka, although no topic has the returned id
     assert "new" not in harness.broker.cluster.topics
 
 
@@ -186,7 +186,7 @@ class Watched(list[Topic]):
 
 @pytest.mark.parametrize(("size", "reads"), [(3, 0), (4, 3)])
 def test_many_topics_are_counted_in_a_slice_of_their_own(harness, size, reads):
-    """The slice in which the request was decoded does not read its topics."""
+    """The slice in which the request is decoded does not read its topics."""
     harness.broker.slice_size = size
     topics = Watched([new_topic(name) for name in ("a", "a", "b", "b")])
     call = Call(Ticket(1, 1, 19, 2), Client(0, "c", "/h"), CreateTopicsRequest(topics=topics), b"")
@@ -195,7 +195,7 @@ def test_many_topics_are_counted_in_a_slice_of_their_own(harness, size, reads):
 
 
 def test_the_response_has_every_configuration_of_kafka(harness):
-    """Also those that the request does not set; ``elections`` is a conversation with such a request."""
+    """The response includes those that the request does not set, as in the conversation ``elections``."""
     recorded = next(
         step.fields["topics"][0]["configs"]
         for step in load(CONVERSATIONS / "elections.json.gz").steps

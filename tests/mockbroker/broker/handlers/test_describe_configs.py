@@ -87,7 +87,7 @@ def test_duplicate_items_of_a_cleanup_policy_are_not_reported(harness):
 
 
 def test_configs_of_internal_topics():
-    """Values of Kafka 4.2.0."""
+    """The expected values are those of Kafka 4.2.0."""
     harness = BrokerHarness(config={"transaction.state.log.min.isr": "1", "offsets.topic.segment.bytes": "1048576"})
     harness.broker.transaction_coordinator("id")
     harness.broker.share_state_topic()
@@ -175,7 +175,7 @@ def test_rejected(harness, type_, name, error):
 
 @pytest.mark.parametrize("type_", [BROKER, 8, 16, GROUP, 99])
 def test_error_message(harness, type_):
-    """Messages of Kafka: the conversations configs_described and resources_described."""
+    """The expected messages are those of Kafka in the conversations configs_described and resources_described."""
     assert type_ == BROKER or error_of(harness, type_, "") != ""
     assert type_ in (16, GROUP) or error_of(harness, type_, "7") != ""
 

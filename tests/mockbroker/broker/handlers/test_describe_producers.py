@@ -1,4 +1,4 @@
-"""DescribeProducers: on every replica, and errors."""
+"""DescribeProducers: the producers on every replica, and errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEADER, FOLLOWER, OTHER = range(3)
 
 @pytest.fixture
 def harness() -> BrokerHarness:
-    """Topic ``two`` has replicas on brokers 0 and 1, and a record of an idempotent producer."""
+    """Return a cluster whose topic ``two`` has replicas on brokers 0 and 1, and a record of an idempotent producer."""
     harness = BrokerHarness(brokers=3, topics={})
     places = CreateTopicsRequest.Topic.Assignment(partition_index=0, broker_ids=[LEADER, FOLLOWER])
     topic = CreateTopicsRequest.Topic(name="two", num_partitions=-1, replication_factor=-1, assignments=[places])

@@ -1,4 +1,4 @@
-"""DescribeTopicPartitions: topics in order, in pages. Each row was recorded with Kafka 4.2.0."""
+"""DescribeTopicPartitions: topics in order and in pages. Each row was recorded with Kafka 4.2.0."""
 
 from __future__ import annotations
 

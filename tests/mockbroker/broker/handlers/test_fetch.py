@@ -1,4 +1,4 @@
-"""Fetch: reading, size limits, the purgatory and its completion."""
+"""Fetch: reads, size limits, and the purgatory with the completion of its requests."""
 
 from __future__ import annotations
 
@@ -299,7 +299,7 @@ def test_closed_connection_leaves_the_purgatory(harness):
     produce(harness)
 
 
-DIVERGING = [  # entries of the epochs; fetched epoch and offset of the reader; result: epoch and end offset, or an error
+DIVERGING = [  # epoch entries; fetched epoch and offset of the reader; result: epoch and end offset, or an error
     ([(0, 0)], 0, 2, None),
     ([(0, 0)], 0, 9, (0, 4)),
     ([(0, 0), (1, 3)], 0, 4, (0, 3)),
@@ -313,7 +313,7 @@ DIVERGING = [  # entries of the epochs; fetched epoch and offset of the reader; 
 @pytest.mark.parametrize("version", [11, 12, 18])
 @pytest.mark.parametrize(("entries", "epoch", "offset", "expected"), DIVERGING)
 def test_diverging_epoch(harness, version, entries, epoch, offset, expected):
-    """From v12 on the response has the epoch and offset where the logs diverge, not OFFSET_OUT_OF_RANGE (KIP-595)."""
+    """From v12 on, the response has the epoch and offset where the logs diverge, not OFFSET_OUT_OF_RANGE (KIP-595)."""
     fill(harness, count=4)
     partition = harness.broker.cluster.topics["t"].partitions[0]
     partition.epochs.entries = list(entries)

@@ -45,7 +45,7 @@ def test_no_keys(harness, version):
     assert harness.ask(FindCoordinatorRequest(coordinator_keys=[]), version).coordinators == []
 
 
-KINDS = [  # version, key type, message
+KINDS = [  # version, key type, whether the response has an error message
     pytest.param(1, 9, True, id="unknown key type"),
     pytest.param(3, 9, True, id="unknown key type"),
     pytest.param(5, 9, True, id="unknown key type of each key"),

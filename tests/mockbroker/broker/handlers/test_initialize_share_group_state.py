@@ -33,7 +33,7 @@ def h() -> BrokerHarness:
 def send(
     h: BrokerHarness, kind: Any, *, index: int = 0, group: str = "g", topic: UUID | None = None, **fields: Any
 ) -> Any:
-    """The result of a partition, as the share coordinator answers."""
+    """Send a request for one partition to its share coordinator, and return the result of the partition."""
     topic = topic or h.topic_id("t")
     partition = kind.Topic.Partition(partition=index, **(KINDS[kind] | fields))
     request = kind(group_id=group, topics=[kind.Topic(topic_id=topic, partitions=[partition])])

@@ -159,7 +159,7 @@ def test_undecodable_metadata_is_stored(harness):
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_delayed_error_is_encoded_in_the_request_version(version):
-    """The error of a pending JoinGroup has the form of its request version."""
+    """The response to a pending JoinGroup has the format of the request's version."""
     harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 400_000})
     sent = harness.send(join(), version)
     if version >= 4:
@@ -171,7 +171,7 @@ def test_delayed_error_is_encoded_in_the_request_version(version):
 
 
 def test_member_id_of_a_long_client_id_is_cut():
-    """The member id is sent to all members, so it must fit into a string."""
+    """All members receive the member id of the leader, so it must fit into a string."""
     harness = BrokerHarness(config={"group.initial.rebalance.delay.ms": 500})
     long = harness.send(join(), 3, client_id="x" * 32_740)
     honest = harness.send(join(), 3)

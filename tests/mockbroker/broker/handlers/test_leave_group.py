@@ -33,7 +33,7 @@ def join(harness: BrokerHarness, version: int = 3) -> Any:
 
 
 def errors(version: int, response: Any) -> list[int]:
-    """Return the error codes of the members; from v3 on the top-level error code must be NONE."""
+    """Return the error codes of the members. From v3 on, the top-level error code must be NONE."""
     if version < 3:
         return [response.error_code]
     assert response.error_code == E.NONE

@@ -99,7 +99,7 @@ def test_leader_epoch_of_a_deleted_record(harness):
     partition = harness.broker.cluster.topics["t"].partitions[1]
     partition.log.append(read_batch(build_batch([Record(timestamp=300), Record(timestamp=100)])), 0)
     partition.delete_before(1)
-    assert ask(harness, 11, -3, index=1) == (E.NONE, 0, 300, 0)  # as Kafka 4.2.0 answers
+    assert ask(harness, 11, -3, index=1) == (E.NONE, 0, 300, 0)  # the response of Kafka 4.2.0
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -132,7 +132,7 @@ def test_compressed_batches_are_decoded(harness, version, codec):
     for timestamp, offset, at in ((0, 0, 10), (11, 1, 40), (41, 4, 60), (60, 4, 60)):
         assert ask(harness, version, timestamp, index=1) == (E.NONE, offset, at, epoch(version))
     if version >= 7:
-        assert ask(harness, version, -3, index=1) == (E.NONE, 4, 60, epoch(version))  # the first of two
+        assert ask(harness, version, -3, index=1) == (E.NONE, 4, 60, epoch(version))  # the first of two records
 
 
 @pytest.mark.parametrize("codec", [codec for codec in NAMES if codec != NONE])
@@ -143,7 +143,7 @@ def test_undecodable_records(harness, codec, timestamp):
     assert batch.crc_is_right()
     harness.broker.cluster.topics["t"].partitions[1].log.append(batch, 0)
     assert ask(harness, 7, timestamp, index=1) == (E.CORRUPT_MESSAGE, -1, -1, -1)
-    assert ask(harness, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end needs no records
+    assert ask(harness, 7, -1, index=1)[:2] == (E.NONE, 1)  # the end offset needs no records
 
 
 @pytest.mark.parametrize("isolation_level", [-1, 2, 7])

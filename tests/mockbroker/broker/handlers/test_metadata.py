@@ -172,7 +172,7 @@ def test_cached_responses_are_limited(harness):
 
 
 NOT_ASKED = -(2**31)
-TOPIC_BITS, CLUSTER_BITS = 3576, 8096  # of Kafka 4.2.0 and 3.9.1 without an authorizer
+TOPIC_BITS, CLUSTER_BITS = 3576, 8096  # the values of Kafka 4.2.0 and 3.9.1 without an authorizer
 
 
 @pytest.mark.parametrize("version", range(8, 14))

@@ -150,7 +150,7 @@ def test_commit_of_a_member_is_journaled(harness):
     member_id = harness.ask(join, 3).member_id
     requested_topic = topic(harness, "t", partition(0, 9), partition(9))
     refused = commit(harness, 7, requested_topic, member_id=member_id, generation_id_or_member_epoch=1)
-    assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # before SyncGroup
+    assert errors(refused) == [E.UNKNOWN_TOPIC_OR_PARTITION, E.REBALANCE_IN_PROGRESS]  # the group has not synced yet
     assert [event for event in harness.journal.events if event.event == "commit"] == []
     harness.broker.groups["g"].transition_to(type(harness.broker.groups["g"].state).STABLE, 0.0)
     commit(harness, 7, requested_topic, member_id=member_id, generation_id_or_member_epoch=1)

@@ -33,7 +33,7 @@ def fetch(
     group_id: str = "g",
     node: int | None = None,
 ) -> tuple[Any, ...]:
-    """Return by topic name and partition (offset, epoch, metadata, error), and the error of the group."""
+    """Return (offset, epoch, metadata, error) by topic name and partition, and the error of the group."""
     topics = None
     if version >= 8:
         if requested is not None:

@@ -122,7 +122,7 @@ def batch_with_offsets(*offsets: int) -> bytes:
 
 
 def deltas(*requested: int) -> bytes:
-    """Return a batch with these offset deltas and a header as if there were no gaps."""
+    """Return a batch with these offset deltas, and the header of a batch without gaps."""
     return forged(batch_with_offsets(*requested), base_offset=0, last_delta=len(requested) - 1)
 
 
@@ -316,7 +316,7 @@ def test_negative_sequence_of_a_new_epoch_is_invalid(harness):
 
 @pytest.mark.parametrize("version", [9, 12])
 def test_transaction_of_an_unknown_producer(harness, version):
-    """The batch has a transactional id and producer that the coordinator does not know."""
+    """The coordinator does not know the transactional id and the producer of the batch."""
     result = result_of(
         produce(harness, version, forged(attributes=0x10, pid=99, pepoch=0, sequence=0), transactional_id="tx")
     )
@@ -326,7 +326,7 @@ def test_transaction_of_an_unknown_producer(harness, version):
 
 @pytest.mark.parametrize("version", [9, 12])
 def test_control_batch_in_a_transaction(harness, version):
-    """Only transaction coordinators write control batches."""
+    """Only transaction coordinators may write control batches."""
     producer = Producer(harness, "tx", new=version == 12)
     producer.init()
     producer.produce(b"v")

@@ -1,4 +1,4 @@
-"""ShareAcknowledge: sessions, errors of partitions, and fetches of other members that continue."""
+"""ShareAcknowledge: sessions, errors of partitions, and pending fetches of other members that it completes."""
 
 from __future__ import annotations
 

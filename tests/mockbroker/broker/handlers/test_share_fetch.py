@@ -58,7 +58,7 @@ def test_sessions_end_with_the_process_of_their_broker(h):
     a = Sharer(h=h)
     assert a.fetch(0).error_code == ErrorCode.NONE
     h.apply(failover.kill_broker(h.broker, 0, h.now, 9.0))
-    h.apply(failover.start_broker(h.broker, 0, h.now))  # before the loss is noticed
+    h.apply(failover.start_broker(h.broker, 0, h.now))  # the cluster has not noticed the loss yet
     assert a.fetch().error_code == ErrorCode.SHARE_SESSION_NOT_FOUND
 
 

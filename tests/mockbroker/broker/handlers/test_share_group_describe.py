@@ -1,4 +1,4 @@
-"""ShareGroupDescribe: the description of a share group, and the errors of other group ids."""
+"""ShareGroupDescribe: the description of a share group, and the errors for other group ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ShareGroupHeartbeat: the checks of the fields. tests/mockbroker/groups/share has the rules of the group."""
+"""ShareGroupHeartbeat: checks of the request. The group itself: tests/mockbroker/groups/share."""
 
 from __future__ import annotations
 

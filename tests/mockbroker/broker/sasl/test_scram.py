@@ -1,4 +1,4 @@
-"""SCRAM: two recorded exchanges with Kafka 4.2.0, and its responses to other client messages."""
+"""SCRAM: two recorded exchanges with Kafka 4.2.0, and its responses to other messages of clients."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ class OwnName:
         return b"n,a=alice,"
 
 
-LAST = [  # how a valid message is changed
+LAST = [  # the change of a valid message
     lambda text: text.replace(",r=", ",r=z"),
     lambda text: text.replace("c=biws", "c=eSws"),
     lambda text: text.replace("p=", "p=A"),
@@ -134,7 +134,7 @@ def test_credential_of_a_salted_password():
 
 @pytest.mark.parametrize("password", ["m²", "µ\u00a0½", "🙂", "\t"], ids=["square", "micro", "emoji", "tab"])
 def test_a_password_is_hashed_as_by_kafka_clients(password):
-    """SASLprep would replace the first two, and reject the others."""
+    """SASLprep would change the first two passwords, and reject the others."""
     salted = hashlib.pbkdf2_hmac("sha256", password.encode(), SALT, 4096)
     expected = ScramCredential.from_salted_password(SHORT, salted, SALT, 4096)
     assert derive({"alice": password}, [SHORT], lambda: SALT) == {("alice", SHORT): expected}
@@ -173,7 +173,7 @@ TOKEN = DelegationToken(
 @pytest.mark.parametrize("extensions", [",tokenauth=true", ",other=1,tokenauth=TRUE,more=2"])
 @pytest.mark.parametrize("mechanism", [SHORT, LONG])
 def test_a_token_authenticates_its_owner(mechanism, extensions):
-    """The session ends when the token expires."""
+    """The session of the client ends when the token expires."""
     assert log_in(mechanism, extensions, TOKEN.password) == Authenticated(
         "carol", ANY, expires_at_ms=5_000, by_token=True
     )
@@ -184,13 +184,13 @@ def test_a_token_needs_its_hmac():
 
 
 def log_in(mechanism: str, extensions: str, password: str) -> object:
-    """The verdict on a client that has the password of a token and sends extensions."""
+    """Return the result of authenticating as a token with this password and these extensions."""
     users = Users()
     users.tokens.put(TOKEN)
     scram = Scram256Or512(mechanism, users, lambda: "server")
     client = ScramClient([mechanism], TOKEN.token_id, password)
     first = client.get_client_first() + extensions
-    client.client_first_bare = first.removeprefix("n,,")  # which is signed
+    client.client_first_bare = first.removeprefix("n,,")  # the client signs it
     challenge = scram.evaluate(first.encode(), 0)
     assert isinstance(challenge, Challenge)
     client.set_server_first(challenge.token.decode())

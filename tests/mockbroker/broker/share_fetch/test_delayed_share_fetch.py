@@ -1,4 +1,4 @@
-"""Waiting share fetches: what completes them, and what ends a session or a lock."""
+"""Pending share fetches: their completion, and the ends of sessions and locks."""
 
 from __future__ import annotations
 
@@ -171,7 +171,7 @@ def read_committed(h: ShareHarness, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def many() -> ShareHarness:
-    """25 partitions, and slices of 10."""
+    """Return a broker with 25 partitions and slices of 10."""
     result = ShareHarness({"t": 25})
     result.broker.slice_size = 10
     return result

@@ -27,7 +27,7 @@ ASSIGNMENT = encode_stored(
 def group_of(
     *, assignment: bytes = ASSIGNMENT, subscription: bytes = SUBSCRIPTION, kind: str = "consumer"
 ) -> GroupHarness:
-    """Return a stable group with the static member ``m`` with session and rebalance timeouts of 10 and 60 s."""
+    """Return a stable group of the static member ``m``, whose session and rebalance timeouts are 10 and 60 s."""
     harness = GroupHarness()
     protocols = (("other", b"o"), ("range", subscription))
     harness.join_as("", "m", protocols, instance_id="i", protocol_type=kind)

@@ -121,7 +121,7 @@ def test_second_member_extends_the_initial_delay_once():
     assert second.listed == []
 
 
-DELAYS = [  # delay, rebalance timeout of the first, when others join, answered at
+DELAYS = [  # delay, rebalance timeout of the first member, join times of the others, time of the responses
     pytest.param(3.0, 60.0, [], 3.0, id="lone member"),
     pytest.param(3.0, 60.0, [1.0], 6.0, id="one extension"),
     pytest.param(3.0, 60.0, [1.0, 4.0, 7.0], 12.0, id="one extension for each round with a new member"),
@@ -1160,7 +1160,7 @@ def test_member_that_is_removed_has_no_deadline() -> None:
 
 
 def test_refused_member_of_a_full_group_ends_the_join_phase() -> None:
-    """Kafka before 4.0: the members that are left have all joined."""
+    """Before Kafka 4.0, the join phase ends because all remaining members have joined."""
     for release, generation in (("3.9", 2), ("4.2", 1)):
         harness = GroupHarness(max_size=2, quirks=RELEASES[release].quirks)
         harness.stable("a", "b")
@@ -1303,7 +1303,7 @@ def test_heartbeat_of_a_valid_member_takes_the_short_path(harness):
 
 @pytest.mark.parametrize(("joins_at", "settle", "ends_at"), [(0.04, 0.03, 0.07), (0.04, 0.2, 0.1), (0.04, 0.005, 0.05)])
 def test_initial_delay_ends_after_a_time_without_a_join(joins_at: float, settle: float, ends_at: float):
-    """The time is at most 0.1 seconds after the first JoinGroup."""
+    """The join phase ends at most 0.1 seconds after the first JoinGroup."""
     harness = GroupHarness(delay=0.05)
     harness.join("a", rebalance=0.05)
     harness.now = joins_at

@@ -71,7 +71,7 @@ def test_rebuilt_group_equals_the_written_one() -> None:
 
 @pytest.mark.parametrize(("rebalance", "expected"), [(-1, 10.0), (0, 0.0), (5_000, 5.0)])
 def test_old_record_has_the_session_timeout_for_rebalances(rebalance: int, expected: float) -> None:
-    """Version 0 of the record."""
+    """Version 0 of the record has no rebalance timeout."""
     value = GroupMetadataValue(
         protocol_type="consumer",
         generation=1,

@@ -1,4 +1,4 @@
-"""The state of a classic group: transitions, supported protocols, pending joins, map order."""
+"""The state of a classic group: transitions, supported protocols, pending joins, and map order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Invariants of a classic group for random requests and times, and planted bugs that the machine must catch."""
+"""Invariants of a classic group under random requests and delays, and planted bugs that the machine must catch."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ generations = st.sampled_from([0, 0, 0, -1, 1])  # difference to the generation 
 
 
 class GroupMachine(RuleBasedStateMachine):
-    """Random requests, with a simple model of what each must cause.
+    """Random requests, with a simple model of the expected effects of each.
 
     Attributes:
         asked: Kind and member id of each request.
@@ -97,7 +97,7 @@ class GroupMachine(RuleBasedStateMachine):
         pool = [*group.members, *group.pending_members, *others]
         return pool[number % len(pool)]
 
-    # --- one event, and what it must cause ---
+    # --- one event and its expected effects ---
 
     def apply_and_check(self, apply: Callable[[], Effects]) -> list[GroupRequest]:
         """Apply a request or a tick, and compare its effects with the model; return the answered requests."""

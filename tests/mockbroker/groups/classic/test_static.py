@@ -107,7 +107,7 @@ def test_a_restart_in_completing_is_a_rebalance():
 
 
 def in_preparing(harness: GroupHarness, joined: Any) -> None:
-    """Let a third member start a rebalance, in which these members have rejoined; i1 is the leader."""
+    """Let a third member start a rebalance in which these members have rejoined; i1 is the leader."""
     harness.join("c")
     for member_id in joined:
         harness.join_as(member_id, instance_id="i1" if member_id == "a1" else "i2")
@@ -174,7 +174,7 @@ def test_leader_that_joins_again_leads_the_next_generation(leader, follower):
 
 
 def finish_rebalance(harness: GroupHarness, members: Any) -> list[Any]:
-    """Let all members rejoin, which ends the rebalance in progress, or starts and ends one."""
+    """Let all members rejoin: the rebalance in progress ends, or a new one starts and ends."""
     if harness.state is not State.PREPARING:
         harness.join("d")
     pending = [member.member_id for member in harness.group.members.values() if member.pending_join is not None]
@@ -267,7 +267,7 @@ def test_restart_of_a_static_member_renews_its_session(harness, instance_id):
     harness.wait(5.0)
     harness.join_static(instance_id, "n")
     harness.wait(5.5)
-    assert list(harness.group.static_members) == [instance_id]  # the session of the other has expired
+    assert list(harness.group.static_members) == [instance_id]  # the session of the other member has expired
     harness.wait(65.0)
     assert (harness.state, harness.group.members) == (State.EMPTY, {})
 

@@ -1,4 +1,4 @@
-"""The checks of commits and fetches of offsets in a group of the consumer protocol, row by row."""
+"""The checks of OffsetCommit and OffsetFetch in a group of the consumer protocol, row by row."""
 
 from __future__ import annotations
 

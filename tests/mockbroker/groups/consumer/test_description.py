@@ -11,7 +11,7 @@ from mockbroker.groups.consumer.description import member_description, to_json
 
 @pytest.fixture
 def harness() -> MixedGroupHarness:
-    """Members a, which has to revoke partitions, and b, of a group at epoch 2."""
+    """Return a group at epoch 2 with the members a, which has to revoke partitions, and b."""
     harness = MixedGroupHarness({"group.consumer.migration.policy": "bidirectional"})
     harness.join("a", rack_id="r", instance_id="i", server_assignor="range", subscribed_topic_regex="")
     harness.join("b", ["u", "t"])

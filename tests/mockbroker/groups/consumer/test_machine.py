@@ -1,6 +1,6 @@
-"""The consumer protocol (KIP-848) in virtual time: docs/coordinator.md, from "ConsumerGroupHeartbeat" on.
+"""The consumer protocol (KIP-848) in virtual time: docs/coordinator.md, from "ConsumerGroupHeartbeat" to the end.
 
-The answers of real brokers, request by request, are in fixtures/conversations.
+The responses of real brokers, request by request, are in fixtures/conversations.
 """
 
 from __future__ import annotations
@@ -205,7 +205,7 @@ def test_uniform_is_that_of_the_release(release, owners):
 @pytest.mark.parametrize("assignor", ["uniform", "range"])
 @pytest.mark.parametrize(("name", "share"), [("b", 0), ("z", 1)])
 def test_member_without_topics_joins_before_a_new_target(assignor, name, share):
-    """Kafka still treats the group as homogeneous. So the subscription of the first member applies to all."""
+    """Kafka still considers the group homogeneous, so the subscription of the first member applies to all members."""
     harness = ConsumerGroupHarness(topics={"t": 3}, config=SESSION | {"group.consumer.assignors": assignor})
     for member in ("c", "d", "x"):
         harness.join(member)
@@ -375,7 +375,7 @@ def test_partitions_stay_assigned_after_a_temporary_leave(harness):
 
 
 def test_former_instance_id_of_a_member_stays_registered(harness):
-    """After its member has left, no member can use the instance id, as in Kafka."""
+    """As in Kafka, no member can use the instance id after its member has left."""
     harness.join("m", instance_id="a")
     harness.join("m", instance_id="b")
     assert harness.join("n", instance_id="a").answer.error_code == E.UNRELEASED_INSTANCE_ID
@@ -472,7 +472,7 @@ def test_journal_events_of_a_reconciliation(harness):
         ("generation", "", 2),
         ("assign", "b", 2),  # no partition is released yet
         ("assign", "a", 1),
-        ("assign", "a", 2),  # it has revoked
+        ("assign", "a", 2),  # the member has revoked the partition
         ("assign", "b", 2),
         ("leave", "b", 2),
         ("rebalance", "", 3),
@@ -482,7 +482,7 @@ def test_journal_events_of_a_reconciliation(harness):
 
 
 def test_journal_has_members_that_reach_an_epoch_unchanged(harness):
-    """Without this event ``wait_group`` would not notice that the group is Stable."""
+    """Without this event, ``wait_group`` would not notice that the group is Stable."""
     harness.join("a")
     harness.join("b", topics=["u"])
     assert harness.group.state_name == "Reconciling"
@@ -542,7 +542,7 @@ def test_requested_rebalance_of_an_empty_group_has_no_effects(harness):
     assert harness.group.epoch == 2
 
 
-# --- what a heartbeat leaves unchanged, and what each change is called -----------------------------------------------
+# --- fields that a heartbeat leaves unchanged, and the reason of each change -----------------------------------------
 
 
 FIELDS = [  # field of the heartbeat, attribute of the member, value, another value
@@ -799,7 +799,7 @@ def test_topics_of_a_regex_are_those_that_its_client_describes(harness):
 
 
 def test_unchanged_heartbeat_keeps_the_permissions_of_regexes(harness):
-    """The permissions are those of the client whose request started the resolution."""
+    """A resolution uses the permissions of the client whose request started it."""
     harness.join("a", [], subscribed_topic_names=None, subscribed_topic_regex="[tu]")
     harness.settle()
     group = harness.group
@@ -817,7 +817,7 @@ def test_unchanged_heartbeat_keeps_the_permissions_of_regexes(harness):
 
 
 def test_second_member_keeps_the_permissions_of_a_resolution(harness):
-    """The resolution is in progress: the timer is due, and the topics are matched after the request."""
+    """The second member subscribes during the resolution: the timer is due, and topics are matched afterwards."""
     context = harness.broker.groups.context
     group = ConsumerGroup(group_id="g")
     before = ConsumerMember(member_id="a")
@@ -949,7 +949,7 @@ def test_member_that_leaves_for_a_while_revokes_at_once(harness):
 
 
 def test_regex_without_a_subscriber_is_not_resolved(harness):
-    """The member that subscribed to it has left during the resolution."""
+    """The member that subscribed to the regular expression has left during the resolution."""
     group = ConsumerGroup(group_id="g")
     group.put_member(ConsumerMember(member_id="a", regex="u.*"))
     group.regexes_to_resolve, group.resolving_since = ["u.*", "gone"], 0.0
@@ -960,7 +960,7 @@ def test_regex_without_a_subscriber_is_not_resolved(harness):
 
 @pytest.mark.parametrize(("count", "calls"), [(1_999, 1), (2_000, 3)])
 def test_one_slice_of_2000_topics_is_resolved_at_once(count: int, calls: int):
-    """The new epoch starts in a separate call if there are more topics, with the internal one, than a slice has."""
+    """With more topics than a slice has, including the internal topic, the new epoch starts in a separate call."""
     context = ConsumerGroupHarness(topics={f"t{number}": 1 for number in range(count)}).broker.groups.context
     group = ConsumerGroup(group_id="g")
     group.put_member(ConsumerMember(member_id="a", regex="t.*"))

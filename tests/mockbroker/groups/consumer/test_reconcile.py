@@ -1,4 +1,4 @@
-"""The next step of a member, as a table: member, target assignment, other owners, owned partitions; and the result."""
+"""The next state of a member, as a table: member, target assignment, other owners, owned partitions; and the result."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def test_matching(expression, found):
 
 
 def test_bytes_that_are_not_utf_8_are_replacement_characters() -> None:
-    """As in Kafka. The expression comes from a request, whose strings may have any bytes."""
+    """As in Kafka, invalid UTF-8 is replaced. The expression comes from a request, whose strings may have any bytes."""
     regex.check("\udc80")
     assert regex.matching_names("orders|\udc80", [*NAMES, "\ufffd"]) == {"orders", "\ufffd"}
 

@@ -48,7 +48,7 @@ def check(group: ConsumerGroup) -> None:
 
 
 def random_member(random: Random, name: str, epoch: int) -> ConsumerMember:
-    """Return a member whose partitions no other one has."""
+    """Return a member whose partitions no other member has."""
     number = int(name[1:])
     return ConsumerMember(
         member_id=name,
@@ -231,7 +231,7 @@ def test_static_replacement_needs_a_target_for_all() -> None:
 
 
 def test_subscriptions_are_compared_again_with_the_metadata() -> None:
-    """A resolved regular expression has no effect before."""
+    """A resolved regular expression has no effect before the next comparison."""
     cluster: Any = SimpleNamespace(epoch=3, topics={})
     group = ConsumerGroup(group_id="g")
     group.put_member(ConsumerMember(member_id="a", topics=frozenset({"t"})))

@@ -1,4 +1,4 @@
-"""Invariants of a consumer group for random requests, lost responses and times, and planted bugs to be caught.
+"""Invariants of a consumer group under random requests, lost responses and delays, and planted bugs to be caught.
 
 No two members read the same partition, and in the end every subscribed partition is read.
 """
@@ -40,14 +40,14 @@ subscription = st.sampled_from(SUBSCRIPTIONS)
 
 
 class ConsumerMachine(RuleBasedStateMachine):
-    """Random requests of members that revoke partitions at a random time, and only then take new ones.
+    """Random requests of members that revoke partitions at a random time, and start to read new ones only afterwards.
 
     Attributes:
         reads: Partitions that each member reads.
         assigned: Latest assignment that each member received.
         lost: Members that lost their last response.
         instances: Instance id of each static member.
-        two_were_one: Whether a member took the instance id of another one while it had its own.
+        two_were_one: Whether a member took the instance id of another member while it had its own.
     """
 
     @initialize(assignor=st.sampled_from(["uniform", "range"]))
@@ -84,7 +84,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule(name=who, named=instance)
     def beat_with_instance(self, name: str, named: Any) -> None:
-        """Send a heartbeat with any instance id: that of the member, a former one, that of another, or an unknown one."""
+        """Send a heartbeat with any instance id: the member's, a former one, another member's, or an unknown one."""
         if name in self.reads and name not in self.lost:
             answer = self.harness.beat(name, member_epoch=self.epochs[name], instance_id=named)
             if answer.error_code == E.NONE:
@@ -93,7 +93,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     @rule(name=who, named=instance, epoch=st.sampled_from([-1, -2]))
     def leave_by_instance(self, name: str, named: Any, epoch: int) -> None:
-        """Leave, or leave temporarily: then the partitions stay assigned until it rejoins or its session expires."""
+        """Leave, or leave temporarily: partitions remain assigned until the member rejoins or its session expires."""
         if name in self.reads and self.harness.beat(name, member_epoch=epoch, instance_id=named).error_code == E.NONE:
             self._forget(name)
 
@@ -163,7 +163,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.harness.administer("g", Evict(name, "evicted by an administrator"))
         assert name not in self._group().members
         if name in self.reads:
-            self._forget(name)  # the broker does not control what it reads until it notices
+            self._forget(name)  # the broker does not control what the member reads until the member notices
 
     @rule()
     def rebalance(self) -> None:
@@ -176,7 +176,7 @@ class ConsumerMachine(RuleBasedStateMachine):
     def wait(self, seconds: float) -> None:
         self.harness.wait(seconds)
         for name in set(self.reads) - set(self._group().members):
-            self._forget(name)  # it was removed; the broker does not control what it reads until it notices
+            self._forget(name)  # the member was removed; the broker does not control its reads until the member notices
 
     @rule()
     def add_partition(self) -> None:
@@ -239,7 +239,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         """Check that all members reconcile: the group becomes Stable, and every subscribed partition is read."""
         if not hasattr(self, "harness"):
             return
-        for _ in range(3):  # members that left temporarily have expired then
+        for _ in range(3):  # afterwards, the members that left temporarily have expired
             for name in list(self.reads):
                 self._ask(name, True, topic_partitions=self.harness.lines(self.reads[name]))
                 self.reads[name] = self.assigned[name]
@@ -259,10 +259,10 @@ class ConsumerMachine(RuleBasedStateMachine):
         assert {partition for reads in self.reads.values() for partition in reads} == wanted
 
     def _new_epoch(self) -> None:
-        """Start a new epoch by a member that joins and leaves.
+        """Start a new epoch with a member that joins and leaves.
 
         In two cases partitions are not assigned until the next epoch, as in Kafka: a member without topics joins while
-        the target is outdated (test_machine.py), and a member takes the instance id of another one while it has its own.
+        the target is outdated (test_machine.py), and a member takes another member's instance id while it has its own.
         """
         assert self._join("visitor", ["t"], 60_000, None).error_code == E.NONE
         assert self.harness.beat("visitor", member_epoch=-1).error_code == E.NONE

@@ -1,4 +1,4 @@
-"""The target assignment of a consumer group: updated for a few members, it is that computed for all."""
+"""The target assignment of a consumer group: an update for a few members equals a computation for all members."""
 
 from __future__ import annotations
 

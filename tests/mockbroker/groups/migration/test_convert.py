@@ -179,7 +179,7 @@ def test_offsets_survive_upgrade_and_downgrade(harness):
 
 
 def second_with_pending_join(harness: MixedGroupHarness) -> SentRequest:
-    """Add a second member, whose JoinGroup waits for the first."""
+    """Add a second member whose JoinGroup waits for the first."""
     pending = harness.send(MixedGroupHarness.joining(harness.classic_join().member_id), 5)
     assert pending.parked
     return pending

@@ -94,7 +94,7 @@ def test_a_classic_member_revokes_with_its_next_join(harness):
     old = harness.classic()
     for _ in range(2):
         harness.poll("new")
-    harness.leave("new", -1)  # the last consumer member: the group is classic, and rebalances
+    harness.leave("new", -1)  # the last consumer member: the group becomes classic and rebalances
     assert harness.group.state_name == "PreparingRebalance"
     harness.classic_join(old)
     harness.join("new")
@@ -422,7 +422,7 @@ def test_regex_of_a_replaced_member_is_a_changed_subscription():
 
 
 def test_conversion_reconciles_no_reconciled_member():
-    """Partitions of a deleted topic are not revoked: the subscription has not changed."""
+    """Partitions of a deleted topic are not revoked, because the subscription has not changed."""
     harness = MixedGroupHarness({"group.consumer.migration.policy": "bidirectional"})
     harness.join("a", ["t", "u"], instance_id="i")
     harness.settle()
@@ -435,7 +435,7 @@ def test_conversion_reconciles_no_reconciled_member():
 
 
 def test_conversion_ends_the_expiry_of_members():
-    """The sessions of the classic group start again."""
+    """The sessions of the classic group start again at the conversion."""
     harness = MixedGroupHarness(
         {"group.consumer.migration.policy": "bidirectional", "group.consumer.session.timeout.ms": 10_000}
     )

@@ -1,4 +1,4 @@
-"""When the log of a coordinator is compacted, and how much of it after each append."""
+"""Compaction of a coordinator's log: when it starts, and the part that is compacted after each append."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Log:
             yield 1
 
     def append(self, size: int) -> int:
-        """Append, and return the number of bytes that are compacted then. ``size``: size of the log in bytes."""
+        """Append, and return the number of bytes that are compacted after it. ``size``: size of the log in bytes."""
         self.partition.log.size = size
         before = self.left or self.steps
         self.compactor.compact_if_grown(self.partition, 0)

@@ -1,4 +1,4 @@
-"""The timers after a failover, and when they start. Source: Kafka's GroupMetadataManager.onLoaded."""
+"""The timers after a failover, and their start times. Source: Kafka's GroupMetadataManager.onLoaded."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_static_member_that_leaves_while_revoking_stays(harness):
 
 
 def test_session_of_a_classic_member_in_a_consumer_group():
-    """Until its first heartbeat the group's session timeout applies, as in Kafka; then its own again."""
+    """As in Kafka, the group's session timeout applies until the member's first heartbeat, then its own again."""
     harness = MixedGroupHarness(config=SESSION | {"group.consumer.migration.policy": "bidirectional"})
     harness.join("a")
     classic = harness.classic(session=20_000)
@@ -176,7 +176,7 @@ def test_next_rebalance_uses_the_timeout_of_the_first_join(rebalance_ms, answere
 
 
 def test_no_member_must_sync_again_after_a_failover():
-    """If the leader has synced, the group is Stable at the next coordinator, which does not wait for followers."""
+    """If the leader has synced, the group is Stable on the next coordinator, which does not wait for followers."""
     harness = BrokerHarness()
     first = stable_member(harness, "g")
     second = harness.send(BrokerHarness.join("g"), 3)

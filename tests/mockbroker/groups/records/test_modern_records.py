@@ -1,4 +1,4 @@
-"""The records of consumer, share and streams groups: what a change writes, and what a load restores."""
+"""The records of consumer, share and streams groups that a change writes, and the groups that a load restores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SESSIONS = {f"group.{kind}.session.timeout.ms": 46_000 for kind in ("consumer", 
 
 
 def consumer_group() -> MixedGroupHarness:
-    """Members a, which revokes partitions and expires in 60 s, b, c with a regex, and a classic one."""
+    """Return a group of a, which revokes partitions and expires in 60 s, b, c with a regex, and a classic member."""
     harness = MixedGroupHarness({"group.consumer.migration.policy": "bidirectional"} | SESSIONS)
     harness.join("a", rack_id="r", instance_id="i", server_assignor="range", rebalance_timeout_ms=60_250)
     harness.join("c", [], subscribed_topic_names=None, subscribed_topic_regex="u.*")
@@ -56,7 +56,7 @@ def share_group() -> ShareGroupHarness:
 
 
 def streams_group() -> StreamsGroupHarness:
-    """Members a, which revokes a task and expires in 60 s, and b."""
+    """Return a group of a, which revokes a task and expires in 60 s, and b."""
     harness = StreamsGroupHarness(config=SESSIONS)
     endpoint = StreamsGroupHeartbeatRequest.Endpoint(host="h", port=7)
     tags = [KeyValue(key="k", value="v"), KeyValue(key="j", value="w")]
@@ -148,7 +148,7 @@ def test_loaded_share_group_initializes_the_rest_later() -> None:
 def test_metadata_is_read_again_if_topics_changed(kind: str) -> None:
     make, written, load = KINDS[kind]
     if kind == "streams":
-        return  # it has only the hash
+        return  # the record has only the hash
     harness = make()
     entries = [(key, value) for key, value, _ in written(harness)]
     version = harness.broker.cluster.epoch
@@ -171,7 +171,7 @@ def test_group_without_its_record_is_not_loaded(kind: str) -> None:
     assert load([], harness) is None
 
 
-# --- what each change writes ----------------------------------------------------------------------------------------
+# --- records of each change -----------------------------------------------------------------------------------------
 
 
 def changed(harness: Any, kind: str, change: Callable[[Any], object]) -> list[tuple[str, str, bool]]:

@@ -74,7 +74,7 @@ def test_aborted_offsets_are_discarded(log):
     log.write((A, b"1"))
     log.write((A, b"2"), producer=PRODUCER)
     log.finish(ABORT)
-    log.finish(COMMIT)  # of the next transaction, which has no offsets
+    log.finish(COMMIT)  # the marker of the next transaction, which has no offsets
     assert log.replay.values == {A: b"1"}
     assert log.replay.pending == {}
 
@@ -128,7 +128,7 @@ def test_an_invalid_batch_changes_nothing(log):
 
 
 def test_a_log_of_a_kafka_broker():
-    """fixtures/logs: two groups, a transaction with offsets that was committed."""
+    """The log in fixtures/logs has two groups and a committed transaction with offsets."""
     folder = Path(__file__).parents[4] / "fixtures" / "logs"
     replay = Replay()
     for batch in batches((folder / "__consumer_offsets.log").read_bytes()):

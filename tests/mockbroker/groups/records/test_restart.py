@@ -138,7 +138,7 @@ def test_a_log_stays_small(monkeypatch, harness):
 
 
 def test_compaction_does_a_step_with_each_append(monkeypatch, harness):
-    """Records that are appended during a compaction are retained, and loaded by the next coordinator."""
+    """Records that are appended during a compaction are retained, and the next coordinator loads them."""
     monkeypatch.setattr(compaction, "FIRST_COMPACTION", 20_000)
     monkeypatch.setattr(compaction, "MIN_COMPACTED_PER_APPEND", 500)
     read = list[bytes]()
@@ -150,7 +150,7 @@ def test_compaction_does_a_step_with_each_append(monkeypatch, harness):
         commit_without_member(harness, "g", offset=offset)
         sizes.append(log.size)
         most, offset = max(most, len(read)), offset + 1
-    assert max(sizes) > 20_000 + 3_000  # it has grown while it was compacted
+    assert max(sizes) > 20_000 + 3_000  # the log has grown during its compaction
     assert sizes[-1] < 20_000
     assert 0 < most < 15
     monkeypatch.undo()

@@ -305,7 +305,7 @@ def test_offsets_that_a_new_table_lacks_are_deleted():
     for topic in ("t", "u"):
         commit_without_member(harness, "g", topic=topic)
     group = harness.broker.groups["g"]
-    for _ in range(2):  # the keys are known, or not known after a load
+    for _ in range(2):  # first with known keys, then with unknown keys after a load
         group.offsets = group.offsets.copy()
         group.offsets.delete("t", 0)
         group.offsets.unwritten.clear()

@@ -1,4 +1,4 @@
-"""The share state of partitions: what is initialized, deleted, and forgotten with its topic."""
+"""The share state of partitions: initialized and deleted partitions, and those of deleted topics."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ OLD, GONE = UUID(int=50), UUID(int=51)
 
 
 class States:
-    """A share coordinator whose deletions have given results."""
+    """A share coordinator whose deletions return the given errors."""
 
     def __init__(self, *errors: E) -> None:
         self.errors = list(errors)
@@ -37,7 +37,7 @@ class States:
 
 @pytest.fixture
 def cluster() -> ClusterState:
-    """Topic ``t`` with three partitions."""
+    """Return a cluster with the topic ``t`` of three partitions."""
     ids = iter(map(UUID, [f"{number:032x}" for number in range(1, 20)]))
     cluster = ClusterState([Node(0, "a", 1)], lambda: next(ids))
     cluster.create_topic("t", [[0]] * 3)
@@ -110,7 +110,7 @@ def test_peak_member_count_never_decreases(cluster: ClusterState) -> None:
 
 
 class Initializing:
-    """A share coordinator that refuses some partitions, by topic id and index."""
+    """A share coordinator that refuses some partitions, which are given by topic id and index."""
 
     def __init__(self, *refused: tuple[UUID, int]) -> None:
         self.refused = set(refused)

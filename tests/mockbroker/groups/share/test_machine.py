@@ -28,7 +28,7 @@ from mockbroker.groups.share.state import SharedTopic, ShareGroup
 from mockbroker.share.state import StateKey
 from mockbroker.topics.model import OFFSETS_TOPIC
 
-SESSION = 45.0  # seconds, the default
+SESSION = 45.0  # seconds, which is the default
 
 
 def harness(**how: Any) -> ShareGroupHarness:
@@ -36,7 +36,7 @@ def harness(**how: Any) -> ShareGroupHarness:
 
 
 def pair() -> ShareGroupHarness:
-    """Two members of a settled group at epoch 3."""
+    """Return a settled group of two members at epoch 3."""
     group = harness()
     group.enter("a")
     group.poll("a")
@@ -260,7 +260,7 @@ def test_the_imported_form_has_the_id_of_a_topic_without_name() -> None:
     assert form["initializing"] == {uuid_text(UUID(int=1)): [0, 2]}
 
 
-# --- what a heartbeat changes, and what each change is called ----------------------------------------------------------
+# --- changes by a heartbeat, and the reason of each change ----------------------------------------------------------
 
 
 def reasons(harness: ShareGroupHarness) -> list[tuple[str, str, str]]:

@@ -1,7 +1,7 @@
-"""Invariants of a share group for random requests, times, topics and coordinators, and planted bugs to be caught.
+"""Invariants of a share group under random requests, delays, topics and coordinators, and planted bugs to be caught.
 
-Members have only initialized partitions of topics to which they subscribe, and in the end every one of those has as
-many members as every other.
+Members have only initialized partitions of topics to which they subscribe, and in the end each of these partitions
+is assigned to the same number of members.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ class ShareMachine(RuleBasedStateMachine):
         for member in group.members.values():
             for topic_id, index in member.assigned:
                 topic = self.harness.broker.cluster.by_id.get(topic_id)
-                if topic is not None:  # else the next heartbeat revokes it
+                if topic is not None:  # otherwise, the next heartbeat revokes it
                     assert topic.name in member.topics
                     assert index in group.initialized[topic_id].partitions
 
@@ -132,7 +132,7 @@ class ShareMachine(RuleBasedStateMachine):
             self.last_epoch = group.epoch
 
     def teardown(self) -> None:
-        """In the end every partition of a subscribed topic is assigned, each to as many members as the others."""
+        """Check that every partition of a subscribed topic is assigned, to the same number of members each."""
         if not hasattr(self, "harness") or not self.epochs:
             return
         names = list(self.epochs)
@@ -163,7 +163,7 @@ class ShareMachine(RuleBasedStateMachine):
                 self.epochs[name] = 0
             return True
         if answer.error_code == E.FENCED_MEMBER_EPOCH:
-            self.epochs[name] = 0  # it is still a member, and joins again
+            self.epochs[name] = 0  # it is still a member, and rejoins
         else:
             assert answer.error_code == E.UNKNOWN_MEMBER_ID
             self._forget(name)

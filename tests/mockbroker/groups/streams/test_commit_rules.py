@@ -1,4 +1,4 @@
-"""The checks of commits and fetches of offsets in a streams group, row by row: Kafka's StreamsGroup."""
+"""The checks of OffsetCommit and OffsetFetch in a streams group, row by row: Kafka's StreamsGroup."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COMMITS = [  # member id, epoch, committed partitions, error
     ("m", 2, [("t", 2)], E.NONE),  # a task that is being revoked
     ("m", 1, [("t", 2)], E.STALE_MEMBER_EPOCH),
     ("m", 4, [("t", 3)], E.STALE_MEMBER_EPOCH),  # the member has no such task
-    ("m", 4, [("u", 0)], E.STALE_MEMBER_EPOCH),  # not a topic of the topology
+    ("m", 4, [("u", 0)], E.STALE_MEMBER_EPOCH),  # the topology does not have this topic
     ("m", 6, [("t", 0)], E.STALE_MEMBER_EPOCH),
     ("m", -1, [], E.NONE),
     ("x", 5, [("t", 0)], E.UNKNOWN_MEMBER_ID),

@@ -26,7 +26,7 @@ class Counts(PartitionCounts):
 def joined(
     sources: list[str], repartitions: dict[str, int], groups: list[tuple[list[int], list[int]]] | None = None
 ) -> Subtopology:
-    """Return a subtopology that joins source and repartition topics; a count of 0 is not set by the topology."""
+    """Return a subtopology that joins source and repartition topics. A count of 0: the topology does not set it."""
     group = Subtopology.CopartitionGroup
     every = [(list(range(len(sources))), list(range(len(repartitions))))]
     return Subtopology(
@@ -39,7 +39,7 @@ def joined(
     )
 
 
-JOINS = [  # source topics, repartition topics with the count of the topology, known counts; decided counts
+JOINS = [  # source topics, repartition topics with their counts in the topology, known counts; decided counts
     (["a", "b"], {}, {"a": 3, "b": 3}, {}),
     (["a"], {"r": 0}, {"a": 3, "r": 5}, {"r": 3}),
     (["a"], {"r": 3}, {"a": 3, "r": 3}, {"r": 3}),
@@ -60,7 +60,7 @@ def test_repartition_topic_has_the_count_of_its_join(
     assert counts.decided == decided
 
 
-PROBLEMS = [  # the same; detail of the problem
+PROBLEMS = [  # as in JOINS; detail of the problem
     (
         ["b", "a"],
         {},

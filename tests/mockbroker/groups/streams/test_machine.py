@@ -1,6 +1,6 @@
 """Streams groups (KIP-1071) in virtual time.
 
-The answers of real brokers, request by request, are in fixtures/conversations.
+The responses of real brokers, request by request, are in fixtures/conversations.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def test_initial_delay_assigns_all_members_at_once():
 
 
 def test_initial_delay_of_one_heartbeat_ends_with_the_next():
-    """Kafka keeps the topics of a new group only from the second heartbeat on, so the timer has nothing to assign."""
+    """Kafka keeps the topics of a new group only from the second heartbeat, so the timer has nothing to assign."""
     harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
     harness.join("a")
     harness.wait(4.0)
@@ -330,7 +330,7 @@ def test_only_an_empty_group_is_deleted(harness):
 
 
 def test_deletion_writes_tombstones_for_missing_records_too():
-    """As Kafka 4.2.0 does: a group that had no target assignment yet gets a tombstone for it."""
+    """As in Kafka 4.2.0, a group that has no target assignment yet gets a tombstone for it."""
     harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
     harness.join("a")
     harness.leave("a")
@@ -411,7 +411,7 @@ def test_configurations_of_the_group_replace_the_settings() -> None:
     assert (settings.standby_replicas, settings.heartbeat_interval_ms) == (1, 5_000)
 
 
-# --- what a heartbeat changes, and what each change is called ----------------------------------------------------------
+# --- changes by a heartbeat, and the reason of each change ----------------------------------------------------------
 
 
 def reasons(harness: StreamsGroupHarness) -> list[tuple[str, str, str]]:
@@ -705,7 +705,7 @@ def test_topics_are_read_again_after_the_refresh_interval(harness, monkeypatch, 
 
 
 def test_initial_delay_is_not_prolonged_by_a_later_join():
-    """Also if the group was empty in the meantime."""
+    """The delay is not prolonged even if the group was empty in the meantime."""
     harness = StreamsGroupHarness(config={"group.streams.initial.rebalance.delay.ms": 3_000})
     harness.join("a")
     harness.wait(1.0)
@@ -856,7 +856,7 @@ def test_error_of_a_creation_is_kept_for_two_heartbeats():
 
 
 def test_tasks_return_with_the_source_topic(harness):
-    """The target assignment is computed for all members again, also if a member joins."""
+    """The target assignment is computed for all members again, even when a member joins."""
     for name in "ab":
         harness.join(name)
     harness.settle()

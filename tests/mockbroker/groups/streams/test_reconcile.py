@@ -106,7 +106,7 @@ def test_member_that_revoked_may_have_to_revoke_more() -> None:
     assert after.pending_revocation == assigned({A: 3})
 
 
-OWNERS = [  # tasks of another process or of the own one, target, assigned tasks, state
+OWNERS = [  # tasks of another process or of the member's own process, target, assigned tasks, state
     ("q", assigned({C: 1}), tasks("02", "1"), assigned({A: 3}, "1"), UNRELEASED),
     ("p", assigned({}, "2"), tasks("02", "1"), assigned({A: 3}, "1"), UNRELEASED),
     ("q", assigned({}, "2"), tasks("02", "1"), assigned({A: 3, C: 7}, "1"), STABLE),
@@ -122,7 +122,7 @@ OWNERS = [  # tasks of another process or of the own one, target, assigned tasks
 def test_tasks_of_other_owners_are_waited_for(
     process: str, theirs: AssignedTasks, target: Tasks, expected: AssignedTasks, state: MemberState
 ) -> None:
-    """An active task has one owner; a process has each task once."""
+    """An active task has only one owner, and a process has each task only once."""
     owners = Owners()
     owners.add(member().assigned, "p")
     owners.add(theirs, process)

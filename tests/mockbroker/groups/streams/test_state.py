@@ -28,7 +28,7 @@ TASK, OTHER = ("0", 0), ("0", 1)
 
 
 def tasks(*kinds: str, task: tuple[str, int] = TASK) -> AssignedTasks:
-    """Return tasks of a member: ``task`` in each of some kinds."""
+    """Return the tasks of a member: ``task`` in each of the given kinds."""
     replicas = {kind: frozenset({task}) for kind in kinds if kind != "active"}
     return AssignedTasks(active={task: 1} if "active" in kinds else {}, **replicas)
 
@@ -63,7 +63,7 @@ def test_task_remains_with_the_processes_that_own_it() -> None:
 
 
 def random_member(random: Random, number: int, epoch: int) -> StreamsMember:
-    """Return a member whose tasks no other one has."""
+    """Return a member whose tasks no other member has."""
     first, second = (("0", 10 * number + random.randrange(5)) for _ in range(2))
     return StreamsMember(
         member_id=f"m{number}",

@@ -1,4 +1,4 @@
-"""Invariants of a streams group for random requests, lost responses and times, and planted bugs to be caught.
+"""Invariants of a streams group under random requests, lost responses and delays, and planted bugs to be caught.
 
 No two members run the same active task, no process has a task twice, and in the end every task is run.
 """
@@ -40,7 +40,7 @@ who = st.sampled_from(NAMES)
 
 
 class StreamsMachine(RuleBasedStateMachine):
-    """Random requests of members that close tasks at a random time, and only then start new ones.
+    """Random requests of members that close tasks at a random time, and start new ones only afterwards.
 
     Attributes:
         runs: Tasks that each member runs.
@@ -95,7 +95,7 @@ class StreamsMachine(RuleBasedStateMachine):
     def evict(self, name: str) -> None:
         self.harness.administer("g", Evict(name, "evicted by an administrator"))
         if name in self.runs:
-            self._forget(name)  # the broker does not control what it runs until it notices
+            self._forget(name)  # the broker does not control the tasks that the member runs until the member notices
 
     @rule()
     def rebalance(self) -> None:

@@ -1,4 +1,4 @@
-"""The target assignment of a streams group: updated for a member that joins, it is that computed for all."""
+"""The target assignment of a streams group: an update for a member that joins equals a computation for all members."""
 
 from __future__ import annotations
 
