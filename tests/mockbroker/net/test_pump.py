@@ -182,7 +182,7 @@ def test_next_request_of_a_connection_waits_for_all_slices() -> None:
     assert [name for _, name in place.log] == ["OffsetCommit", "Heartbeat"]
 
 
-def test_member_fenced_between_slices_commits_no_more() -> None:
+def test_slices_of_a_commit_after_a_move_of_the_coordinator_fail() -> None:
     """The coordinator moves after the first slice."""
     place = Place(t=3_000)
     wire = place.connect()

@@ -229,8 +229,9 @@ def test_codec_of_a_wrapper_is_the_codec_of_the_batch() -> None:
     assert result.codec == GZIP
 
 
-def test_timestamp_before_none_is_refused() -> None:
+def test_negative_timestamps_other_than_none_are_refused() -> None:
     assert isinstance(to_batch(build_message_set([Record(timestamp=-1, value=b"v")]), LARGE), Batch)
+    assert to_batch(build_message_set([Record(timestamp=-2, value=b"v")]), LARGE) is E.INVALID_TIMESTAMP
 
 
 def test_set_ends_when_its_size_is_reached() -> None:

@@ -26,23 +26,6 @@ def producers_with(*batches: Any) -> Any:
     return producers
 
 
-MARKERS = [  # producer epoch and coordinator epoch of a marker, after a marker with epochs 1 and 5; error
-    (1, 5, E.NONE),
-    (2, 6, E.NONE),
-    (0, 5, E.INVALID_PRODUCER_EPOCH),
-    (1, 4, E.TRANSACTION_COORDINATOR_FENCED),
-    (0, 4, E.INVALID_PRODUCER_EPOCH),
-]
-
-
-@pytest.mark.parametrize(("epoch", "coordinator_epoch", "error"), MARKERS)
-def test_marker_of_a_former_coordinator_is_fenced(epoch, coordinator_epoch, error):
-    producers = producers_with(batch(0))
-    producers.end(7, 1, 5, 0)
-    assert producers.marker_error(7, epoch, coordinator_epoch) == error
-    assert producers.marker_error(8, epoch, coordinator_epoch) == E.NONE, "a producer without state"
-
-
 CASES = [  # appended batches, next batch, result
     ([], batch(0), E.NONE),
     ([], batch(9), E.NONE),  # the first sequence is not checked before KIP-890
