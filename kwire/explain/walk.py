@@ -14,6 +14,7 @@ from typing import Any
 from kwire.blobs import KEYS, STORED, body_offset, readable_version, stored_version
 from kwire.blobs.fields import ASSIGNORS, CONSUMER, INSIDE
 from kwire.blobs.sticky import CooperativeStickyUserData, StickyUserData
+from kwire.counted import counted
 from kwire.engines import primitives
 from kwire.engines.reference import to_construct
 from kwire.errors import DecodeError
@@ -76,20 +77,21 @@ class Walk:
     def at(self) -> int:
         return self.stream.tell()
 
-    def leaf(self, start: int, path: str, type_: str, value: Any = None, **more: Any) -> None:
-        """Add a leaf for the bytes from ``start`` to the current position.
+    def leaf(self, start: int, path: str, type_: str, value: Any = None, end: int | None = None, **more: Any) -> None:
+        """Add a leaf for the bytes from ``start`` on.
 
         Args:
             start: offset of the first byte.
             path: path of the field.
             type_: wire type of the field.
             value: value in the JSON form.
+            end: offset of the byte after the leaf; None for the current position.
             more: further attributes of the Piece.
 
         Raises: LimitError if ``allowance`` permits no further leaves.
         """
         self.allowance.count_leaf(start)
-        self.tree.leaf(start, self.at, primitives.where(path), type_, value, **more)
+        self.tree.leaf(start, self.at if end is None else end, primitives.where(path), type_, value, **more)
 
     def message(self, message: type, version: int, root: str = ROOT) -> None:
         """Decode one message, and add the pieces of its fields.
@@ -213,9 +215,8 @@ class Walk:
             size = primitives.read_uvarint(self.stream, path, start)
             slot = tagged_slots.get(tag)
             here = f"{path} -> {slot.name}" if slot else f"{path} -> {UNKNOWN_TAGS} -> {tag}"
-            self.tree.open(start, primitives.where(here), TAG_TYPE, tag, f"{size} byte{'s' * (size != 1)}")
-            self.allowance.count_leaf(start)
-            self.tree.leaf(start, middle, primitives.where(f"{here} -> {TAG}"), "uvarint", tag)
+            self.tree.open(start, primitives.where(here), TAG_TYPE, tag, counted(size, "byte"))
+            self.leaf(start, f"{here} -> {TAG}", "uvarint", tag, middle)
             self.leaf(middle, f"{here} -> {SIZE}", "uvarint", size)
             begin = self.at
             if slot is None:
@@ -240,10 +241,9 @@ class Walk:
             self.leaf(start, path, form(node), shown, head=head)
             return
         note, pieces = inside
-        self.allowance.count_leaf(start)
         self.tree.open(start, primitives.where(path), form(node), shown, note)
         length = "uvarint" if node.compact else "int32"
-        self.tree.leaf(start, start + head, primitives.where(f"{path} -> {LENGTH}"), length, len(value))
+        self.leaf(start, f"{path} -> {LENGTH}", length, len(value), start + head)
         self.tree.add(pieces)
         self.tree.close(self.at)
 

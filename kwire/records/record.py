@@ -466,7 +466,7 @@ def _write_some(records: Sequence[Record], deltas: list[int] | None, base_timest
 def as_bytes(value: bytes) -> bytes:
     """Return bytes, or a bytearray or memoryview whose length is its number of bytes.
 
-    Raises: TypeError if the value is none of these.
+    Raises: TypeError for a value of another type.
     """
     if isinstance(value, memoryview):
         return cast("bytes", value) if value.contiguous and value.nbytes == len(value) else value.tobytes()

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, TypeVarTuple
 import trio
 
 ENCODED_AT_ONCE = 1 << 17  # characters that are encoded before other tasks run
-PART_COST = 32  # a part costs as much time as so many characters
+PART_COST = 32  # characters whose encoding takes as long as the overhead of one part
 CHECKED_AT_ONCE = 1 << 14  # bytes of a body that are checked in the task of the request
 NESTED = 4  # levels of nesting that are divided: a list of groups, a group, its members, a member
 

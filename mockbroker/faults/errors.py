@@ -153,11 +153,11 @@ class ErrorInjection:
         self._beside = beside
         self._request = request
         self._answer = answer_of(key, version)
-        self._is_whole_needed = (key == ApiKey.METADATA and version == 0) or (
-            key == ApiKey.FETCH and request.session_epoch != SESSIONLESS
+        self._is_whole_needed = (
+            (key == ApiKey.METADATA and version == 0)
+            or (key == ApiKey.FETCH and request.session_epoch != SESSIONLESS)
+            or (key == ApiKey.SHARE_FETCH and request.share_session_epoch != FINAL_SHARE_SESSION)
         )
-        if key == ApiKey.SHARE_FETCH:
-            self._is_whole_needed = request.share_session_epoch != FINAL_SHARE_SESSION
         self._named = request  # with the partitions of a fetch session that the request does not name
         self._marks = Marks()
         self._by_values: dict[tuple[str, ...], set[tuple[Value, ...]]] = {}  # elements that the request does not name

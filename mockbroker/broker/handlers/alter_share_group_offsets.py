@@ -5,12 +5,12 @@ Source: Kafka's KafkaApis.handleAlterShareGroupOffsetsRequest and GroupCoordinat
 
 from __future__ import annotations
 
-from base64 import urlsafe_b64encode
 from collections.abc import Iterator
 from operator import attrgetter
 from typing import Any
 
 from kwire import ErrorCode
+from kwire.json.objects import uuid_text
 from kwire.messages.alter_share_group_offsets import AlterShareGroupOffsetsRequest, AlterShareGroupOffsetsResponse
 from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.base.texts import OF_ERRORS, shortened
@@ -47,8 +47,7 @@ def _invalid_partition(broker: Broker, request: AlterShareGroupOffsetsRequest) -
         topic = broker.cluster.topics.get(requested.topic_name)
         index = min((each.partition_index for each in requested.partitions), default=0)
         if topic is not None and index < 0:
-            topic_id = urlsafe_b64encode(topic.topic_id.bytes).decode().rstrip("=")
-            parameters = f"{shortened(request.group_id)} {topic_id} {index}"
+            parameters = f"{shortened(request.group_id)} {uuid_text(topic.topic_id)} {index}"
             return f"Initialize share group parameters has invalid partitionId - {parameters}"
     return None
 

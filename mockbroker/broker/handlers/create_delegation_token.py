@@ -11,15 +11,15 @@ from mockbroker.base.effects import Call, Effects, Reply
 from mockbroker.broker import token_requests
 from mockbroker.broker.broker import Broker
 from mockbroker.security.delegation_tokens import USER, DelegationToken, Principal, token_hmac
+from mockbroker.security.identity import ANONYMOUS
 
-ANONYMOUS = Principal(USER, "ANONYMOUS")
 REQUESTER_SINCE = 3  # first version with the requester of the token
 
 
 def handle(broker: Broker, call: Call[CreateDelegationTokenRequest], now: float) -> Effects:
     request, requester = call.request, token_requests.requester(broker, call.ticket)
     if request.owner_principal_name and request.owner_principal_type is None:  # Kafka fails before it reads the client
-        failed = response_for(CreateDelegationTokenRequest(), ANONYMOUS)
+        failed = response_for(CreateDelegationTokenRequest(), Principal.parse(ANONYMOUS))
         failed.error_code = ErrorCode.UNKNOWN_SERVER_ERROR
         return [Reply(call.ticket, failed)]
     response = response_for(request, requester)

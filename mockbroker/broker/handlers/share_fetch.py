@@ -193,14 +193,12 @@ def _resolve(broker: Broker, fetch: PendingShareFetch, named: Iterable[Partition
     """
     request, refused = fetch.call.request, refused_partitions(fetch.call)
     for topic_id, index in named:
-        if (topic_id, index) in refused:
-            error_code = refused[topic_id, index]
-            response = PartitionResponse(partition_index=index, error_code=error_code, records=b"")
-            fetch.responses[topic_id, index] = response
-            continue
         topic = broker.cluster.by_id.get(topic_id)
         partition = None if topic is None else topic.partition(index)
-        error = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else broker.leader_error(partition, fetch.call.client.node)
+        error = refused.get((topic_id, index))
+        if error is None:
+            node = fetch.call.client.node
+            error = ErrorCode.UNKNOWN_TOPIC_ID if topic is None else broker.leader_error(partition, node)
         if partition is not None and not error:
             key = StateKey(request.group_id or "", topic_id, index)
             share = broker.share_partitions.get_or_load(key, partition, now)

@@ -12,6 +12,7 @@ from uuid import UUID
 from kwire import ErrorCode
 from kwire.messages.alter_share_group_offsets import AlterShareGroupOffsetsResponse
 from kwire.messages.delete_share_group_offsets import DeleteShareGroupOffsetsResponse
+from kwire.schema import ZERO_UUID
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.groups.events import AlterShareOffsets, DeleteShareOffsets
 from mockbroker.groups.group_type import Context, Refused
@@ -26,7 +27,6 @@ from mockbroker.topics.model import Topic
 Altered = AlterShareGroupOffsetsResponse.Topic
 Deleted = DeleteShareGroupOffsetsResponse.Topic
 UNKNOWN_PARTITION = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-NO_TOPIC = UUID(int=0)  # topic id of a topic without offsets
 NOTHING_TO_DELETE = "There is no offset information to delete."
 
 
@@ -91,7 +91,7 @@ def delete(
         if name in deleted:
             continue
         answered = _delete_topic(group, name, context, now)
-        if answered.topic_id == NO_TOPIC:
+        if answered.topic_id == ZERO_UUID:
             without_offsets.append(answered)
         else:
             deleted[name] = answered
