@@ -184,10 +184,11 @@ def in_one(path: str) -> None:
 
 
 def in_spark(cores: int, paths: list[str]) -> None:
+    from kwire.spark.input_files import files
     from kwire.spark.job import Job
     from kwire.spark.output import Output
     from kwire.spark.session import session
-    from kwire.spark.source import FORMAT, files, register
+    from kwire.spark.source import FORMAT, register
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["SPARK_LOCAL_DIRS"] = folder

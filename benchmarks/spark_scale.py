@@ -162,10 +162,10 @@ def groups(size: int) -> Iterator[Segment]:
 
 def convert(folder: str) -> dict[str, Any]:
     """Convert the captures in a folder; return the figures of the job."""
+    from kwire.spark.input_files import files
     from kwire.spark.job import Job
     from kwire.spark.output import Output
     from kwire.spark.session import QUIET, session
-    from kwire.spark.source import files
 
     with TemporaryDirectory() as work:
         QUIET.update(

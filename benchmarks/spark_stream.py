@@ -136,13 +136,14 @@ def run_states(paths: list[Path]) -> None:
     from pyspark.sql import Row
 
     from kwire.analysis.clusters import Clusters
-    from kwire.spark import bundles, plain, source, stages
+    from kwire.spark import bundles, group_inputs, plain, segment_references
+    from kwire.spark.capture_summary import CaptureSummary
     from kwire.spark.following import ConnectionFollower
     from kwire.spark.increments import Increments
     from kwire.spark.stream import Follower, connection_rows
 
     follower, followers = Follower("c"), dict[bytes, ConnectionFollower]()
-    summary = stages.CaptureSummary()
+    summary = CaptureSummary()
     history: list[Any] = []
     states: dict[int, bytes] = {}
     rows: list[tuple[float, ...]] = []
@@ -153,7 +154,7 @@ def run_states(paths: list[Path]) -> None:
         for_groups = [one for one in some if one.kind in bundles.FOR_GROUPS]
         left_out = {*bundles.FOR_GROUPS, *bundles.PER_CONNECTION, *bundles.SUMMARY_KINDS, *bundles.STREAM_ONLY}
         if for_groups:
-            send = partial(stages.send_to_groups, summary.names, summary.groups, {}, summary.by_producer, {})
+            send = partial(group_inputs.send_to_groups, summary.names, summary.groups, {}, summary.by_producer, {})
             batch = bundles.batch(for_groups)
             for_groups = [one for sent in send(iter([batch])) for one in bundles.bundles_of(sent)]
         found: dict[int, dict[str, dict[str, list[Any]]]] = {}
@@ -164,8 +165,8 @@ def run_states(paths: list[Path]) -> None:
 
     for number, path in enumerate(paths):
         by_key: dict[bytes, list[Any]] = {}
-        for split in source.parts(str(path), 1 << 40):
-            for batch in source.references(source.Part(0, split)):
+        for split in segment_references.parts(str(path), 1 << 40):
+            for batch in segment_references.references(segment_references.Part(0, split)):
                 for row in batch.to_pylist():
                     by_key.setdefault(row["connection"], []).append(Row(**row | {"path": str(path)}))
         fresh: list[Any] = []
@@ -181,7 +182,7 @@ def run_states(paths: list[Path]) -> None:
                 made = connection_rows(collected, key, provisional=provisional)
                 into += [bundles.Bundle(row.kind, row.about, row.rows) for row in made]
         history += fresh
-        was, summary = summary, summary | stages.CaptureSummary.of(fresh)
+        was, summary = summary, summary | CaptureSummary.of(fresh)
         whole = was.commits != summary.commits or Clusters(was.statements) != Clusters(summary.statements)
         began = time.process_time()
         convert = Increments("c", summary.names, Clusters(summary.statements))

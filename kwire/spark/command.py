@@ -17,7 +17,7 @@ from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.keylog_option import keylog_option
 from kwire.command import FiniteRange, one_line, read_errors, report_problems
-from kwire.spark import source
+from kwire.spark import input_files, source
 from kwire.spark.failures import interrupted_later, spark_errors
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
@@ -126,7 +126,7 @@ def command(
         followed = Stream(
             paths_or_patterns, place, name, split_size or source.SPLIT, settle, settings=settings, keylog=keylog
         )
-        if missing := source.without_files(paths_or_patterns):
+        if missing := input_files.without_files(paths_or_patterns):
             click.echo(one_line(no_traffic(missing, ())), err=True)
         with spark_errors(), locked(followed.work):
             spark = session_on(_start(master, class_archive))
@@ -136,7 +136,7 @@ def command(
                 followed.finish(spark)
         sys.exit(1 if followed.damaged else 0)
     with read_errors():
-        paths = list(paths_or_patterns) if is_of_topic else source.files(paths_or_patterns)
+        paths = list(paths_or_patterns) if is_of_topic else input_files.files(paths_or_patterns)
     if not paths:
         raise click.ClickException(no_traffic(paths_or_patterns, paths))
     job = Job(paths, place, name, split_size, assignor=assignor, settings=settings, keylog=keylog)

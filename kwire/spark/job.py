@@ -13,12 +13,23 @@ from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.files.file_systems import is_address, size_of
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
-from kwire.spark import source, stages, topic
+from kwire.spark import (
+    connection_slices,
+    first_stage,
+    input_files,
+    one_task,
+    second_stage,
+    source,
+    topic,
+)
 from kwire.spark.bundles import SLICE
+from kwire.spark.capture_summary import CaptureSummary, summary_of
 from kwire.spark.folding import SLICE_CALLS
 from kwire.spark.following import ConnectionFollower, ReplayFollower
 from kwire.spark.output import Output
+from kwire.spark.segment_references import wrongly_guessed
 from kwire.spark.session import session_on
+from kwire.spark.staging_folders import secrets_in, unpacked_in, wrong_in
 from kwire.spark.tasks import task_count, task_size
 from kwire.spark.topic import PartitionNames
 from kwire.topic_address import is_topic
@@ -33,8 +44,8 @@ class Job:
     """A run of the pipeline that converts captures to tables.
 
     Args:
-        paths: paths of the captures, in the order of ``source.files``; or only the address of a topic with frames, see
-            ``kwire.spark.topic``.
+        paths: paths of the captures, in the order of ``input_files.files``; or only the address of a topic with
+            frames, see ``kwire.spark.topic``.
         output: output folder and format.
         capture_id: value of the column ``capture_id``.
         split_size: bytes of a file per task. None for one task for up to SMALL bytes of captures, and for 8 to 64 MiB
@@ -64,7 +75,7 @@ class Job:
     slice_calls: int = SLICE_CALLS
     keylog: KeyLog | None = None
 
-    def run(self, spark: SparkSession | SparkContext) -> stages.CaptureSummary:
+    def run(self, spark: SparkSession | SparkContext) -> CaptureSummary:
         """Write the tables to the output folder, and return the summary, which lists the damaged files.
 
         The files of the same capture from an earlier run are replaced.
@@ -88,15 +99,13 @@ class Job:
         while True:
             with self.output.staging() as staging:
                 report, written = self._staged(session, staging, guess)
-                wrong = {self.paths[number] for number in source.wrongly_guessed(stages.wrong_in(staging))}
+                wrong = {self.paths[number] for number in wrongly_guessed(wrong_in(staging))}
                 if not wrong:
                     self.output.put(session, staging, self.capture_id, written)
                     return report
             guess -= wrong
 
-    def _staged(
-        self, spark: SparkSession, staging: str, guess: Collection[str]
-    ) -> tuple[stages.CaptureSummary, list[str]]:
+    def _staged(self, spark: SparkSession, staging: str, guess: Collection[str]) -> tuple[CaptureSummary, list[str]]:
         """Write the tables to the staging folder; return the summary and the paths of the written files.
 
         The paths are relative to the staging folder. If a task has reported a wrong guess, the list of paths is empty,
@@ -107,24 +116,26 @@ class Job:
             staging: temporary folder for incomplete tables.
             guess: files that several tasks may read, each from a guessed position. One task reads each remaining file.
         """
-        folders = stages.unpacked_in(staging), stages.wrong_in(staging), stages.secrets_in(staging)
+        folders = unpacked_in(staging), wrong_in(staging), secrets_in(staging)
         ordered = ordered_references(spark, self.paths, self.split_size, *folders, guess)
         paths = PartitionNames(self.paths[0]) if is_topic(self.paths[0]) else list(self.paths)
         slice_calls = self.slice_calls if self.assignor is None else 0
-        connections = stages.connection_bundles(
+        connections = first_stage.connection_bundles(
             ordered, paths, self.capture_id, staging, self._follow, self.slice_size, slice_calls, self.keylog
         ).persist()
         bundles, persisted = connections, [connections]
         try:
-            report = stages.summary_of(bundles)
-            if source.wrongly_guessed(stages.wrong_in(staging)):
+            report = summary_of(bundles)
+            if wrongly_guessed(wrong_in(staging)):
                 return report, []
             if report.sliced:
-                bundles, more = stages.with_slices(connections, report, self.capture_id, staging, self.slice_size)
+                bundles, more = connection_slices.with_slices(
+                    connections, report, self.capture_id, staging, self.slice_size
+                )
                 persisted += more
-                report = stages.summary_of(bundles)
-            written = report.written + stages.write_problems(report, self.capture_id, staging)
-            return report, written + stages.write_tables(
+                report = summary_of(bundles)
+            written = report.written + second_stage.write_problems(report, self.capture_id, staging)
+            return report, written + second_stage.write_tables(
                 bundles,
                 report,
                 self.capture_id,
@@ -137,19 +148,19 @@ class Job:
             for one in persisted:
                 one.unpersist()
 
-    def _in_one_task(self, spark: SparkSession | SparkContext) -> stages.CaptureSummary | None:
+    def _in_one_task(self, spark: SparkSession | SparkContext) -> CaptureSummary | None:
         """Write the tables with one task, and return the summary.
 
         The result is None, and the output is unchanged, if the captures are too large for one task: only the task knows
         the size of the content of a gzip file, and the number of rows.
         """
         with self.output.staging() as staging:
-            folders = {"unpacked": stages.unpacked_in(staging), "secrets": stages.secrets_in(staging)}
+            folders = {"unpacked": unpacked_in(staging), "secrets": secrets_in(staging)}
             reader = source.CaptureReader(list(self.paths), SMALL, guess=(), packed=True, **folders)
             about = self.capture_id, staging, self._follow, self.assignor, self.settings, self.keylog
-            report = stages.write_small(spark, reader, *about)
+            report = one_task.write_small(spark, reader, *about)
             if report is not None:
-                written = report.written + stages.write_problems(report, self.capture_id, staging)
+                written = report.written + second_stage.write_problems(report, self.capture_id, staging)
                 self.output.put(spark, staging, self.capture_id, written)
             return report
 
@@ -196,13 +207,13 @@ def ordered_references(
             remaining file. None to divide all files at exact positions, for which the driver reads all record headers.
     """
     if is_topic(paths[0]):
-        return stages.by_connection(topic.references(spark, paths[0]), None)
+        return first_stage.by_connection(topic.references(spark, paths[0]), None)
     size = sum(map(size_of, paths))
     part = split_size or min(task_size(size, A_TASK), source.SPLIT)
     guessed = None if guess is None else sorted(guess)
     reader = source.CaptureReader(list(paths), part, unpacked, guessed, wrong, secrets, packed=True)
     captured = source.scan(spark, reader)
-    return stages.by_connection(captured, task_count(size, A_TASK))
+    return first_stage.by_connection(captured, task_count(size, A_TASK))
 
 
 def read_frames(
@@ -226,12 +237,12 @@ def read_frames(
     Raises: OSError for a path that does not exist, and for inputs without capture files.
     """
     paths_or_patterns = [inputs] if isinstance(inputs, str) else inputs
-    paths = source.files(paths_or_patterns)
+    paths = input_files.files(paths_or_patterns)
     if not paths:
         raise FileNotFoundError(no_traffic(paths_or_patterns, paths))
     ordered = ordered_references(spark, paths, split_size)
     known = None if keylog is None else keylog.copy()
-    return stages.frames(ordered, paths, capture_id or name_of(paths_or_patterns), known)
+    return first_stage.frames(ordered, paths, capture_id or name_of(paths_or_patterns), known)
 
 
 def name_of(inputs: Sequence[str]) -> str:

@@ -51,7 +51,7 @@ MODULES = frozenset(  # modules whose classes may be encoded, besides message cl
         "kwire.spark.folding",
         "kwire.spark.following",
         "kwire.spark.increments",
-        "kwire.spark.stages",
+        "kwire.spark.capture_summary",
         "kwire.spark.subjects",
     }
 )

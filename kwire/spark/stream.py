@@ -32,7 +32,7 @@ from kwire.analysis.events import split_partition
 from kwire.capture.files.file_systems import file_system
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
-from kwire.spark import bundles, plain, source, stages, topic
+from kwire.spark import bundles, first_stage, plain, second_stage, segment_references, source, stream_source, topic
 from kwire.spark.bundles import (
     BUCKETS,
     FOR_GROUPS,
@@ -46,6 +46,7 @@ from kwire.spark.bundles import (
     bundle,
     unbundle,
 )
+from kwire.spark.capture_summary import CaptureSummary, summary_of
 from kwire.spark.following import ConnectionFollower, Payloads
 from kwire.spark.increments import (
     SETTLED_US,
@@ -135,18 +136,18 @@ class Follower(StatefulProcessor):
         return following
 
     def _process_rows(self, following: ConnectionFollower, rows: list[Row], collected: Rows) -> None:
-        rows.sort(key=lambda row: [row[name] for name in source.ORDER])
+        rows.sort(key=lambda row: [row[name] for name in segment_references.ORDER])
         paths: dict[str, int] = {row.path: n for n, row in reversed(list(enumerate(rows)))}
         numbers = {path: number for number, path in enumerate(paths)}
         columns = {
             field.name: pa.array([row[field.name] for row in rows], field.type)
-            for field in source.REFERENCES
+            for field in segment_references.REFERENCES
             if field.name not in ("file", "path")
         }
         columns["file"] = pa.array([numbers[row.path] for row in rows], pa.int32())
         payloads = Payloads(list(numbers), self.unpacked)
         try:
-            stages.follow_segments(following, pa.RecordBatch.from_pydict(columns), payloads, collected)
+            first_stage.follow_segments(following, pa.RecordBatch.from_pydict(columns), payloads, collected)
         finally:
             payloads.close()
 
@@ -165,7 +166,7 @@ def topic_ids(rows: Rows) -> set[tuple[str, int]]:
     return {(topic, bucket_of(about)) for topic, about in found if topic is not None and topic.startswith("id:")}
 
 
-def buckets_of_names(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
+def buckets_of_names(was: CaptureSummary, now: CaptureSummary) -> set[int]:
     """Return the numbers of the buckets whose rows change because the name of a topic id has become known or changed.
 
     These buckets contain rows with the topic id, or consumer groups that commit offsets of the topic. The rows of such
@@ -181,7 +182,7 @@ def buckets_of_names(was: stages.CaptureSummary, now: stages.CaptureSummary) -> 
     return {bucket for topic, bucket in now.ids if topic in changed} | {bucket_of(about_group(one)) for one in groups}
 
 
-def buckets_of_unread(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
+def buckets_of_unread(was: CaptureSummary, now: CaptureSummary) -> set[int]:
     """Return the numbers of the buckets of consumer groups for which periods with missing calls have changed.
 
     All buckets are returned if such a period may concern every group.
@@ -194,7 +195,7 @@ def buckets_of_unread(was: stages.CaptureSummary, now: stages.CaptureSummary) ->
     return set(range(BUCKETS)) if None in groups else {bucket_of(about_group(one)) for one in groups if one is not None}
 
 
-def buckets_to_rebuild(was: stages.CaptureSummary, now: stages.CaptureSummary) -> set[int]:
+def buckets_to_rebuild(was: CaptureSummary, now: CaptureSummary) -> set[int]:
     """Return the numbers of the buckets whose earlier rows may change with a micro-batch.
 
     These are the buckets of changed topic names and periods with missing calls, and the buckets of groups that commit
@@ -259,7 +260,7 @@ class Stream:
     output: Output
     capture_id: str
     split_size: int = source.SPLIT
-    settle: float = source.SETTLE
+    settle: float = stream_source.SETTLE
     files: int = 0
     idle: int = IDLE
     settings: Mapping[str, float] = field(default_factory=dict)
@@ -361,9 +362,9 @@ class Stream:
         still.coalesce(1).write.mode("overwrite").parquet(self._open_rows_folder(number))
         open_now = self._open_rows(spark, number)
 
-        (before, states), batch_summary = self._load_summary(number - 1), stages.summary_of(fresh)
+        (before, states), batch_summary = self._load_summary(number - 1), summary_of(fresh)
         summary = before | batch_summary
-        was, now = before | stages.summary_of(open_before), summary | stages.summary_of(open_now)
+        was, now = before | summary_of(open_before), summary | summary_of(open_now)
         for problem in batch_summary.damaged:
             LOG.warning("%s", problem)
             self.damaged.add(problem.file)
@@ -382,9 +383,9 @@ class Stream:
         ):
             per_connection = per_connection.unionByName(_with_mark(rows, mark).select("kind", "about", "rows"))
         with self.output.staging(self._staging) as staging:
-            written = stages.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
+            written = second_stage.write_problems(batch_summary, self.capture_id, staging, _mark("f", number))
             update = Update(number, staging, self._states, states.versions, f"batch={number}", rebuilt)
-            tasks = task_count(batch_summary.size, stages.A_TASK)
+            tasks = task_count(batch_summary.size, second_stage.A_TASK)
             done = self._updated(fresh, open_now, per_connection, now, update, changed, tasks)
             if done.late:
                 rebuilt |= done.late
@@ -427,11 +428,11 @@ class Stream:
         states.due |= stale  # if the process is killed now, the next micro-batch rebuilds them
         self._save_summary(summary, states, number)
         open_now = self._open_rows(spark, number)
-        now = summary | stages.summary_of(open_now)
+        now = summary | summary_of(open_now)
         version = f"batch={number}-{uuid4().hex}"
         with self.output.staging(self._staging) as staging:
             update = Update(number, staging, self._states, {}, version, stale)
-            tasks = task_count(now.size, stages.A_TASK)
+            tasks = task_count(now.size, second_stage.A_TASK)
             nothing = open_now.where("false")
             done = self._updated(nothing, open_now, nothing, now, update, stale, tasks)
             marks = {mark(bucket) for bucket in stale for mark in (bundles.bucket_mark, final_marks)}
@@ -480,7 +481,7 @@ class Stream:
         fresh: DataFrame,
         open_now: DataFrame,
         per_connection: DataFrame,
-        known: stages.CaptureSummary,
+        known: CaptureSummary,
         update: Update,
         buckets: set[int],
         tasks: int,
@@ -502,7 +503,7 @@ class Stream:
             groups = groups.unionByName(of_buckets(fresh, known, buckets - rebuilt))
         if rebuilt:
             groups = groups.unionByName(of_buckets(self._stored(fresh.sparkSession), known, rebuilt))
-            tasks = task_count(known.size, stages.A_TASK)
+            tasks = task_count(known.size, second_stage.A_TASK)
         increments = Increments(
             self.capture_id,
             known.names,
@@ -514,7 +515,7 @@ class Stream:
         return write_update(groups, per_connection, increments, update, tasks)
 
     @staticmethod
-    def _changed_buckets(connection_rows: DataFrame, summary: stages.CaptureSummary) -> set[int]:
+    def _changed_buckets(connection_rows: DataFrame, summary: CaptureSummary) -> set[int]:
         """Return the numbers of the buckets that must be recomputed after a micro-batch.
 
         A bucket is a part of the consumer groups and count tables. It must be recomputed in three cases:
@@ -570,7 +571,7 @@ class Stream:
         files, inside = file_system(f"{self.work}/checkpoint/commits/{number}")
         return bool(files.get_file_info(inside).type.name == "File")
 
-    def _load_summary(self, number: int) -> tuple[stages.CaptureSummary, Buckets]:
+    def _load_summary(self, number: int) -> tuple[CaptureSummary, Buckets]:
         """Return the stored summary of all files up to a micro-batch, and the states of buckets after it.
 
         ``number``: number of the micro-batch; -1 returns an empty summary.
@@ -579,7 +580,7 @@ class Stream:
         """
         files, inside = file_system(f"{self._summary_folder(number)}/{TOLD_FILE}")
         if number < 0:
-            return stages.CaptureSummary(), Buckets()
+            return CaptureSummary(), Buckets()
         if files.get_file_info(inside).type.name != "File":
             raise plain.PlainError(f"file {inside} is missing: delete {self.work} to restart the stream from scratch")
         with files.open_input_file(inside) as raw:
@@ -594,7 +595,7 @@ class Stream:
     def _summary_folder(self, number: int) -> str:
         return f"{self.work}/summary/batch={number}"
 
-    def _save_summary(self, summary: stages.CaptureSummary, states: Buckets, number: int) -> None:
+    def _save_summary(self, summary: CaptureSummary, states: Buckets, number: int) -> None:
         self._write_file(f"{self._summary_folder(number)}/{TOLD_FILE}", plain.dumps((summary, states)))
 
     @staticmethod

@@ -15,7 +15,7 @@ from kwire.capture.files.blocks import Damage
 from kwire.capture.files.topic import logged_record
 from kwire.client_properties import ClientProperties, PropertyError
 from kwire.lazy_dataclass import dataclass
-from kwire.spark.source import REFERENCES, SPARK_TYPES, logged_row
+from kwire.spark.segment_references import REFERENCES, SPARK_TYPES, logged_row
 from kwire.topic_address import TOPIC_ADDRESS, partition_address
 
 COLUMNS = ("value", "partition", "offset", "headers")

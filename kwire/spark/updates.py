@@ -27,9 +27,10 @@ from kwire.spark.bundles import (
     bundle,
     unbundle,
 )
+from kwire.spark.capture_summary import CaptureSummary
+from kwire.spark.group_inputs import groups_in, send_to_groups
 from kwire.spark.increments import Increments, final_mark, load_state, runs, save_state, state_path
 from kwire.spark.parts import Parts
-from kwire.spark.stages import CaptureSummary, groups_in, send_to_groups
 from kwire.spark.subjects import LateRowError
 
 PENDING = "open "  # prefix of the kinds of rows of open connections

@@ -11,7 +11,8 @@ from typing import Any
 from pyspark.sql import Row
 
 from kwire.analysis.clusters import Clusters
-from kwire.spark import bundles, plain, source, stages
+from kwire.spark import bundles, group_inputs, plain, segment_references
+from kwire.spark.capture_summary import CaptureSummary
 from kwire.spark.following import ConnectionFollower
 from kwire.spark.increments import SETTLED_US, Increments, Outcome
 from kwire.spark.stream import Follower, buckets_to_rebuild, connection_rows
@@ -33,7 +34,7 @@ class Batches:
         self.rebuilt: list[set[int]] = []
         self.states: dict[int, bytes] = {}
         self._follower, self._followers = Follower("c"), dict[bytes, ConnectionFollower]()
-        self._summary = stages.CaptureSummary()
+        self._summary = CaptureSummary()
         self._history: list[bundles.Bundle] = []
         self._open: dict[bytes, list[bundles.Bundle]] = {}
         self._current: dict[int, list[tuple[str, Any]]] = {}
@@ -42,11 +43,11 @@ class Batches:
     def add(self, path: Path) -> None:
         """Read the next file."""
         fresh = self._follow(path)
-        was = self._summary | stages.CaptureSummary.of([one for some in self._before.values() for one in some])
+        was = self._summary | CaptureSummary.of([one for some in self._before.values() for one in some])
         self._history += fresh
-        self._summary |= stages.CaptureSummary.of(fresh)
+        self._summary |= CaptureSummary.of(fresh)
         pending = [one for some in self._open.values() for one in some]
-        now = self._summary | stages.CaptureSummary.of(pending)
+        now = self._summary | CaptureSummary.of(pending)
         whole = Clusters(was.statements) != Clusters(now.statements)
         convert = Increments(
             "c", now.names, Clusters(now.statements), frozenset(now.unread), self.settings, self.settled_us
@@ -84,8 +85,8 @@ class Batches:
 
     def _follow(self, path: Path) -> list[bundles.Bundle]:
         by_key: dict[bytes, list[Any]] = {}
-        for split in source.parts(str(path), 1 << 40):
-            for batch in source.references(source.Part(0, split)):
+        for split in segment_references.parts(str(path), 1 << 40):
+            for batch in segment_references.references(segment_references.Part(0, split)):
                 for row in batch.to_pylist():
                     by_key.setdefault(row["connection"], []).append(Row(**row | {"path": str(path)}))
         fresh: list[bundles.Bundle] = []
@@ -107,11 +108,11 @@ class Batches:
         return fresh
 
     @staticmethod
-    def _by_bucket(some: Sequence[bundles.Bundle], known: stages.CaptureSummary) -> ByBucket:
+    def _by_bucket(some: Sequence[bundles.Bundle], known: CaptureSummary) -> ByBucket:
         for_groups = [one for one in some if one.kind in bundles.FOR_GROUPS]
         left_out = {*bundles.FOR_GROUPS, *bundles.PER_CONNECTION, *bundles.SUMMARY_KINDS, *bundles.STREAM_ONLY}
         if for_groups:
-            send = partial(stages.send_to_groups, known.names, known.groups, {}, known.by_producer, {})
+            send = partial(group_inputs.send_to_groups, known.names, known.groups, {}, known.by_producer, {})
             for_groups = [one for sent in send(iter([bundles.batch(for_groups)])) for one in bundles.bundles_of(sent)]
         found: ByBucket = {}
         for one in [*for_groups, *(one for one in some if one.kind not in left_out)]:

@@ -9,13 +9,13 @@ import pytest
 pytest.importorskip("pyspark")
 
 from kwire.analysis.clusters import Clusters
-from kwire.spark import bundles, stages
+from kwire.spark import bundles, group_inputs, table_builder
 from kwire.spark.bundles import Bundler, bundle
 from kwire.spark.increments import Increments
 
 
 def sent_to_groups(kind: str) -> None:
-    list(stages.send_to_groups({}, {}, {}, {}, {}, iter([bundles.batch([bundle(kind, "", [])])])))
+    list(group_inputs.send_to_groups({}, {}, {}, {}, {}, iter([bundles.batch([bundle(kind, "", [])])])))
 
 
 def added(kind: str) -> None:
@@ -23,7 +23,7 @@ def added(kind: str) -> None:
 
 
 def converted(kind: str) -> None:
-    stages.TableBuilder("c", {}, Clusters(())).rows({kind: [1]})
+    table_builder.TableBuilder("c", {}, Clusters(())).rows({kind: [1]})
 
 
 def added_to_a_state(kind: str) -> None:

@@ -66,7 +66,7 @@ def test_interrupted_call_is_not_logged(caplog, error):
 
 
 def test_unknown_format_fails_before_captures_are_read(spark, tmp_path, monkeypatch):
-    monkeypatch.delattr("kwire.spark.stages.write_small")
+    monkeypatch.delattr("kwire.spark.one_task.write_small")
     arguments = ["--input", str(traces.COMMITTED[0]), "--output", str(tmp_path), "--format", "parkett"]
     result = CliRunner().invoke(command, arguments)
     assert result.exit_code == 1

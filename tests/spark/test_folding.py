@@ -8,6 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,8 +22,9 @@ from kwire.capture.calls.bodies import BodyReader, is_undecoded
 from kwire.messages.end_txn import EndTxnRequest, EndTxnResponse
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.produce import ProduceRequest, ProduceResponse
-from kwire.spark import bundles, plain, source, stages
+from kwire.spark import bundles, connection_slices, first_stage, following, plain, segment_references
 from kwire.spark.bundles import Bundle, Rows, unbundle
+from kwire.spark.capture_summary import CaptureSummary
 from kwire.spark.folding import CallFold, Slicer, call_of
 
 SUMS = {"waits", "tallies"}
@@ -147,22 +149,35 @@ def test_captured_calls_have_the_same_rows_cut_anywhere(path, cutting):
 
 def extracted(paths: Sequence[Path], folder: Path, slice_calls: int) -> tuple[list[Bundle], int]:
     """Return the bundles of the first stage without Spark, and the number of slices."""
-    parts = [source.Part(n, split) for n, path in enumerate(paths) for split in source.parts(str(path), 1 << 40)]
-    rows = [row for part in parts for batch in source.references(part) for row in batch.to_pylist()]
-    rows.sort(key=lambda row: (row["connection"], *(row[name] for name in source.ORDER)))
+    parts = [
+        segment_references.Part(n, split)
+        for n, path in enumerate(paths)
+        for split in segment_references.parts(str(path), 1 << 40)
+    ]
+    rows = [row for part in parts for batch in segment_references.references(part) for row in batch.to_pylist()]
+    rows.sort(key=lambda row: (row["connection"], *(row[name] for name in segment_references.ORDER)))
     sizes = (rows[n : n + 500] for n in range(0, len(rows), 500))
-    batches = (source.pa.RecordBatch.from_pylist(some, schema=source.REFERENCES) for some in sizes)
-    convert = stages._connection_bundles
+    batches = (pa.RecordBatch.from_pylist(some, schema=segment_references.REFERENCES) for some in sizes)
+    convert = first_stage._connection_bundles
     made = convert(
-        [str(path) for path in paths], "c", str(folder), stages.ConnectionFollower, 1 << 20, slice_calls, None, batches
+        [str(path) for path in paths],
+        "c",
+        str(folder),
+        following.ConnectionFollower,
+        1 << 20,
+        slice_calls,
+        None,
+        batches,
     )
     some = [one for batch in made for one in bundles.bundles_of(batch)]
-    sliced = stages.CaptureSummary.of(some).sliced
+    sliced = CaptureSummary.of(some).sliced
     calls = sorted((one for one in some if one.kind == "calls"), key=lambda one: one.about)
-    decoded = stages._decode_slices("c", str(folder), 1 << 20, iter([bundles.batch(calls[::-1])] if calls else []))
+    decoded = connection_slices._decode_slices(
+        "c", str(folder), 1 << 20, iter([bundles.batch(calls[::-1])] if calls else [])
+    )
     some += [one for batch in decoded for one in bundles.bundles_of(batch)]
     folds = sorted((one for one in some if one.kind == "folds"), key=lambda one: one.about)
-    merged = stages._merge_folds(1 << 20, iter([bundles.batch(folds)] if folds else []))
+    merged = connection_slices._merge_folds(1 << 20, iter([bundles.batch(folds)] if folds else []))
     some += [one for batch in merged for one in bundles.bundles_of(batch)]
     return [one for one in some if one.kind not in bundles.OF_SLICES], sliced
 

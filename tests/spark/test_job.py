@@ -28,12 +28,14 @@ from kwire.analysis.columns import SPARK, rows_of
 from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.files.splits import guessed
 from kwire.cli.groups import command as groups
-from kwire.spark import read_frames, stages
+from kwire.spark import first_stage, group_inputs, read_frames, second_stage
+from kwire.spark.capture_summary import summary_of
 from kwire.spark.command import command
+from kwire.spark.input_files import files
 from kwire.spark.job import Job, name_of, ordered_references
 from kwire.spark.output import Output
 from kwire.spark.parts import EXACT
-from kwire.spark.source import files, parts
+from kwire.spark.segment_references import parts
 
 
 @pytest.fixture(scope="module")
@@ -76,14 +78,14 @@ def test_same_rows(spark, long, tmp_path, size, guess):
 
 def test_few_calls_send_data_to_groups(spark, long, tmp_path, monkeypatch):
     """Each call costs 25 ms, and a single task would make all of them if each task of the first stage needed one."""
-    send, calls = stages.send_to_groups, tmp_path / "calls"
+    send, calls = group_inputs.send_to_groups, tmp_path / "calls"
     calls.mkdir()
 
     def counted(*arguments: Any) -> Iterator[Any]:
         (calls / uuid4().hex).touch()
         return send(*arguments)
 
-    monkeypatch.setattr(stages, "send_to_groups", counted)
+    monkeypatch.setattr("kwire.spark.second_stage.send_to_groups", counted)
     monkeypatch.setattr("kwire.spark.job.A_TASK", 50_000)  # many tasks of the first stage
     Job(files([str(long)]), Output(str(tmp_path / "out")), "c", 65_536).run(spark)
     assert len(list(calls.iterdir())) == 1
@@ -155,10 +157,12 @@ def test_tasks_that_fail_are_done_again(spark, long, tmp_path):
     output = Output(str(tmp_path))
     with output.staging() as staging:
         ordered = ordered_references(spark, paths, 65_536)
-        result = stages.connection_bundles(ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging).persist()
-        summary = stages.summary_of(result)
-        written = stages.write_problems(summary, "c", staging)
-        written += stages.write_tables(result.mapInArrow(breaking, result.schema), summary, "c", staging)
+        result = first_stage.connection_bundles(
+            ordered.mapInArrow(breaking, ordered.schema), paths, "c", staging
+        ).persist()
+        summary = summary_of(result)
+        written = second_stage.write_problems(summary, "c", staging)
+        written += second_stage.write_tables(result.mapInArrow(breaking, result.schema), summary, "c", staging)
         output.put(spark, staging, "c", summary.written + written)
         result.unpersist()
     assert parquet.read(tmp_path) == traces.single(paths, "c")

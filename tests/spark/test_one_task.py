@@ -21,10 +21,12 @@ from pyspark.sql import SparkSession
 
 from kwire.analysis import parquet
 from kwire.analysis.tables import ON_REQUEST
-from kwire.spark import job, stages
+from kwire.spark import job, one_task
+from kwire.spark.input_files import files
 from kwire.spark.job import Job, is_small
 from kwire.spark.output import Output
-from kwire.spark.source import OPENING, CaptureReader, files
+from kwire.spark.source import OPENING, CaptureReader
+from kwire.spark.staging_folders import unpacked_in
 
 LIMIT = 1_000_000
 
@@ -110,7 +112,7 @@ def test_content_is_read_up_to_the_limit(tmp_path):
                     read.append(batch)
                     yield batch
 
-        return stages.gathered(batches(), limit) is not None, len(read)
+        return one_task.gathered(batches(), limit) is not None, len(read)
 
     is_complete, every = content(5 * LIMIT)
     assert is_complete
@@ -122,20 +124,20 @@ def test_content_is_read_up_to_the_limit(tmp_path):
 
 def test_many_rows_are_not_held_by_one_task(spark, tmp_path):
     paths = [str(traces.COMMITTED[0])]
-    reader = CaptureReader(paths, LIMIT, stages.unpacked_in(str(tmp_path)), (), packed=True)
+    reader = CaptureReader(paths, LIMIT, unpacked_in(str(tmp_path)), (), packed=True)
     for most, is_converted in ((100, False), (100_000, True)):
-        summary = stages.write_small(spark, reader, "c", str(tmp_path), most_rows=most)
+        summary = one_task.write_small(spark, reader, "c", str(tmp_path), most_rows=most)
         assert (summary is not None) is is_converted
 
 
 def test_session_without_rdds_has_the_same_rows(spark, tmp_path):
     """The sessions of Spark Connect have no RDDs."""
     paths = [str(traces.COMMITTED[0])]
-    reader = CaptureReader(paths, LIMIT, stages.unpacked_in(str(tmp_path)), (), packed=True)
+    reader = CaptureReader(paths, LIMIT, unpacked_in(str(tmp_path)), (), packed=True)
     connected: Any = SimpleNamespace(range=spark.range)
     summaries = []
     for session in (spark, connected):
-        summary = stages.write_small(session, reader, "c", str(tmp_path))
+        summary = one_task.write_small(session, reader, "c", str(tmp_path))
         assert summary is not None
         assert {place.partition("/")[0] for place in summary.written} >= {"frames", "connections"}
         summary.written = [place.rpartition("/")[0] for place in summary.written]

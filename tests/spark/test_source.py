@@ -24,14 +24,18 @@ import kwire
 from kwire.analysis.tables import TABLES
 from kwire.capture.calls.conversation import Row as Segment
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
-from kwire.spark import packing, source, stages
+from kwire.spark import first_stage, input_files, packing, segment_references, source, stream_source
 from kwire.spark.following import AT_ONCE, ConnectionFollower, Payloads
 
 SIZES = [65_536, 65_537, 100_003, 200_000]
 
 
 def all_references(path: Any, size: int) -> list[Any]:
-    results = [batch for split in source.parts(str(path), size) for batch in source.references(source.Part(0, split))]
+    results = [
+        batch
+        for split in segment_references.parts(str(path), size)
+        for batch in segment_references.references(segment_references.Part(0, split))
+    ]
     return [row for batch in results for row in batch.to_pylist()]
 
 
@@ -57,7 +61,7 @@ def long(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_parts(long, size):
-    assert len(source.parts(str(long), size)) > 1
+    assert len(segment_references.parts(str(long), size)) > 1
     assert references(long, size) == references(long, 1 << 40)
     assert skipped(long, size) == skipped(long, 1 << 40)
     assert skipped(long, size)["not_tcp"] > 1
@@ -71,8 +75,8 @@ def test_payload_of_a_gzipd_file_is_in_the_rows_or_in_a_file(long, tmp_path):
     assert [len(row["payload"]) for row in unpacked] == [row["captured"] for row in plain]
     assert [row["start"] for row in unpacked] == [row["start"] for row in plain]
 
-    part = source.Part(0, source.parts(str(packed), 65_536)[0], str(tmp_path / "unpacked"))
-    rows = [row for batch in source.references(part) for row in batch.drop_columns(["number"]).to_pylist()]
+    part = segment_references.Part(0, segment_references.parts(str(packed), 65_536)[0], str(tmp_path / "unpacked"))
+    rows = [row for batch in segment_references.references(part) for row in batch.drop_columns(["number"]).to_pylist()]
     spooled = [row for row in rows if row["skipped"] is None]
     assert spooled == [{**row, "payload": None} for row in unpacked]
     payloads = Payloads([str(packed)], part.unpacked).of(0, {})
@@ -102,9 +106,9 @@ def test_the_path_of_a_file_is_not_a_pattern(long, tmp_path):
     paths = [str(tmp_path / name) for name in ("a1.pcap", "a[1].pcap")]
     for path in paths:
         os.link(long, path)
-    assert sorted(source.files(paths)) == paths
-    assert source.files([paths[1]]) == [paths[1]]
-    assert source.files([str(tmp_path / "a[1-9].pcap")]) == [paths[0]]
+    assert sorted(input_files.files(paths)) == paths
+    assert input_files.files([paths[1]]) == [paths[1]]
+    assert input_files.files([str(tmp_path / "a[1-9].pcap")]) == [paths[0]]
 
 
 def test_inputs_without_files(long, tmp_path):
@@ -118,7 +122,7 @@ def test_inputs_without_files(long, tmp_path):
         "s3://bucket/in",
         "kafka://localhost:9092/frames",
     ]
-    assert source.without_files(inputs) == missing
+    assert input_files.without_files(inputs) == missing
 
 
 def test_the_format(spark, long):
@@ -133,7 +137,7 @@ EMPTY = "the file is empty"
 
 class TestStream:
     def stream(self, folder: Any, settle: float = 0.0, most: int = 0) -> Any:
-        return source.CaptureStream([str(folder)], 1 << 20, settle, most)
+        return stream_source.CaptureStream([str(folder)], 1 << 20, settle, most)
 
     def test_files_are_read_in_order_of_their_times(self, long, tmp_path):
         paths = traces.cut(long, tmp_path / "r", 3)
@@ -169,7 +173,7 @@ class TestStream:
     def test_timers_run_once_after_each_silence(self, long, tmp_path):
         paths = traces.cut(long, tmp_path / "r", 2)
         later = paths[1].rename(tmp_path / "later")
-        stream = source.CaptureStream([str(tmp_path / "r")], 1 << 20, 0.0, 0, idle=0.0)
+        stream = stream_source.CaptureStream([str(tmp_path / "r")], 1 << 20, 0.0, 0, idle=0.0)
         offset = stream.initialOffset()
         seen = []
         for _ in range(4):
@@ -211,7 +215,7 @@ class TestStream:
         assert reported == []
         late.rename(paths[0])
         offset, reported = self.reported(stream, offset)
-        assert (reported, offset["path"]) == ([("rotated-0.pcap", source.LATE)], str(paths[2]))
+        assert (reported, offset["path"]) == ([("rotated-0.pcap", stream_source.LATE)], str(paths[2]))
         offset, reported = self.reported(stream, offset)
         assert reported == []
         assert stream.latestOffset(offset, stream.getDefaultReadLimit()) == offset
@@ -278,9 +282,11 @@ def interleaved(path: Any, connections: int = 100, rounds: int = 60, *, mss: int
 
 def ordered(path: Any, count: int = 10_000, *, packed: bool = False, **how: Any) -> Any:
     """Return references in the order in which Spark passes them to the task that follows connections."""
-    split = source.parts(str(path), 1 << 40)[0]
-    table = pa.Table.from_batches(source.references(source.Part(0, split, **how), packed=packed))
-    keys = [(name, "ascending") for name in ("connection", *source.ORDER)]
+    split = segment_references.parts(str(path), 1 << 40)[0]
+    table = pa.Table.from_batches(
+        segment_references.references(segment_references.Part(0, split, **how), packed=packed)
+    )
+    keys = [(name, "ascending") for name in ("connection", *segment_references.ORDER)]
     return table.sort_by(keys).combine_chunks().to_batches(max_chunksize=count)
 
 
@@ -310,7 +316,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 def followed(path: Any, **how: Any) -> Any:
     results = []
-    for rows in stages.followed([str(path)], "c", iter(ordered(path, **how))):
+    for rows in first_stage.followed([str(path)], "c", iter(ordered(path, **how))):
         results += rows.pop("frames", [])
         rows.clear()
     return TABLES["frames"].sorted(results)
@@ -349,7 +355,7 @@ def test_packed_rows_are_the_same_segments_in_fewer_rows(long, count):
     ]
     found = []
     for batch in packed:
-        for key, rows in filter(itemgetter(0), stages.runs(batch)):  # without rows about the file
+        for key, rows in filter(itemgetter(0), first_stage.runs(batch)):  # without rows about the file
             files, columns = packing.unpack(rows)
             found += list(zip([key] * len(files), files, *columns.values(), strict=True))
     assert found == expected
@@ -418,7 +424,7 @@ def test_segments_of_a_run_are_followed_by_one_call(long, monkeypatch):
     paths = [str(long)]
     reader = source.CaptureReader(paths, 1 << 30, None, (), packed=True)
     table = pa.Table.from_batches(batch for part in reader.partitions() for batch in reader.read(part))
-    batches = table.sort_by([(name, "ascending") for name in ("connection", *source.ORDER)]).to_batches()
+    batches = table.sort_by([(name, "ascending") for name in ("connection", *segment_references.ORDER)]).to_batches()
     calls: list[int] = []
     follow = ConnectionFollower.segments
 
@@ -427,7 +433,7 @@ def test_segments_of_a_run_are_followed_by_one_call(long, monkeypatch):
         follow(self, segments, *more)
 
     monkeypatch.setattr(ConnectionFollower, "segments", counting)
-    for rows in stages.followed(paths, "c", iter(batches)):
+    for rows in first_stage.followed(paths, "c", iter(batches)):
         rows.clear()
-    runs = sum(1 for batch in batches for key, _ in stages.runs(batch) if key)
+    runs = sum(1 for batch in batches for key, _ in first_stage.runs(batch) if key)
     assert len(calls) == runs < sum(calls) / 10

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from kwire.analysis import parquet
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.unread import Unread
-from kwire.spark import bundles, parts, source, stages
+from kwire.spark import bundles, group_inputs, parts, segment_references, table_builder
 from kwire.spark import stream as streams
 from kwire.spark.bundles import (
     BUCKETS,
@@ -33,6 +33,7 @@ from kwire.spark.bundles import (
     bucket_of,
     unbundle,
 )
+from kwire.spark.capture_summary import CaptureSummary
 from kwire.spark.increments import Buckets
 from kwire.spark.output import Output, StreamedError
 from kwire.spark.stream import IDLE, Follower, Stream, buckets_of_names, buckets_of_unread
@@ -139,8 +140,8 @@ class TestChangedBuckets:
         known = {"id:x": "tea", "id:y": "milk"}
         commits = {("by-id", "id:x", 0), ("by-name", "tea", 1), ("other", "milk", 0)}
         ids = {("id:x", 7), ("id:y", 9)}
-        was = stages.CaptureSummary(names={"id:y": "milk"}, commits=commits, ids=ids)
-        now = stages.CaptureSummary(names=known, commits=commits, ids=ids)
+        was = CaptureSummary(names={"id:y": "milk"}, commits=commits, ids=ids)
+        now = CaptureSummary(names=known, commits=commits, ids=ids)
         groups = {bucket_of(about_group(name)) for name in ("by-id", "by-name")}
         assert bucket_of(about_group("other")) not in {7, *groups}
         assert buckets_of_names(was, now) == buckets_of_names(now, was) == {7, *groups}
@@ -148,8 +149,7 @@ class TestChangedBuckets:
 
     def test_an_unread_period_changes_its_group_or_all(self):
         summaries = [
-            stages.CaptureSummary(unread={Unread(1, end, "c", "b:1", group)})
-            for group, end in (("g", 2), ("g", 3), (None, 2))
+            CaptureSummary(unread={Unread(1, end, "c", "b:1", group)}) for group, end in (("g", 2), ("g", 3), (None, 2))
         ]
         assert buckets_of_unread(summaries[0], summaries[0]) == set()
         assert buckets_of_unread(*summaries[:2]) == {bucket_of(about_group("g"))}
@@ -169,7 +169,7 @@ class TestChangedBuckets:
         follower = TwsTester(Follower("c"), timeMode="ProcessingTime")
         rows = [row for key, some in rows_by_connection([long]).items() for row in follower.test(key, some)]
         some = [Bundle(row.kind, row.about, row.rows) for row in rows]
-        now = stages.CaptureSummary.of(some)
+        now = CaptureSummary.of(some)
         whole, changed = rows_by_bucket(some, now), 0
         assert len(now.names) > 3
         for topic in sorted(now.names):
@@ -182,12 +182,16 @@ class TestChangedBuckets:
         assert changed > 2
 
 
-def rows_by_bucket(some: list[Bundle], summary: stages.CaptureSummary) -> dict[int, list[str]]:
+def rows_by_bucket(some: list[Bundle], summary: CaptureSummary) -> dict[int, list[str]]:
     """Return the rows of groups and counts that the second stage makes from bundles, without Spark."""
-    builder = stages.TableBuilder("c", summary.names, Clusters(summary.statements), frozenset(summary.unread))
+    builder = table_builder.TableBuilder("c", summary.names, Clusters(summary.statements), frozenset(summary.unread))
     for_groups = bundles.batch([one for one in some if one.kind in bundles.FOR_GROUPS])
     knowledge = summary.names, summary.groups, {}, summary.by_producer, {}
-    sent = [one for batch in stages.send_to_groups(*knowledge, iter([for_groups])) for one in bundles.bundles_of(batch)]
+    sent = [
+        one
+        for batch in group_inputs.send_to_groups(*knowledge, iter([for_groups]))
+        for one in bundles.bundles_of(batch)
+    ]
     left_out = {*bundles.FOR_GROUPS, *bundles.PER_CONNECTION, *bundles.SUMMARY_KINDS, *bundles.STREAM_ONLY}
     by_key: dict[str, Any] = {}
     for one in [*(one for one in some if one.kind not in left_out), *sent]:
@@ -218,8 +222,8 @@ def test_packets_cut_by_a_snap_length_in_a_stream(spark, tmp_path):
 def rows_by_connection(paths: Any, files: Any = None) -> Any:
     results = {}
     for number, path in enumerate(paths):
-        for split in source.parts(str(path), 1 << 40):
-            for batch in source.references(source.Part(number, split)):
+        for split in segment_references.parts(str(path), 1 << 40):
+            for batch in segment_references.references(segment_references.Part(number, split)):
                 for row in batch.to_pylist():
                     results.setdefault(row["connection"], []).append(Row(**row))
     return results
@@ -287,7 +291,7 @@ def test_format_of_a_stream_does_not_change(tmp_path, number, is_refused):
     """Batch 0 is repeated if Spark has not committed it."""
     stream = Stream(["x.pcap"], Output(str(tmp_path)), "c")
     stream._write_file(stream._format_file, b"parquet")
-    stream._save_summary(stages.CaptureSummary(), Buckets(), number)
+    stream._save_summary(CaptureSummary(), Buckets(), number)
     stream._require_same_format()
     changed = Stream(["x.pcap"], Output(str(tmp_path), "json"), "c")
     with pytest.raises(StreamedError, match="continue with --format parquet") if is_refused else nullcontext():

@@ -18,9 +18,9 @@ from kwire.analysis import parquet
 from kwire.capture.tls.keylog import KeyLogFile
 from kwire.capture.tls.session import TlsSession
 from kwire.spark import command, plain
+from kwire.spark.input_files import files
 from kwire.spark.job import Job, read_frames
 from kwire.spark.output import Output
-from kwire.spark.source import files
 from kwire.spark.stream import Stream
 
 TRACES = [traces.ROOT / "fixtures" / "tls" / f"kafka_python_1_{minor}.pcap" for minor in (2, 3)]

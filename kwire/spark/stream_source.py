@@ -1,0 +1,199 @@
+"""The streaming reader of the data source ``kafka_pcap``, for the files of a rotating capture."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxFiles, SupportsTriggerAvailableNow
+
+from kwire.capture.files.blocks import Problem
+from kwire.capture.files.capture_file import each, first_time
+from kwire.capture.files.file_systems import changed_at, size_of
+from kwire.lazy_dataclass import dataclass
+from kwire.spark.input_files import globbed
+from kwire.spark.segment_references import Part, parts, references, remark_row
+from kwire.spark.worker import collect_garbage_rarely
+
+SETTLE = 60.0  # seconds
+NEVER = float("inf")
+MOST_ASIDE = 100  # late files and files without packets, of each, in one micro-batch
+LATE = "the file is not read: files with later packets were read before"
+Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
+
+
+@dataclass(frozen=True, slots=True)
+class Late(InputPartition):
+    """A file of a stream that is not read, because files with later packets were read before.
+
+    Attributes:
+        file: number of the file, in reading order.
+        path: path of the file.
+    """
+
+    file: int
+    path: str
+
+
+class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The reader for a streaming query: it reads the complete files of a rotating capture, ordered by first timestamp.
+
+    An offset of the stream has five fields: the first timestamp of the last file that was read, the path of this file
+    without ``.gz``, ``calls``, ``late`` and ``without_packets``. The counter ``calls`` is increased when no file has
+    arrived for ``idle`` seconds, because Spark runs a micro-batch only for a new offset. A file that is compressed
+    later (``tcpdump -z gzip``) is not read again.
+
+    Files that arrive late, after a file with later packets was read, are not read. ``late`` has the paths of such
+    files, and the micro-batch that ends with the offset reports them. ``without_packets`` has the paths of files
+    without packets, such as empty files; the micro-batch reports their damage. Such files that arrived while no query
+    was running are not noticed.
+
+    Args:
+        inputs: files, folders and glob patterns.
+        size: bytes of a part of a file, which one task reads.
+        settle: seconds without change after which the newest file is complete.
+        most: maximum number of files per micro-batch; 0 for no limit.
+        idle: seconds without a new file after which an empty micro-batch is run.
+        unpacked: the option ``unpacked`` of ``CaptureSource``.
+    """
+
+    def __init__(
+        self,
+        inputs: list[str],
+        size: int,
+        settle: float,
+        most: int,
+        idle: float = NEVER,
+        unpacked: str | None = None,
+    ) -> None:
+        self.inputs = inputs
+        self.size = size
+        self.settle = settle
+        self.most = most
+        self.idle = idle
+        self.unpacked = unpacked
+        self.times: dict[str, tuple[float, int]] = {}  # modification time and first timestamp of each file
+        self.quiet: tuple[Place, float] | None = None  # last position, and the time at which the stream becomes idle
+        self.last: Place | None = None  # last position to read, with availableNow
+        self.known: set[str] = set()  # paths without .gz of the files that were read, or are in an offset
+        self.has_listed = False  # whether ``known`` has the files that an earlier run read
+
+    def initialOffset(self) -> dict[str, Any]:
+        return {"time_us": -1, "path": "", "calls": 0, "late": [], "without_packets": []}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        places, empty = self._listed()
+        start = {**start, **self._aside(_place(start), places, empty)}
+        fresh = [
+            place for place in self._complete(places) if place > _place(start) and not (self.last and place > self.last)
+        ]
+        if isinstance(limit, ReadMaxFiles):
+            fresh = fresh[: limit.max_files]
+        calls = start.get("calls", 0)
+        if fresh:
+            self.known |= {path for _, path in fresh}
+            return {**start, "time_us": fresh[-1][0], "path": fresh[-1][1], "calls": calls}
+        if self.last is None and self._timers_are_due(start):
+            return {**start, "calls": calls + 1}
+        return start
+
+    def _aside(self, start: Place, places: Mapping[Place, str], empty: Sequence[str]) -> dict[str, list[str]]:
+        """Return fields of the next offset: the newly noticed files that are late or have no packets.
+
+        The result is empty if there are no such files. A file without packets that may still grow is ignored.
+
+        Args:
+            start: position of the last file that was read.
+            places: paths of the files that are not empty, by position.
+            empty: paths of the empty files.
+        """
+        earlier = {path: place for place, path in places.items() if place <= start}
+        if not self.has_listed:
+            self.known |= {path.removesuffix(".gz") for path in [*earlier, *(empty if start[1] else ())]}
+            self.has_listed = True
+        newest = max(map(changed_at, [*places.values(), *empty]), default=0.0)
+        settled = time.time() - self.settle
+        new = [path for path in [*earlier, *empty] if path.removesuffix(".gz") not in self.known]
+        late = [path for path in new if path in earlier and earlier[path][0]]  # its first timestamp is not 0
+        ended = [
+            path
+            for path in new
+            if path not in late and (changed_at(path) < newest or (self.last and changed_at(path) <= settled))
+        ]
+        fields = {"late": late[:MOST_ASIDE], "without_packets": ended[:MOST_ASIDE]}
+        self.known |= {path.removesuffix(".gz") for paths in fields.values() for path in paths}
+        return fields if late or ended else {}
+
+    def _timers_are_due(self, start: dict[str, Any]) -> bool:
+        """Return whether an empty micro-batch must be run so that Spark's timers advance.
+
+        This is so if no file has arrived for ``idle`` seconds. The result is True at most once after each file.
+
+        Args:
+            start: current offset of the stream.
+        """
+        now = time.time()
+        if self.quiet is None or self.quiet[0] != _place(start):
+            self.quiet = _place(start), now + self.idle
+        due = now >= self.quiet[1]
+        if due:
+            self.quiet = _place(start), NEVER
+        return due
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxFiles(self.most) if self.most else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        places, _ = self._listed()
+        self.last = max(self._complete(places), default=(-1, ""))
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        places, _ = self._listed()
+        due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
+        late, without_packets = (
+            end.get(name, []) if end.get(name) != start.get(name) else [] for name in ("late", "without_packets")
+        )
+        read = [*due, *without_packets]
+        partitions: list[InputPartition] = [
+            Part(number, split, self.unpacked) for number, path in enumerate(read) for split in parts(path, self.size)
+        ]
+        partitions += [Late(len(read) + number, path) for number, path in enumerate(late)]
+        return partitions
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        collect_garbage_rarely()
+        if isinstance(partition, Late):
+            return iter([remark_row(partition.file, Problem(partition.path, 0, LATE))])
+        assert isinstance(partition, Part)
+        return references(partition)
+
+    def _complete(self, places: Mapping[Place, str]) -> list[Place]:
+        complete = sorted(places)
+        if complete and changed_at(places[complete[-1]]) > time.time() - self.settle:
+            complete.pop()
+        return complete
+
+    def _listed(self) -> tuple[dict[Place, str], list[str]]:
+        """Return the paths of the files that are not empty, by first timestamp and path without ``.gz``; and the paths
+        of the empty files.
+
+        While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
+        is returned. A file without packets has the first timestamp 0.
+        """
+        matches = each(path for one in self.inputs for path in globbed(one))
+        empty = [path for path in matches if not size_of(path)]
+        paths = sorted({*matches} - {*empty}, reverse=True)
+        return {(self._first(path), path.removesuffix(".gz")): path for path in paths}, empty
+
+    def _first(self, path: str) -> int:
+        changed = changed_at(path)
+        if path not in self.times or self.times[path][0] != changed:
+            self.times[path] = changed, first_time(path)
+        return self.times[path][1]
+
+
+def _place(offset: dict[str, Any]) -> Place:
+    return offset["time_us"], offset["path"]
