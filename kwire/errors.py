@@ -6,6 +6,11 @@ and never causes an exception.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from json import JSONDecodeError
+
 
 class WireError(ValueError):
     """Base class of all errors of kwire."""
@@ -119,3 +124,8 @@ class LocalProtocolError(ProtocolError):
 
 class RemoteProtocolError(ProtocolError):
     """The error for a violation of the protocol by the peer, such as a response out of order."""
+
+
+def invalid_json(error: JSONDecodeError) -> str:
+    """Return the reason why a text is not JSON, with its position, for messages."""
+    return f"invalid JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"

@@ -23,7 +23,7 @@ from click.core import ParameterSource
 
 from kwire.command import one_line, read_errors
 from kwire.engines.chosen import DEFAULT, KNOWN, Engine, implementation
-from kwire.errors import DecodeError, EncodeError, EngineError, WireError
+from kwire.errors import DecodeError, EncodeError, EngineError, WireError, invalid_json
 
 Result = dict[str, Any] | str  # a JSON object, or a line of text
 Work = Callable[[str], dict[str, Any] | Iterator[Result]]
@@ -177,7 +177,7 @@ def parse_object(line: str) -> dict[str, Any]:
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
-        raise LineError(f"invalid JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}") from error
+        raise LineError(invalid_json(error)) from error
     except ValueError as error:
         most = sys.get_int_max_str_digits()
         raise LineError(f"unsupported JSON: an integer has more than {most} digits") from error

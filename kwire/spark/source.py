@@ -107,6 +107,7 @@ class CaptureSource(DataSource):
     - ``settle``: seconds without growth after which the newest file is complete.
     - ``maxFilesPerTrigger``: maximum number of files per micro-batch.
     - ``idle``: seconds without a new file after which an empty micro-batch is run, so that Spark's timers advance.
+    - ``secrets``: folder in which the TLS secrets of pcapng files are stored.
     """
 
     @classmethod
@@ -122,7 +123,8 @@ class CaptureSource(DataSource):
     def streamReader(self, schema: StructType) -> CaptureStream:  # noqa: ARG002 - Spark's name
         settle = float(self.options.get("settle", SETTLE))
         most, idle = int(self.options.get("maxFilesPerTrigger", 0)), float(self.options.get("idle", NEVER))
-        return CaptureStream(self._inputs, self._size, settle, most, idle, self.options.get("unpacked"))
+        folders = self.options.get("unpacked"), self.options.get("secrets")
+        return CaptureStream(self._inputs, self._size, settle, most, idle, *folders)
 
     @property
     def _inputs(self) -> list[str]:

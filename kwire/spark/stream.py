@@ -60,6 +60,7 @@ from kwire.spark.increments import (
 from kwire.spark.output import Output, StreamedError
 from kwire.spark.session import ROCKS
 from kwire.spark.tasks import task_count
+from kwire.spark.tls_secrets import add_stored
 from kwire.spark.updates import PENDING, Update, Updated, bucket_column, of_buckets
 from kwire.spark.updates import update as write_update
 from kwire.topic_address import is_topic
@@ -82,18 +83,29 @@ class Follower(StatefulProcessor):
         capture_id: name of the capture.
         idle: milliseconds without segments after which a connection is finished and its state is removed.
         unpacked: folder with the decompressed content of gzip files; None if no file is compressed.
-        keylog: secrets with which TLS is decrypted; None to decrypt nothing. The state store contains no secrets.
+        keylog: secrets with which TLS is decrypted; None for none. The state store contains no secrets.
+        secrets: folder with the TLS secrets of pcapng files; None for none.
     """
 
     def __init__(
-        self, capture_id: str, idle: int = IDLE, unpacked: str | None = None, keylog: KeyLog | None = None
+        self,
+        capture_id: str,
+        idle: int = IDLE,
+        unpacked: str | None = None,
+        keylog: KeyLog | None = None,
+        secrets: str | None = None,
     ) -> None:
         self.capture_id = capture_id
         self.idle = idle
         self.unpacked = unpacked
         self.keylog = keylog
+        self.secrets = secrets
 
     def init(self, handle: StatefulProcessorHandle) -> None:
+        if self.secrets is not None:
+            known = KeyLog() if self.keylog is None else self.keylog
+            add_stored(self.secrets, known)
+            self.keylog = known if len(known) else self.keylog
         self.handle = handle
         self.state = handle.getValueState("following", "kept BINARY")
 
@@ -238,7 +250,7 @@ def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterat
 class Stream:
     """A Spark streaming job that updates tables while captures are written.
 
-    The job stores its checkpoints and the rows of connections in OUTPUT/_stream.
+    The job stores its checkpoints, the rows of connections and the TLS secrets of pcapng files in OUTPUT/_stream.
 
     Args:
         inputs: glob patterns and folders of capture files; or only the address of a topic with frames.
@@ -250,7 +262,7 @@ class Stream:
         idle: milliseconds without segments after which a connection is finished and its state is removed.
         settings: changed thresholds of detectors, by ``detector.threshold``; empty for all defaults.
         settled_us: age of events, in microseconds, after which rows about them may become final.
-        keylog: TLS secrets, such as a ``KeyLogFile``; None for none. The secrets in pcapng files are not used.
+        keylog: TLS secrets, besides those of pcapng files, such as a ``KeyLogFile``; None for none.
 
     Attributes:
         damaged: paths of the damaged files read since the start.
@@ -275,6 +287,10 @@ class Stream:
     @property
     def _unpacked(self) -> str:
         return f"{self.work}/unpacked"
+
+    @property
+    def _secrets(self) -> str:
+        return f"{self.work}/secrets"
 
     @property
     def _staging(self) -> str:
@@ -312,6 +328,7 @@ class Stream:
             "maxFilesPerTrigger": self.files,
             "idle": self.idle / 1000,
             "unpacked": self._unpacked,
+            "secrets": self._secrets,
         }
         reader = spark.readStream.format(source.FORMAT).option("inputs", json.dumps(list(self.inputs)))
         return self._followed(reader.options(**options).load())
@@ -322,7 +339,7 @@ class Stream:
         Args:
             references: references to TCP segments, or frames of a topic.
         """
-        follower = Follower(self.capture_id, self.idle, self._unpacked, self.keylog)
+        follower = Follower(self.capture_id, self.idle, self._unpacked, self.keylog, self._secrets)
         return references.groupBy("connection").transformWithState(follower, SAID, "Append", "ProcessingTime")
 
     def _write(self, batch: DataFrame, number: int) -> None:

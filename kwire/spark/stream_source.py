@@ -58,6 +58,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most: maximum number of files per micro-batch; 0 for no limit.
         idle: seconds without a new file after which an empty micro-batch is run.
         unpacked: the option ``unpacked`` of ``CaptureSource``.
+        secrets: the option ``secrets`` of ``CaptureSource``.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         most: int,
         idle: float = NEVER,
         unpacked: str | None = None,
+        secrets: str | None = None,
     ) -> None:
         self.inputs = inputs
         self.size = size
@@ -75,6 +77,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.most = most
         self.idle = idle
         self.unpacked = unpacked
+        self.secrets = secrets
         self.times: dict[str, tuple[float, int]] = {}  # modification time and first timestamp of each file
         self.quiet: tuple[Place, float] | None = None  # last position, and the time at which the stream becomes idle
         self.last: Place | None = None  # last position to read, with availableNow
@@ -168,7 +171,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if isinstance(partition, Late):
             return iter([remark_row(partition.file, Problem(partition.path, 0, LATE))])
         assert isinstance(partition, Part)
-        return references(partition)
+        return references(partition, secrets=self.secrets)
 
     def _complete(self, places: Mapping[Place, str]) -> list[Place]:
         complete = sorted(places)

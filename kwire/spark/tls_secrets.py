@@ -5,7 +5,7 @@ The first tasks have ended when the others begin. This module does not depend on
 
 from __future__ import annotations
 
-from uuid import uuid4
+import hashlib
 
 from pyarrow import fs
 
@@ -14,11 +14,12 @@ from kwire.capture.tls.keylog import KeyLog
 
 
 def store(keylog: KeyLog, folder: str) -> None:
-    """Write the secrets of a key log to a new file in ``folder``."""
-    files, inside = file_system(below(folder, uuid4().hex))
+    """Write the secrets of a key log to a file in ``folder``. The same secrets are always in the same file."""
+    lines = keylog.lines()
+    files, inside = file_system(below(folder, hashlib.sha256(lines).hexdigest()))
     files.create_dir(inside.rpartition("/")[0], recursive=True)
     with files.open_output_stream(inside) as stream:
-        stream.write(keylog.lines())
+        stream.write(lines)
 
 
 def stored(folder: str, keylog: KeyLog | None) -> KeyLog | None:
@@ -30,9 +31,17 @@ def stored(folder: str, keylog: KeyLog | None) -> KeyLog | None:
 
     Returns: the key log; None if there are no secrets and ``keylog`` is None.
     """
-    files, inside = file_system(folder)
     known = KeyLog() if keylog is None else keylog.copy()
+    add_stored(folder, known)
+    return known if keylog is not None or len(known) else None
+
+
+def add_stored(folder: str, keylog: KeyLog) -> None:
+    """Add the secrets in all files of a folder to a key log.
+
+    ``folder``: folder with the files that ``store`` wrote. If it does not exist, there are no such secrets.
+    """
+    files, inside = file_system(folder)
     for info in files.get_file_info(fs.FileSelector(inside, allow_not_found=True)):
         with files.open_input_stream(info.path) as stream:
-            known.add(stream.read())
-    return known if keylog is not None or len(known) else None
+            keylog.add(stream.read())

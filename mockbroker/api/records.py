@@ -9,6 +9,7 @@ from kwire.java import partition_of_key
 from kwire.lazy_dataclass import dataclass
 from kwire.records.batch import Batch, build_batch, read_batch, restamp
 from kwire.records.batch import Record as WireRecord
+from kwire.records.record import CONTENTS
 from mockbroker.base.effects import Effects
 from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.settings import MAX_PARTITIONS, SettingsError
@@ -20,7 +21,6 @@ from mockbroker.topics import configs as topic_configs
 from mockbroker.topics.model import OFFSETS_TOPIC, Partition, Topic, legal_topic_name, metric_name
 from mockbroker.topics.record_rules import RecordRules, rejection
 
-BYTES = (bytes, bytearray, memoryview, type(None))  # types of keys and values; None is no key, or a tombstone
 RECORDS_OF_A_BATCH = 500  # maximum number; consumers fetch whole batches, which should not exceed fetch.max.bytes
 
 
@@ -308,7 +308,7 @@ def _check_types(record: Record) -> None:
             raise TypeError(f"a header of a record must be a pair of name and value, not {header!r}")
     headers = [(f"header {name!r}", value) for name, value in record.headers]
     for name, content in [("value", record.value), ("key", record.key), *headers]:
-        if not isinstance(content, BYTES):
+        if not isinstance(content, CONTENTS):
             raise TypeError(f"the {name} of a record must be bytes or None, not {type(content).__name__}")
     for name, number in [("timestamp", record.timestamp), ("partition", record.partition)]:
         if number is not None and not isinstance(number, int):

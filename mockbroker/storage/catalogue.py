@@ -13,6 +13,7 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
+from kwire.errors import invalid_json
 from kwire.lazy_dataclass import dataclass
 from mockbroker.quotas.entity import DEFAULT, Default, Entity, of_names
 from mockbroker.security.acl import Acl
@@ -171,7 +172,7 @@ def decode_catalogue(data: bytes) -> Catalogue:
 def _reason(error: Exception) -> str:
     match error:
         case json.JSONDecodeError():
-            return f"invalid JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
+            return invalid_json(error)
         case KeyError():
             return f"{error} is missing"
         case _:

@@ -28,7 +28,7 @@ from kwire.capture.files.blocks import Problem
 from kwire.capture.limits import MAX_DAMAGES
 from kwire.capture.reading import Reading
 from kwire.client_properties import ClientProperties, Credentials
-from kwire.spark import plain, source
+from kwire.spark import plain, source, stream_source
 from kwire.spark.bundles import Bundler
 from kwire.spark.job import Job
 from kwire.spark.output import Output
@@ -222,8 +222,8 @@ def groups_of_no_topic() -> str:
 
 
 def late_file() -> str:
-    stream = source.CaptureStream(["."], 1, 0.0, 0)
-    (batch,) = stream.read(source.Late(0, "late.pcap"))
+    stream = stream_source.CaptureStream(["."], 1, 0.0, 0)
+    (batch,) = stream.read(stream_source.Late(0, "late.pcap"))
     (row,) = batch.to_pylist()
     return str(Problem(row["path"], row["position"], row["problem"]))
 

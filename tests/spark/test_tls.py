@@ -120,3 +120,25 @@ def test_stream(spark, tmp_path, keys):
     assert found["members"] == expected["members"]
     assert len(found["frames"]) == len(expected["frames"])
     assert {row["status"] for row in found["connections"]} == {"kafka"}
+
+
+def test_stream_uses_secrets_in_pcapng_files(spark, tmp_path, keys):
+    """Connections continue in later files and after a restart. Only the first file of a connection has its secrets."""
+    second, first = (traces.cut(path, tmp_path / path.stem, 3) for path in TRACES)
+    expected = traces.single([*first, *second], "c", keylog=KeyLogFile(keys))
+    first[0], second[0] = (
+        as_pcapng(path, log.read_bytes(), path.parent)
+        for path, log in zip((first[0], second[0]), KEYS[::-1], strict=True)
+    )
+    folder = tmp_path / "rotating"
+    folder.mkdir()
+    stream = Stream([str(folder)], Output(str(tmp_path / "out")), "c", settle=0.0, files=1)
+    for paths in ([*first, second[0]], second[1:]):
+        for path in paths:
+            path.rename(folder / f"{path.parent.name}-{path.name}")
+        stream.start(spark, once=True).awaitTermination()
+    stream.finish(spark)
+    found = parquet.read(tmp_path / "out")
+    assert found["members"] == expected["members"]
+    assert len(found["frames"]) == len(expected["frames"])
+    assert {row["status"] for row in found["connections"]} == {"kafka"}

@@ -12,6 +12,7 @@ from typing import Any
 
 from kwire.capture.files.blocks import Damage
 from kwire.capture.limits import MAX_LINE, MAX_TIME_US
+from kwire.errors import invalid_json
 from kwire.lazy_dataclass import dataclass
 
 
@@ -98,7 +99,7 @@ def logged(line: bytes, at: int) -> LoggedFrame:
 def _reason(error: Exception) -> str:
     match error:
         case json.JSONDecodeError():
-            return f"invalid JSON: {error.msg.removesuffix(' starting at')} at character {error.pos}"
+            return invalid_json(error)
         case KeyError():
             return f"{error} is missing"
         case UnicodeEncodeError():
