@@ -49,7 +49,7 @@ class PartitionNames(Sequence[str]):
 
 
 def references(spark: SparkSession, address: str, *, stream: bool = False) -> DataFrame:
-    """Return the frames of a topic, from the first record on, with the columns REFERENCES of ``kwire.spark.segment_references``.
+    """Return the frames of a topic, from the first record on, with the columns REFERENCES of ``segment_references``.
 
     Args:
         spark: Spark session with the Kafka connector.
@@ -92,7 +92,7 @@ def connector_options(address: str) -> dict[str, str]:
 
 
 def rows(records: pa.RecordBatch, address: str) -> pa.RecordBatch:
-    """Convert records to rows with the columns REFERENCES of ``kwire.spark.segment_references``.
+    """Convert records to rows with the columns REFERENCES of ``segment_references``.
 
     A record without the headers that ``mockbroker proxy`` writes becomes a row with text in the column ``problem``.
 
