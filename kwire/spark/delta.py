@@ -28,7 +28,6 @@ from kwire.capture.files.file_systems import below
 from kwire.spark import bundles, parts
 
 FORMAT = "delta"
-CLUSTER = "cluster"
 MARK, BATCH, IS_FINAL = "mark", "batch", "is_final"
 OF_STREAM = f"{MARK} STRING, {BATCH} BIGINT, {IS_FINAL} BOOLEAN"
 KEY, IS_GONE = "_key", "_is_gone"  # columns of the changes of a micro-batch: join key; whether rows are deleted
@@ -40,8 +39,7 @@ _BATCH = re.compile(r"(?:[cf]|s\d+\.)(\d+)")  # a file mark with the number of a
 
 def partitions(table: Table) -> list[str]:
     """Return the names of the partition columns of a table, without those of streams."""
-    has_cluster = any(column.name == CLUSTER for column in table.columns)
-    return [*([parts.DATE] if parts.day_of(table) else []), *([CLUSTER] if has_cluster else [])]
+    return [*([parts.DATE] if parts.day_of(table) else []), *([parts.CLUSTER] if parts.has_cluster(table) else [])]
 
 
 def read_parquet(spark: SparkSession, folder: str, table: Table, places: Collection[str]) -> DataFrame:

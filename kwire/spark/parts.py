@@ -1,6 +1,7 @@
-"""The Parquet files that tasks write, one for each table and day. ``put`` moves them to the output folder.
+"""The Parquet files that tasks write, one for each table, day and cluster. ``put`` moves them to the output folder.
 
-Tasks write Parquet themselves instead of passing rows to Spark, because most of a job's data is rows of ``frames``.
+Tasks write Parquet themselves instead of passing rows to Spark, because most of a job's data is rows of ``frames``. A
+file has the rows of one cluster, so a query with a filter on ``cluster`` skips the files of other clusters.
 This module does not depend on Spark.
 """
 
@@ -24,7 +25,7 @@ from kwire.analysis.tables import EVERY, TABLES
 from kwire.capture.files.file_systems import file_system
 from kwire.lazy_dataclass import dataclass
 
-CAPTURE, DATE = "capture_id", "date"
+CAPTURE, DATE, CLUSTER = "capture_id", "date", "cluster"
 EXACT = {"timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX"}  # for text formats: Spark's default drops microseconds
 DAY = 86_400_000_000  # microseconds
 UNKNOWN_DAY = "__HIVE_DEFAULT_PARTITION__"  # name used by Spark and Hive
@@ -40,6 +41,11 @@ def day_of(table: Table) -> str | None:
     The time in this column selects the day folder of a row.
     """
     return next((column.name for column in table.columns if column.type == "timestamp"), None)
+
+
+def has_cluster(table: Table) -> bool:
+    """Return whether a table has the column ``cluster``."""
+    return any(column.name == CLUSTER for column in table.columns)
 
 
 def schema_of(table: Table) -> Any:
@@ -99,7 +105,7 @@ class _Part:
 
 
 class Parts:
-    """A writer of the Parquet files of one task: one or more files for each table and day.
+    """A writer of the Parquet files of one task: one or more files for each table, day and cluster.
 
     Args:
         folder: folder of the files: a path, or an address such as ``s3://...``.
@@ -111,7 +117,7 @@ class Parts:
     def __init__(self, folder: str) -> None:
         self.files, self.folder = file_system(folder)
         self.written: list[str] = []  # paths relative to the folder
-        self._open: dict[tuple[str, str | None, str], _Part] = {}
+        self._open: dict[tuple[str, str | None, str | None, str], _Part] = {}
 
     def add(self, name: str, rows: Iterable[Row], mark: str = "") -> None:
         """Add rows to the files of a table.
@@ -122,8 +128,8 @@ class Parts:
             mark: text in the names of the files. When ``put`` replaces old files, it finds them by this text.
         """
         table = EVERY[name]
-        for day, some in _by_day(table, rows).items():
-            self._part(name, day, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))
+        for (day, cluster), some in _by_day_and_cluster(table, rows).items():
+            self._part(name, day, cluster, mark).add(arrow_table(table, some).drop_columns([CAPTURE]))
 
     def close(self) -> list[str]:
         """Write the buffered rows and close all files. Return the paths of all files, relative to the folder."""
@@ -131,8 +137,8 @@ class Parts:
             self._open.popitem()[1].close()
         return self.written
 
-    def _part(self, name: str, day: str | None, mark: str) -> _Part:
-        key = name, day, mark
+    def _part(self, name: str, day: str | None, cluster: str | None, mark: str) -> _Part:
+        key = name, day, cluster, mark
         if key not in self._open:
             if len(self._open) >= OPEN_PARTS:
                 self._open.pop(next(iter(self._open))).close()
@@ -145,16 +151,17 @@ class Parts:
         return self._open[key]
 
 
-def _by_day(table: Table, rows: Iterable[Row]) -> dict[str | None, list[Row]]:
-    column = day_of(table)
-    if column is None:
-        every = list(rows)
-        return {None: every} if every else {}
-    days: dict[int | None, list[Row]] = defaultdict(list)
+def _by_day_and_cluster(table: Table, rows: Iterable[Row]) -> dict[tuple[str | None, str | None], list[Row]]:
+    """Divide the rows of a table by the name of their day and by their cluster.
+
+    The day is None in a table without times. The cluster is None if it is unknown, or the table does not have it.
+    """
+    column, by_cluster = day_of(table), has_cluster(table)
+    divided: dict[tuple[int | None, str | None], list[Row]] = defaultdict(list)
     for row in rows:
-        moment = row[column]
-        days[None if moment is None else moment // DAY].append(row)
-    return {_name_of(day): some for day, some in days.items()}
+        moment = None if column is None else row[column]
+        divided[None if moment is None else moment // DAY, row[CLUSTER] if by_cluster else None].append(row)
+    return {(None if column is None else _name_of(day), cluster): some for (day, cluster), some in divided.items()}
 
 
 def _name_of(day: int | None) -> str:

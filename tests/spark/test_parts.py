@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("pyspark")
@@ -34,6 +35,16 @@ def test_rows_by_capture_and_day(tmp_path, capture_id):
     (capture,) = (tmp_path / "t" / "frames").iterdir()
     days = sorted(path.name for path in capture.iterdir())
     assert days == ["date=1970-01-01", "date=1970-01-02", f"date={parts.UNKNOWN_DAY}"]
+
+
+def test_a_file_has_the_rows_of_one_cluster(tmp_path):
+    rows = [
+        TABLES["members"].row(capture_id="c", group_id=f"{n}", cluster=cluster, joined_ts=5)
+        for n, cluster in enumerate(["alpha", None, "beta", "alpha"])
+    ]
+    files = written(tmp_path / "s", "members", rows)
+    contents = [pq.read_table(tmp_path / "s" / path, partitioning=None)["cluster"].to_pylist() for path in files]
+    assert sorted(contents, key=str) == [["alpha", "alpha"], ["beta"], [None]]
 
 
 def test_files_of_another_attempt_are_not_used(tmp_path):
