@@ -242,6 +242,9 @@ class Refused(Exception):
 class GroupType(ABC, Generic[G]):
     """A group type: the state machine, records, descriptions and commit rules of its groups.
 
+    The methods of a subclass have the arguments, results and errors that are described here. A subclass describes only
+    what it adds.
+
     Attributes:
         name: Name of the type, as ListGroups reports it.
         states: Names of the states of a group.

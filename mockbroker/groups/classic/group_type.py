@@ -53,24 +53,9 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ClassicGroup:
-        """Return a new group without members, in state Empty.
-
-        Args:
-            group_id: The group id.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-        """
         return ClassicGroup.from_settings(group_id, context.settings, now, context.quirks)
 
     def receive(self, group: ClassicGroup, event: Event, context: Context, now: float) -> GroupEffects:
-        """Handle a request, and return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            event: the request.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-        """
         if isinstance(event, Join) and _exceeds_pending_members(event, context):
             return [_join_refused(event)]
         return machine.receive(group, event, now)
@@ -80,19 +65,10 @@ class ClassicType(GroupType[ClassicGroup]):
     ) -> GroupEffects:
         """Create the group for a JoinGroup without member id, and reject other requests.
 
-        Return the effects: responses, journal events, and new groups to register.
-
         If ``other`` is empty and its type allows this (``is_replaced_by``), the new group replaces ``other`` and keeps
         the committed offsets. If ``other`` cannot be replaced, the JoinGroup gets the error
         INCONSISTENT_GROUP_PROTOCOL. A JoinGroup that would exceed the maximum number of pending members is rejected
         too.
-
-        Args:
-            group_id: the group id.
-            other: the group of another type with this id; None if no group exists.
-            event: the request.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
         """
         if not isinstance(event, Join):
             return machine.receive_without_group(event)
@@ -109,26 +85,10 @@ class ClassicType(GroupType[ClassicGroup]):
         return [RegisterGroup(group), *machine.receive(group, event, now)]
 
     def administer(self, group: ClassicGroup, event: AdminEvent, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Evict a member or start a rebalance.
-
-        Return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            event: the eviction or the rebalance that the control API requests.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-        """
+        """Evict a member or start a rebalance."""
         return administration.administer(group, event, now)
 
     def tick(self, group: ClassicGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-        """
         return timers.tick(group, context.join_settle, now)
 
     # --- failover ---
@@ -141,14 +101,7 @@ class ClassicType(GroupType[ClassicGroup]):
         return phases.fail_pending_requests(group, ErrorCode.NOT_COORDINATOR)
 
     def load(self, group: ClassicGroup, now: float) -> Effects:
-        """Start a rebalance if the group has more members than group.max.size.
-
-        Return the effects: responses and journal events.
-
-        Args:
-            group: the group.
-            now: the current time in seconds.
-        """
+        """Start a rebalance if the group has more members than group.max.size."""
         if len(group.members) <= group.max_size:
             return []
         return phases.prepare_rebalance(
@@ -158,28 +111,18 @@ class ClassicType(GroupType[ClassicGroup]):
     # --- records ---
 
     def group_id_of(self, key: GroupMetadataKey) -> str:
-        """Return the group id in a record key. ``key``: the decoded key."""
         return key.group
 
     def records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Record]:
         """Return a list with the record of the group.
 
         The list is empty during a rebalance, or if the group has no record.
-
-        Args:
-            group: the group.
-            wall: the clock of the timestamps in records.
         """
         record = records.group_record(group, wall)
         return [] if record is None else [record]
 
     def changed_records(self, group: ClassicGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the record of the group if it may have changed, or an empty iterable if it has not changed.
-
-        Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
-        """
+        """Return the record of the group if it may have changed, or an empty iterable if it has not changed."""
         return records.changed_records(group, wall)
 
     def keys_to_delete(self, group: ClassicGroup, image: Image) -> Iterable[bytes]:
@@ -187,10 +130,6 @@ class ClassicType(GroupType[ClassicGroup]):
 
         This is the key of the group record, if the record was written. Kafka 4 writes the tombstone even if the group
         has only offsets, and therefore no group record.
-
-        Args:
-            group: the group.
-            image: the group's last written records: encoded key -> encoded value.
         """
         return image if group.quirks.no_tombstone_for_offsets_alone else [records.encode_key(group.group_id)]
 
@@ -202,15 +141,7 @@ class ClassicType(GroupType[ClassicGroup]):
         wall: WallClock,
         now: float,
     ) -> ClassicGroup | None:
-        """Create a group from its latest record, without offsets; never return None. Sessions restart at ``now``.
-
-        Args:
-            group_id: the group id.
-            entries: decoded keys of the group's records, each with its latest value; at least one. The last is used.
-            context: data and functions shared by all groups.
-            wall: the clock of the timestamps in records.
-            now: the current time in seconds.
-        """
+        """Create a group from its latest record, without offsets; never return None. Sessions restart at ``now``."""
         return records.group_from_record(group_id, entries[-1][1], context, wall, now)
 
     # --- commit rules ---
@@ -219,11 +150,6 @@ class ClassicType(GroupType[ClassicGroup]):
         """Return the error of an OffsetCommit, or NONE. An accepted commit renews the session of the member.
 
         For the errors, see ``rules.commit_error``.
-
-        Args:
-            group: the group.
-            event: the request.
-            now: the current time in seconds.
         """
         return heartbeat.commit(group, event, now)
 
@@ -231,10 +157,6 @@ class ClassicType(GroupType[ClassicGroup]):
         """Return the error of a TxnOffsetCommit, or NONE.
 
         For the errors, see ``rules.member_error``.
-
-        Args:
-            group: the group.
-            event: the request.
         """
         return rules.transactional_commit_error(group, event)
 
@@ -282,31 +204,12 @@ class ClassicType(GroupType[ClassicGroup]):
         return cast("T", description.describe(group)) if response is DescribeGroupsResponse.Group else None
 
     def view(self, group: ClassicGroup, context: Context) -> GroupView:  # noqa: ARG002
-        """Return the part of a group snapshot that depends on the group type.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return description.view(group)
 
     def to_json(self, group: ClassicGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
-
-        Args:
-            group: The group.
-            topics: Topic names by topic id.
-            settings: The settings of the brokers.
-        """
         return description.to_json(group)
 
     def summary(self, group: ClassicGroup, context: Context) -> GroupSummary:  # noqa: ARG002
-        """Return the fields of a group that the control API shows, without members.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return GroupSummary(protocol=group.protocol, leader=group.leader)
 
     def describe_members(
@@ -316,14 +219,6 @@ class ClassicType(GroupType[ClassicGroup]):
         topics: TopicNames,  # noqa: ARG002
         context: Context,  # noqa: ARG002
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them. The ids of unknown members are ignored.
-
-        Args:
-            group: The group.
-            member_ids: Ids of the members to describe.
-            topics: Topic names by topic id.
-            context: Data and functions shared by all groups.
-        """
         members = (group.members.get(member_id) for member_id in member_ids)
         return [description.member_description(group, member) for member in members if member is not None]
 

@@ -50,26 +50,10 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ConsumerGroup:  # noqa: ARG002
-        """Return a new group without members, with epoch 0.
-
-        Args:
-            group_id: The group id.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-        """
         return ConsumerGroup(group_id=group_id)
 
     def receive(self, group: ConsumerGroup, event: ConsumerHeartbeat, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat, and return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            event: the heartbeat.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-
-        Raises: Refused if the request gets an error response.
-        """
+        """Handle a heartbeat."""
         if event.epoch < 0:
             return machine.leave(group, event, context, now)
         return machine.heartbeat(group, machine.with_member_id(event, context), context, now)
@@ -79,18 +63,7 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
     ) -> GroupEffects:
         """Create the group for a member that joins.
 
-        Return the effects: responses, journal events, and new groups to register.
-
         An empty classic group with this id is replaced, and its committed offsets are kept.
-
-        Args:
-            group_id: the group id.
-            other: the group of another type with this id; None if no group exists.
-            event: the heartbeat.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-
-        Raises: Refused if the request gets an error response.
         """
         event = machine.with_member_id(event, context)
         machine.check_may_create(group_id, other, event)
@@ -125,52 +98,27 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ConsumerGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
+        """Handle the due timers.
 
         A call matches at most one regular expression with at most REGEX_SLICE topics; the timer for the next part is
         due at once.
-
-        Args:
-            group: the group.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
         """
         return machine.tick(group, context, now)
 
     # --- records ---
 
     def records(self, group: ConsumerGroup, wall: WallClock) -> Iterable[Record]:
-        """Return the records of the group, its members, target assignments and regular expressions.
-
-        Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
-        """
+        """Return the records of the group, its members, target assignments and regular expressions."""
         return records.records(group, wall)
 
     def changed_records(self, group: ConsumerGroup, wall: WallClock) -> Iterable[Change]:
-        """Return the records that may have changed since the records of the group were written last, and tombstones.
-
-        Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
-        """
+        """Return the records that may have changed since the records of the group were written last, and tombstones."""
         return records.changed_records(group, wall)
 
     def from_records(
         self, group_id: str, entries: Sequence[tuple[Any, Any]], context: Context, wall: WallClock, now: float
     ) -> ConsumerGroup | None:
-        """Return a group that is created from its records, or None if the record of the group itself is missing.
-
-        Args:
-            group_id: the group id.
-            entries: decoded keys and latest values of the group's records, without deleted keys; at least one.
-            context: data and functions shared by all groups.
-            wall: the clock of the timestamps in records.
-            now: the current time in seconds.
-
-        Raises: DecodeError if a record is not valid.
-        """
+        """Return a group that is created from its records, or None if the record of the group itself is missing."""
         return records.group_from_records(group_id, entries, context, wall, now)
 
     # --- commit rules ---
@@ -179,11 +127,6 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         """Return the error of an OffsetCommit, or NONE.
 
         For the errors, see ``commit_rules.commit_error``.
-
-        Args:
-            group: the group.
-            event: the request.
-            now: the current time in seconds.
         """
         return commit_rules.commit_error(group, event)
 
@@ -191,10 +134,6 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         """Return the error of a TxnOffsetCommit, or NONE.
 
         For the errors, see ``commit_rules.transactional_commit_error``.
-
-        Args:
-            group: the group.
-            event: the request.
         """
         return commit_rules.transactional_commit_error(group, event)
 
@@ -202,11 +141,6 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         """Return the error of an OffsetFetch, or NONE.
 
         For the errors, see ``commit_rules.fetch_error``.
-
-        Args:
-            group: the group.
-            member_id: member id in the request; None if the request has no member id.
-            epoch: member epoch in the request; negative if the request has no member epoch.
         """
         return commit_rules.fetch_error(group, member_id, epoch)
 
@@ -237,44 +171,17 @@ class ConsumerType(EpochGroupType[ConsumerGroup]):
         return cast("T", description.describe(group, context)) if response is description.Described else None
 
     def view(self, group: ConsumerGroup, context: Context) -> GroupView:
-        """Return the part of a group snapshot that depends on the group type.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return description.view(group, context)
 
     def to_json(self, group: ConsumerGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:
-        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
-
-        Args:
-            group: The group.
-            topics: Topic names by topic id.
-            settings: The settings of the brokers.
-        """
         return description.to_json(group, topics, settings)
 
     def summary(self, group: ConsumerGroup, context: Context) -> GroupSummary:
-        """Return the fields of a group that the control API shows, without members.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return GroupSummary(protocol=effective_assignor(group, context.settings), epoch=group.epoch)
 
     def describe_members(
         self, group: ConsumerGroup, member_ids: Iterable[str], topics: TopicNames, context: Context
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them. The ids of unknown members are ignored.
-
-        Args:
-            group: The group.
-            member_ids: Ids of the members to describe.
-            topics: Topic names by topic id.
-            context: Data and functions shared by all groups.
-        """
         timeout_ms = context.group_milliseconds(group.group_id, "consumer.session.timeout.ms")
         members = (group.members.get(member_id) for member_id in member_ids)
         return [description.member_description(member, topics, timeout_ms) for member in members if member is not None]

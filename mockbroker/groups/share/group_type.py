@@ -54,28 +54,10 @@ class ShareType(EpochGroupType[ShareGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> ShareGroup:  # noqa: ARG002
-        """Return a new group without members, with epoch 0.
-
-        Args:
-            group_id: The group id.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-        """
         return ShareGroup(group_id=group_id)
 
     def receive(self, group: ShareGroup, event: Event, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat, or a request that changes start offsets.
-
-        Return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            event: the request.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-
-        Raises: Refused if the request gets an error response.
-        """
+        """Handle a heartbeat, or a request that changes start offsets."""
         match event:
             case AlterShareOffsets():
                 return [Reply(event.ticket, offsets.alter(group, event, context, now))]
@@ -94,18 +76,7 @@ class ShareType(EpochGroupType[ShareGroup]):
         A member that joins creates the group. AlterShareOffsets creates the group if at least one offset is set. All
         other requests are rejected.
 
-        Return the effects: responses, journal events, and new groups to register.
-
         If ``other`` exists, the request is rejected, even if ``other`` has no members.
-
-        Args:
-            group_id: the group id.
-            other: the group of another type with this id; None if no group exists.
-            event: the request.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-
-        Raises: Refused if the request gets an error response.
         """
         if other is not None:
             raise Refused(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a share group.")
@@ -134,13 +105,6 @@ class ShareType(EpochGroupType[ShareGroup]):
         return machine.fence(group, [member], EventKind.EXPIRE, reason, context, now)
 
     def tick(self, group: ShareGroup, context: Context, now: float) -> GroupEffects:
-        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-        """
         return machine.tick(group, context, now)
 
     def delete_topics(self, group: ShareGroup, topics: Collection[Topic]) -> None:
@@ -154,11 +118,6 @@ class ShareType(EpochGroupType[ShareGroup]):
     def prepare_deletion(self, group: ShareGroup, context: Context, now: float) -> ErrorCode:
         """Delete the share state of all partitions of the group.
 
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-
         Returns: NONE, or COORDINATOR_NOT_AVAILABLE if a state cannot be deleted now.
         """
         return initialization.delete_states(group, context, now)
@@ -166,21 +125,11 @@ class ShareType(EpochGroupType[ShareGroup]):
     # --- records ---
 
     def records(self, group: ShareGroup, wall: WallClock) -> Iterable[Record]:  # noqa: ARG002
-        """Return all records that store the group: group, members, assignments and share partitions.
-
-        Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
-        """
+        """Return all records that store the group: group, members, assignments and share partitions."""
         return records.records(group)
 
     def changed_records(self, group: ShareGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
-        """Return the records of all fields that were set since the last write, and tombstones for removed entries.
-
-        Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
-        """
+        """Return the records of all fields that were set since the last write, and tombstones for removed entries."""
         return records.changed_records(group)
 
     def from_records(
@@ -193,13 +142,6 @@ class ShareType(EpochGroupType[ShareGroup]):
     ) -> ShareGroup | None:
         """Return a group that is created from its records.
 
-        Args:
-            group_id: the group id.
-            entries: decoded keys and latest values of the group's records, without deleted keys; at least one.
-            context: data and functions shared by all groups.
-            wall: the clock of the timestamps in records.
-            now: the current time in seconds.
-
         Returns: the group; None if there is neither a group record nor a record of share partitions.
         """
         return records.group_from_records(group_id, entries, context, now)
@@ -210,11 +152,6 @@ class ShareType(EpochGroupType[ShareGroup]):
         """Return GROUP_ID_NOT_FOUND: share groups have no committed offsets.
 
         Source: Kafka's ShareGroup.validateOffsetCommit.
-
-        Args:
-            group: the group.
-            event: the request.
-            now: the current time in seconds.
         """
         return ErrorCode.GROUP_ID_NOT_FOUND
 
@@ -244,44 +181,17 @@ class ShareType(EpochGroupType[ShareGroup]):
         return cast("T", description.describe(group, context)) if response is description.Described else None
 
     def view(self, group: ShareGroup, context: Context) -> GroupView:
-        """Return the part of a group snapshot that depends on the group type.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return description.view(group, context)
 
     def to_json(self, group: ShareGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
-
-        Args:
-            group: The group.
-            topics: Topic names by topic id.
-            settings: The settings of the brokers.
-        """
         return description.to_json(group, topics)
 
     def summary(self, group: ShareGroup, context: Context) -> GroupSummary:  # noqa: ARG002
-        """Return the fields of a group that the control API shows, without members.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return GroupSummary(protocol=ASSIGNOR, epoch=group.epoch)
 
     def describe_members(
         self, group: ShareGroup, member_ids: Iterable[str], topics: TopicNames, context: Context
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them. The ids of unknown members are ignored.
-
-        Args:
-            group: The group.
-            member_ids: Ids of the members to describe.
-            topics: Topic names by topic id.
-            context: Data and functions shared by all groups.
-        """
         timeout_ms = context.group_milliseconds(group.group_id, "share.session.timeout.ms")
         members = (group.members.get(member_id) for member_id in member_ids)
         return [description.member_description(member, topics, timeout_ms) for member in members if member is not None]

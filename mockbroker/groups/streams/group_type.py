@@ -50,26 +50,10 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     # --- requests and time ---
 
     def new(self, group_id: str, context: Context, now: float) -> StreamsGroup:  # noqa: ARG002
-        """Return a new group without members, with epoch 0.
-
-        Args:
-            group_id: The group id.
-            context: Data and functions shared by all groups.
-            now: The current time in seconds.
-        """
         return StreamsGroup(group_id=group_id)
 
     def receive(self, group: StreamsGroup, event: StreamsHeartbeat, context: Context, now: float) -> GroupEffects:
-        """Handle a heartbeat. Raises: Refused if the heartbeat gets an error response.
-
-        Return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            event: the heartbeat.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-        """
+        """Handle a heartbeat."""
         if event.epoch < 0:
             return machine.leave(group, event)
         return machine.heartbeat(group, event, context, now)
@@ -79,18 +63,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
     ) -> GroupEffects:
         """Create the group for a member that joins, and reject other heartbeats.
 
-        Return the effects: responses, journal events, and new groups to register.
-
         An empty classic group with this id is replaced, and its committed offsets are kept.
-
-        Args:
-            group_id: the group id.
-            other: the group of another type with this id; None if no group exists.
-            event: the heartbeat.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-
-        Raises: Refused if the heartbeat gets an error response.
         """
         machine.check_may_create(group_id, other, event)
         group = self.new(group_id, context, now)
@@ -120,33 +93,16 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return machine.fence(group, member, EventKind.EXPIRE, reason)
 
     def tick(self, group: StreamsGroup, context: Context, now: float) -> GroupEffects:  # noqa: ARG002
-        """Handle the due timers, and return the effects: responses, journal events, and new groups to register.
-
-        Args:
-            group: the group.
-            context: data and functions shared by all groups.
-            now: the current time in seconds.
-        """
         return machine.tick(group, now)
 
     # --- records ---
 
     def records(self, group: StreamsGroup, wall: WallClock) -> Iterable[Record]:  # noqa: ARG002
-        """Return the records of the group, its topology, members and target assignments.
-
-        Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
-        """
+        """Return the records of the group, its topology, members and target assignments."""
         return records.records(group)
 
     def changed_records(self, group: StreamsGroup, wall: WallClock) -> Iterable[Change]:  # noqa: ARG002
-        """Return the records of all fields that were set since the last write, and tombstones for removed entries.
-
-        Args:
-            group: The group.
-            wall: The clock of the timestamps in records.
-        """
+        """Return the records of all fields that were set since the last write, and tombstones for removed entries."""
         return records.changed_records(group)
 
     def keys_to_delete(self, group: StreamsGroup, image: Image) -> Iterable[bytes]:
@@ -154,10 +110,6 @@ class StreamsType(EpochGroupType[StreamsGroup]):
 
         As in Kafka, the keys of the group itself are returned even if a record is missing, such as the target
         assignment of a group that was empty before its initial rebalance delay had passed.
-
-        Args:
-            group: The group.
-            image: The records that store the group, by key.
         """
         last = records.group_keys(group.group_id)
         return [*(key for key in image if key not in last), *last]
@@ -170,17 +122,7 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         wall: WallClock,  # noqa: ARG002
         now: float,
     ) -> StreamsGroup | None:
-        """Return a group that is created from its records, or None if the record of the group itself is missing.
-
-        Args:
-            group_id: the group id.
-            entries: decoded keys and latest values of the group's records, without deleted keys; at least one.
-            context: data and functions shared by all groups.
-            wall: the clock of the timestamps in records.
-            now: the current time in seconds.
-
-        Raises: DecodeError if a record is not valid.
-        """
+        """Return a group that is created from its records, or None if the record of the group itself is missing."""
         return records.group_from_records(group_id, entries, context, now)
 
     # --- commit rules ---
@@ -189,11 +131,6 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         """Return the error of an OffsetCommit, or NONE.
 
         For the errors, see ``commit_rules.commit_error``.
-
-        Args:
-            group: the group.
-            event: the request.
-            now: the current time in seconds.
         """
         return commit_rules.commit_error(group, event)
 
@@ -201,23 +138,10 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         """Return the error of a TxnOffsetCommit, or NONE.
 
         For the errors, see ``commit_rules.transactional_commit_error``.
-
-        Args:
-            group: the group.
-            event: the request.
         """
         return commit_rules.transactional_commit_error(group, event)
 
     def fetch_error(self, group: StreamsGroup, member_id: str | None, epoch: int) -> ErrorCode:
-        """Return the error of an OffsetFetch by a member, or NONE if the request is valid.
-
-        For the errors, see ``commit_rules.fetch_error``.
-
-        Args:
-            group: the group.
-            member_id: member id in the request; None if the request has no member id.
-            epoch: member epoch in the request; negative if the request has no member epoch.
-        """
         return commit_rules.fetch_error(group, member_id, epoch)
 
     def retention_start(self, group: StreamsGroup) -> RetentionStart:
@@ -247,31 +171,12 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         return cast("T", description.describe(group)) if response is description.Described else None
 
     def view(self, group: StreamsGroup, context: Context) -> GroupView:  # noqa: ARG002
-        """Return the part of a group snapshot that depends on the group type.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return description.view(group)
 
     def to_json(self, group: StreamsGroup, topics: TopicNames, settings: Settings) -> Mapping[str, Any]:  # noqa: ARG002
-        """Return the JSON object that ``mockbroker import`` prints for the group, without group id and offsets.
-
-        Args:
-            group: The group.
-            topics: Topic names by topic id.
-            settings: The settings of the brokers.
-        """
         return description.to_json(group)
 
     def summary(self, group: StreamsGroup, context: Context) -> GroupSummary:  # noqa: ARG002
-        """Return the fields of a group that the control API shows, without members.
-
-        Args:
-            group: The group.
-            context: Data and functions shared by all groups.
-        """
         return GroupSummary(protocol=ASSIGNOR, epoch=group.epoch)
 
     def describe_members(
@@ -281,14 +186,6 @@ class StreamsType(EpochGroupType[StreamsGroup]):
         topics: TopicNames,  # noqa: ARG002
         context: Context,
     ) -> list[MemberDescription]:
-        """Return members as the control API shows them. The ids of unknown members are ignored.
-
-        Args:
-            group: The group.
-            member_ids: Ids of the members to describe.
-            topics: Topic names by topic id.
-            context: Data and functions shared by all groups.
-        """
         timeout_ms = round(group_settings(group.group_id, context).session_timeout * 1000)
         members = (group.members.get(member_id) for member_id in member_ids)
         return [description.member_description(group, member, timeout_ms) for member in members if member is not None]
