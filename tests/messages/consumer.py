@@ -26,7 +26,7 @@ TOPIC = ("t", 0)
 ORDERS = ("orders", 0)
 
 
-def opened(bootstrap: str = "127.0.0.1:1", **options: Any) -> Callable[[], None]:
+def opened(bootstrap: str | list[str] = "127.0.0.1:1", **options: Any) -> Callable[[], None]:
     """Return a function that opens a consumer."""
 
     async def run() -> None:
@@ -306,11 +306,21 @@ def unread(**settings: Any) -> Callable[[], None]:
 ROWS = [
     # open_consumer
     Row("address without a port", opened("localhost"), "ValueError: invalid bootstrap address 'localhost': use host:port"),
+    Row("address with port 0", opened("localhost:0"), "ValueError: invalid bootstrap address 'localhost:0': port 0 is out of range (1-65535)"),
+    Row("no addresses", opened([]), "ValueError: bootstrap is empty: give the host:port of at least one broker"),
     Row("one name as topics", opened(topics="orders"), "TypeError: topics must be a list of names or a pattern, got 'orders': use ['orders']"),
     Row("reset of offsets", opened(auto_offset_reset="oldest"), "ValueError: auto_offset_reset is 'oldest': use earliest, latest, none or a timedelta"),
     Row("group protocol", opened(group_protocol="eager"), "ValueError: group_protocol is 'eager': use classic or consumer"),
     Row("isolation level", opened(isolation_level="committed"), "ValueError: isolation_level is 'committed': use read_uncommitted or read_committed"),
     Row("records of a poll", opened(max_poll_records=0), "ValueError: max_poll_records is 0: use at least 1"),
+    Row("text as a duration", opened(request_timeout="30"), "TypeError: request_timeout is '30': use a number of seconds"),
+    Row("duration above its limit", opened(fetch_max_wait=1e9), "ValueError: fetch_max_wait is 1000000000.0: use at most 2147483.647"),
+    Row("client id that cannot be encoded", opened(client_id="\ud800"), "ValueError: client_id is '\\ud800', which UTF-8 cannot encode: use another text"),
+    Row("long client id", opened(client_id="x" * 40_000), "ValueError: client_id has 40000 bytes: use at most 32767"),
+    Row("empty instance id", opened(group_instance_id=""), "ValueError: group_instance_id is empty: use at least one character, or None for a dynamic member"),
+    Row("remote assignor of a classic member", opened(group_remote_assignor="range"), "ValueError: group_remote_assignor is 'range', but only the consumer protocol has it: set group_protocol=\"consumer\", or use assignors"),
+    Row("one name as assignors", opened(assignors="range"), "TypeError: assignors is 'range': use a list, ['range']"),
+    Row("no assignors", opened(assignors=[]), "ValueError: assignors is empty: give at least one, such as range"),
     Row("heartbeat interval", opened(heartbeat_interval=60.0), "ValueError: heartbeat_interval is 60.0 s: use less than session_timeout, which is 45.0 s"),
     # calls
     Row("poll without topics", used(lambda consumer: consumer.poll(0)), "IllegalUse: nothing to poll: call subscribe() or assign() first"),
