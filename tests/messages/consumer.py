@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -335,10 +336,16 @@ ROWS = [
     Row("offset above its limit", used(lambda consumer: consumer.commit({ORDERS: 2**63}), group="g"), "ValueError: offset 9223372036854775808 is above the limit of 2**63 - 1"),
     Row("offset that is a string", used(lambda consumer: consumer.commit({ORDERS: "1"}), group="g"), "TypeError: an offset must be an int, got '1'"),
     Row("partition without a number", used(lambda consumer: consumer.commit({"orders": 1}), group="g"), "TypeError: a partition must be a topic and a number, such as (\"orders\", 0), got 'orders'"),
+    Row("partition below 0", used(lambda consumer: consumer.end_offsets(("orders", -1))), "ValueError: partition -1 of orders is out of range (0-2147483647)"),
+    Row("topic that is a number", used(lambda consumer: consumer.partitions_for(5)), "TypeError: the name of a topic must be a str, got 5"),
+    Row("topic that cannot be encoded", used(lambda consumer: consumer.partitions_for("\ud800")), "ValueError: topic '\\ud800' cannot be encoded in UTF-8: use another name"),
+    Row("pattern of bytes", used(lambda consumer: consumer.subscribe(re.compile(b"t")), group="g"), "TypeError: a pattern of topics must be a str, got b't'"),
+    Row("timestamp that is a float", used(lambda consumer: consumer.seek_to_time(1.5)), "TypeError: timestamp 1.5 is not an int: give milliseconds since 1970"),
+    Row("timestamp above its limit", used(lambda consumer: consumer.seek_to_time(2**63)), "ValueError: timestamp 9223372036854775808 is above the limit of 2**63 - 1: give milliseconds since 1970"),
     Row("metadata of an offset", used(lambda consumer: consumer.commit({ORDERS: OffsetAndMetadata(1, b"x")}), group="g"), "TypeError: metadata of an offset must be a str, got b'x'"),
     Row("negative timestamp of a seek", used(lambda consumer: consumer.seek_to_time(-1), partitions=[ORDERS]), "ValueError: timestamp -1 is negative: give milliseconds since 1970"),
     Row("negative timestamp of a lookup", used(lambda consumer: consumer.offsets_for_times({ORDERS: -1})), "ValueError: timestamp -1 of orders-0 is negative: give milliseconds since 1970"),
-    Row("position of another partition", used(lambda consumer: consumer.seek(ORDERS, 1)), "NotAssigned: orders-0 is not assigned to this consumer: assignment() returns the assigned partitions"),
+    Row("position of another partition", used(lambda consumer: consumer.seek(ORDERS, 1)), "NotAssigned: orders-0 is not assigned to this consumer: the property assignment contains the assigned partitions"),
     Row("closed consumer", used(closed), "IllegalUse: the consumer is closed: open another one"),
     Row("consumer of two tasks", used(shared_by_tasks), "ConcurrentUse: another task is using this consumer: other tasks may only call wakeup()"),
     Row("listener that polls", polling_listener, "IllegalUse: a rebalance listener cannot poll, unsubscribe or close: do that after the poll"),
