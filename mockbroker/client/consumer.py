@@ -527,7 +527,7 @@ class Consumer:
             return
         with self._acquired(in_listener=False):
             self._discard_unreturned()
-            self._driver.clear_wakeup()
+            self._driver.disable_wakeups()
             try:
                 await self._revoke_and_leave(commit=commit)
             finally:
@@ -546,13 +546,15 @@ class Consumer:
         self._driver.update_clock()
         owned = tuple(engine.positions)
         try:
-            if commit and engine.auto_commits:
-                stored = engine.committer.commit(engine.positions.to_commit(), CLOSE_TIMEOUT, retried=True)
-                with suppress(TimedOut):  # uncommitted records are read again; closing does not wait longer
-                    await self._wait_until(lambda: stored.done, CLOSE_TIMEOUT)
-            if engine.subscription.subscribed and owned:
-                lost = engine.member is not None and engine.member.identity.generation < 0
-                await self._call_listener("lost" if lost else "revoked", owned)
+            try:
+                if commit and engine.auto_commits:
+                    stored = engine.committer.commit(engine.positions.to_commit(), CLOSE_TIMEOUT, retried=True)
+                    with suppress(TimedOut):  # uncommitted records are read again; closing does not wait longer
+                        await self._wait_until(lambda: stored.done, CLOSE_TIMEOUT, interruptible=False)
+            finally:  # also after a cancellation
+                if engine.subscription.subscribed and owned:
+                    lost = engine.member is not None and engine.member.identity.generation < 0
+                    await self._call_listener("lost" if lost else "revoked", owned)
         finally:
             self._driver.update_clock()
             engine.unsubscribe()
@@ -595,10 +597,15 @@ class Consumer:
         finally:
             self._in_listener = False
 
-    async def _wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
+    async def _wait_until(
+        self, done: Callable[[], bool], timeout: float | None = None, *, interruptible: bool = True
+    ) -> None:
         """Wait until ``done`` returns True.
 
-        ``timeout``: maximum wait in seconds; None for ``default_api_timeout``.
+        Args:
+            done: The condition.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+            interruptible: Whether a wakeup ends the wait; False to leave it to the next call.
 
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested.
         """
@@ -610,7 +617,7 @@ class Consumer:
         while not done():
             if trio.current_time() >= deadline:
                 raise TimedOut(f"no response within {seconds:g} s: check the connection, or give a longer timeout")
-            await self._driver.wait(deadline)
+            await self._driver.wait(deadline, interruptible=interruptible)
         self._run_callbacks()
 
     async def _wait_lookup(self, lookup: Lookup, timeout: float | None) -> None:

@@ -174,7 +174,7 @@ class ShareConsumer:
         """
         if self._closed:
             return
-        self._driver.clear_wakeup()
+        self._driver.disable_wakeups()
         if accept and not self._explicit:
             self._accept()
         unread = {(record.topic, record.partition, record.offset) for record in self._batch}

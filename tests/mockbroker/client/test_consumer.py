@@ -431,6 +431,49 @@ async def test_wakeup_ends_a_waiting_commit(autojump_clock) -> None:
             assert ("t", 0) not in cluster.committed("g"), "an abandoned commit is not retried"
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_unsubscribe_leaves_a_wakeup_to_the_next_poll(autojump_clock, protocol: str) -> None:
+    listener = RecordingListener()
+    async with cluster_of() as cluster, consumer_of(cluster, listener=listener, group_protocol=protocol) as consumer:
+        cluster.produce("t", ["a"], partition=0)
+        await consumer.poll(10)
+        consumer.wakeup()
+        await consumer.unsubscribe()
+        assert ([name for name, _ in listener.calls], cluster.committed("g")["t", 0]) == (["assigned", "revoked"], 1)
+        await consumer.subscribe(["t"])
+        with pytest.raises(Wakeup):
+            await consumer.poll(1)
+
+
+async def test_cancelled_unsubscribe_calls_the_listener(autojump_clock) -> None:
+    listener = RecordingListener()
+    async with cluster_of() as cluster, consumer_of(cluster, listener=listener) as consumer:
+        await consumer.poll(1)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await consumer.unsubscribe()
+        assert scope.cancelled_caught
+        assert ([name for name, _ in listener.calls], consumer.assignment) == (["assigned", "revoked"], frozenset())
+
+
+async def test_close_ignores_a_wakeup(autojump_clock) -> None:
+    """A second signal, for example, during the commit of the close."""
+    listener = RecordingListener()
+    async with cluster_of() as cluster, trio.open_nursery() as nursery:
+        async with consumer_of(cluster, listener=listener) as consumer:
+            await consumer.poll(1)
+            cluster.faults.add(api="OffsetCommit", delay_ms=1000)
+
+            async def later() -> None:
+                await trio.sleep(0.5)
+                consumer.wakeup()
+
+            nursery.start_soon(later)
+        assert [name for name, _ in listener.calls] == ["assigned", "revoked"]
+        assert cluster.groups()["g"].state == "Empty"
+        assert journal(cluster, "commit")
+
+
 async def test_wakeup_from_another_thread() -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer, trio.open_nursery() as nursery:
         nursery.start_soon(trio.to_thread.run_sync, lambda: trio.from_thread.run_sync(consumer.wakeup))
