@@ -326,6 +326,8 @@ async def open_cluster(
         )
     plan = Plan.checked(brokers, topics, config, as_version, listeners, users, clock, faults)
     check_integer("port", port)
+    if not isinstance(host, str):
+        raise SettingsError(f"host is {host!r}: expected a host name or an address")
     if data_dir == "":  # Path("") is the current directory
         raise SettingsError("data_dir is empty: expected the path of a directory, such as '.' for the current one")
     if not 0 <= port <= LAST_PORT or (port and port + brokers - 1 > LAST_PORT):

@@ -90,9 +90,13 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
     Raises: UnknownTopicError; ValueError or TypeError for an invalid group id or offset; CoordinatorUnavailableError.
         After an error, nothing is stored.
     """
+    _check_group_id(group_id)
     if (size := len(group_id.encode())) > MAX_TEXT:
         raise ValueError(f"the group id has {size} bytes, the maximum is {MAX_TEXT}")
-    for (topic, index), offset in offsets.items():
+    for key, offset in offsets.items():
+        if not isinstance(key, tuple) or len(key) != 2:
+            raise TypeError(f'the key of an offset must be a topic and a partition, such as ("orders", 0), got {key!r}')
+        topic, index = key
         find_partition(broker, topic, index)
         if not isinstance(offset, int):
             raise TypeError(f"offset {offset!r} of {topic}-{index} is not an integer")
@@ -127,6 +131,11 @@ def unknown_group(broker: Broker, group_id: str) -> UnknownGroupError:
     return UnknownGroupError(f"group {group_id!r} does not exist; existing groups: {listed(broker.groups, repr)}")
 
 
+def _check_group_id(group_id: str) -> None:
+    if not isinstance(group_id, str):
+        raise TypeError(f"the group id must be a str, got {group_id!r}")
+
+
 def _check_coordinator(broker: Broker, group_id: str) -> None:
     """Check that the coordinator of a group is running and has loaded the group.
 
@@ -136,6 +145,7 @@ def _check_coordinator(broker: Broker, group_id: str) -> None:
 
     Raises: CoordinatorUnavailableError.
     """
+    _check_group_id(group_id)
     partition = broker.cluster.topics[OFFSETS_TOPIC].partition_of(group_id)
     leader = partition.leader
     if leader == NO_LEADER or LossDue(leader) in broker.deadlines:

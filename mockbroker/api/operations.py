@@ -196,7 +196,8 @@ class ClusterOperations(Handle):
             offsets: Offset of the next record to read, by topic and partition.
 
         Raises: UnknownTopicError; ValueError for an offset that is out of range, or a group id that cannot be encoded;
-            TypeError for an offset that is not an integer; CoordinatorUnavailableError. After an error, no offset is
+            TypeError for an offset that is not an integer, or a key that is not a pair of topic and partition;
+            CoordinatorUnavailableError. After an error, no offset is
             stored.
         """
         now = self._server.clock.read()
@@ -235,7 +236,8 @@ class ClusterOperations(Handle):
             partition: Index of the partition.
             before: Offset of the first record that is kept; -1 to delete all records.
 
-        Raises: UnknownTopicError; InternalTopicError; ValueError if the offset is out of range.
+        Raises: UnknownTopicError; InternalTopicError; ValueError if the offset is out of range; TypeError if it is not
+            an integer.
         """
         start, effects = topic_records.delete_records(self._router.broker, topic, partition, before)
         self._server.perform(effects)

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from secrets import token_bytes
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from kwire.counted import counted
@@ -44,6 +44,28 @@ def check_integer(name: str, value: object) -> None:
     """Check that the argument ``name`` of ``open_cluster`` is an integer. Raises: SettingsError."""
     if not isinstance(value, int):
         raise SettingsError(f"{name} is {value!r}: expected an integer")
+
+
+def _check_dict(name: str, given: Mapping[Any, object] | None, values: type, example: str) -> None:
+    """Check that an argument of ``open_cluster`` is a dict whose keys are str.
+
+    Args:
+        name: The name of the argument.
+        given: The argument.
+        values: The type of the values.
+        example: The end of the message for an argument that is not a dict.
+
+    Raises: SettingsError.
+    """
+    if given is None:
+        return
+    if not isinstance(given, Mapping):
+        raise SettingsError(f"{name} is {given!r}: expected a dict, {example}")
+    for key, value in given.items():
+        if not isinstance(key, str):
+            raise SettingsError(f"{name}: the name {key!r} is not a str")
+        if not isinstance(value, values):
+            raise SettingsError(f"{name}: the value of {key} is not a {values.__name__}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +112,12 @@ class Plan:
         """
         if isinstance(listeners, str):  # an iterable, too: of its characters
             raise SettingsError(f"listeners is {listeners!r}: expected a list, such as [{listeners!r}]")
+        listeners = list(listeners or ())
+        for listener in listeners:
+            if not isinstance(listener, str):
+                raise SettingsError(f"listeners: {listener!r} is not a str: write a listener as SASL_SSL")
+        _check_dict("config", config, object, 'such as {"group.max.size": 2}')
+        _check_dict("users", users, str, 'such as {"alice": "secret"}')
         settings = Settings.parse(dict(config or {}) | ({"listeners": ",".join(listeners)} if listeners else {}))
         passwords = jaas_users(settings) | users_of(settings.mockbroker_users) | dict(users or {})
         parsed_listeners = of_settings(settings, users=bool(passwords))

@@ -96,25 +96,30 @@ def check_topics(topics: Mapping[str, int]) -> None:
         )
     by_metric = {metric_name(OFFSETS_TOPIC): OFFSETS_TOPIC}
     for name, partitions in topics.items():
+        _check_name(name)
         _check_topic(name, partitions, by_metric.get(metric_name(name)))
         by_metric[metric_name(name)] = name
 
 
+def _check_name(name: str) -> None:
+    """Check the name of a new topic. Raises: SettingsError if it is illegal."""
+    if not isinstance(name, str) or not legal_topic_name(name):
+        raise SettingsError(
+            f"topic {name!r}: not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"
+        )
+
+
 def _check_topic(name: str, partitions: int, existing: str | None) -> None:
-    """Check that a topic can be created.
+    """Check that a topic with a legal name can be created.
 
     Args:
         name: The name of the topic.
         partitions: Number of partitions.
         existing: Name of the existing topic that has the same name in metrics, or None.
 
-    Raises: TopicExistsError if the topic exists, or its name collides with an existing topic; SettingsError if the name
-    is illegal, or the number of partitions is out of range.
+    Raises: TopicExistsError if the topic exists, or its name collides with an existing topic; SettingsError if the
+    number of partitions is out of range.
     """
-    if not legal_topic_name(name):
-        raise SettingsError(
-            f"topic {name!r}: not a legal topic name (1-249 of the characters a-z, A-Z, 0-9, '.', '_' and '-')"
-        )
     if not isinstance(partitions, int):
         raise SettingsError(f"topic {name}: the number of partitions, {partitions!r}, is not an integer")
     if not 0 < partitions <= MAX_PARTITIONS:
@@ -141,7 +146,11 @@ def create_topic(broker: Broker, name: str, partitions: int, config: Mapping[str
 
     Raises: TopicExistsError; SettingsError if the name, the number of partitions or a configuration is invalid.
     """
+    _check_name(name)
     _check_topic(name, partitions, broker.cluster.colliding(name))
+    for key in config or {}:
+        if not isinstance(key, str):
+            raise SettingsError(f"topic {name} has an invalid configuration: the name {key!r} is not a str")
     configs = {
         key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in (config or {}).items()
     }
@@ -177,10 +186,13 @@ def delete_records(broker: Broker, topic: str, index: int, before: int) -> tuple
     Returns:
         The log start offset, and the responses to pending Fetch requests.
 
-    Raises: UnknownTopicError; InternalTopicError; ValueError if the offset is out of range.
+    Raises: UnknownTopicError; InternalTopicError; ValueError if the offset is out of range; TypeError if it is not an
+    integer.
     """
     target = _partition(_not_internal(_topic(broker, topic), "truncated"), index)
     log = target.log
+    if not isinstance(before, int):
+        raise TypeError(f"offset {before!r} of {topic}-{index} is not an integer")
     if not -1 <= before <= log.end:
         raise ValueError(
             f"cannot delete the records of {topic}-{index} before offset {before}: expected -1 to {log.end}"
@@ -414,6 +426,8 @@ def partition(broker: Broker, topic: str, index: int) -> Partition:
 
 
 def _partition(topic: Topic, index: int) -> Partition:
+    if not isinstance(index, int):
+        raise TypeError(f"partition {index!r} of topic {topic.name} is not an integer")
     partition = topic.partition(index)
     if partition is None:
         raise UnknownTopicError(

@@ -22,7 +22,7 @@ from mockbroker.client.metadata import TopicPartition
 from mockbroker.client.positions import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, OffsetAndMetadata
 from mockbroker.client.records import ConsumerRecord
 from mockbroker.client.settings import ConsumerSettings
-from mockbroker.client.subscription import SubscriptionType, check_topics
+from mockbroker.client.subscription import SubscriptionType, checked_topic, checked_topics
 
 Offsets = Mapping[TopicPartition, OffsetAndMetadata | int]
 
@@ -192,10 +192,11 @@ class Consumer:
             topics: Topic names, or a pattern that whole topic names have to match. An empty list unsubscribes.
             listener: New rebalance listener; None to retain the current listener.
 
-        Raises: IllegalUse without a group, or after ``assign``; TypeError if ``topics`` is a str.
+        Raises: IllegalUse without a group, or after ``assign``; TypeError, ValueError if ``topics`` is neither a list
+        of names nor a pattern.
         """
-        check_topics(topics, "a list of names or a pattern")
-        if not isinstance(topics, re.Pattern) and not (topics := list(topics)):
+        topics = _checked_subscription(topics)
+        if not topics:
             await self.unsubscribe()
             return
         with self._acquired():
@@ -211,7 +212,7 @@ class Consumer:
 
         If auto-commit is on, the positions of the previous partitions are committed, without waiting for the response.
 
-        Raises: IllegalUse after ``subscribe``; TypeError for a partition that is not a pair of topic and number.
+        Raises: IllegalUse after ``subscribe``; TypeError, ValueError for an invalid partition.
         """
         partitions = _checked_partitions(partitions)
         with self._acquired():
@@ -293,10 +294,10 @@ class Consumer:
             timestamp: Milliseconds since 1970.
             partitions: Assigned partitions; none for all of them.
 
-        Raises: ValueError for a negative timestamp; NotAssigned if a partition is not assigned to this consumer.
+        Raises: ValueError, TypeError for an invalid timestamp; NotAssigned if a partition is not assigned to this
+        consumer.
         """
-        if timestamp < 0:
-            raise ValueError(f"timestamp {timestamp} is negative: give milliseconds since 1970")
+        _check_timestamp(timestamp)
         self._reset_positions(partitions, timestamp)
 
     def _reset_positions(self, partitions: Sequence[TopicPartition], timestamp: int) -> None:
@@ -452,14 +453,11 @@ class Consumer:
             timestamps: milliseconds since 1970, by partition.
             timeout: maximum wait in seconds; None for ``default_api_timeout``.
 
-        Raises: ValueError for a negative timestamp; TimedOut, Wakeup, BrokerError.
+        Raises: ValueError, TypeError for an invalid timestamp or partition; TimedOut, Wakeup, BrokerError.
         """
         _checked_partitions(timestamps)
         for partition, timestamp in timestamps.items():
-            if timestamp < 0:
-                raise ValueError(
-                    f"timestamp {timestamp} of {partition[0]}-{partition[1]} is negative: give milliseconds since 1970"
-                )
+            _check_timestamp(timestamp, f" of {partition[0]}-{partition[1]}")
         return await self._log_offsets(timestamps, timeout)
 
     async def _log_offsets(
@@ -481,6 +479,7 @@ class Consumer:
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested; BrokerError if a broker returns an error
         that a retry cannot solve.
         """
+        checked_topic(topic)
         with self._acquired():
             self._driver.update_clock()
             lookup = self._engine.look_up_topic(topic)
@@ -528,7 +527,7 @@ class Consumer:
             return
         with self._acquired(in_listener=False):
             self._discard_unreturned()
-            self._driver.clear_wakeup()
+            self._driver.disable_wakeups()
             try:
                 await self._revoke_and_leave(commit=commit)
             finally:
@@ -547,13 +546,15 @@ class Consumer:
         self._driver.update_clock()
         owned = tuple(engine.positions)
         try:
-            if commit and engine.auto_commits:
-                stored = engine.committer.commit(engine.positions.to_commit(), CLOSE_TIMEOUT, retried=True)
-                with suppress(TimedOut):  # uncommitted records are read again; closing does not wait longer
-                    await self._wait_until(lambda: stored.done, CLOSE_TIMEOUT)
-            if engine.subscription.subscribed and owned:
-                lost = engine.member is not None and engine.member.identity.generation < 0
-                await self._call_listener("lost" if lost else "revoked", owned)
+            try:
+                if commit and engine.auto_commits:
+                    stored = engine.committer.commit(engine.positions.to_commit(), CLOSE_TIMEOUT, retried=True)
+                    with suppress(TimedOut):  # uncommitted records are read again; closing does not wait longer
+                        await self._wait_until(lambda: stored.done, CLOSE_TIMEOUT, interruptible=False)
+            finally:  # also after a cancellation
+                if engine.subscription.subscribed and owned:
+                    lost = engine.member is not None and engine.member.identity.generation < 0
+                    await self._call_listener("lost" if lost else "revoked", owned)
         finally:
             self._driver.update_clock()
             engine.unsubscribe()
@@ -596,10 +597,15 @@ class Consumer:
         finally:
             self._in_listener = False
 
-    async def _wait_until(self, done: Callable[[], bool], timeout: float | None = None) -> None:
+    async def _wait_until(
+        self, done: Callable[[], bool], timeout: float | None = None, *, interruptible: bool = True
+    ) -> None:
         """Wait until ``done`` returns True.
 
-        ``timeout``: maximum wait in seconds; None for ``default_api_timeout``.
+        Args:
+            done: The condition.
+            timeout: Maximum wait in seconds; None for ``default_api_timeout``.
+            interruptible: Whether a wakeup ends the wait; False to leave it to the next call.
 
         Raises: TimedOut after the timeout; Wakeup if a wakeup was requested.
         """
@@ -611,7 +617,7 @@ class Consumer:
         while not done():
             if trio.current_time() >= deadline:
                 raise TimedOut(f"no response within {seconds:g} s: check the connection, or give a longer timeout")
-            await self._driver.wait(deadline)
+            await self._driver.wait(deadline, interruptible=interruptible)
         self._run_callbacks()
 
     async def _wait_lookup(self, lookup: Lookup, timeout: float | None) -> None:
@@ -710,15 +716,46 @@ def _checked_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata
 
 
 def _checked_partitions(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-    """Return partitions as a list. Raises: TypeError for a partition that is not a pair of topic and number."""
+    """Return partitions as a list.
+
+    Raises: TypeError for a partition that is not a pair of topic and number; ValueError for a topic that cannot be
+    encoded, or a number that is out of range.
+    """
     checked = list(partitions)
     for partition in checked:
         match partition:
-            case (str(), int()):
-                pass
+            case (str(topic), int(number)) if isinstance(partition, tuple):
+                checked_topic(topic)
+                if not 0 <= number < 2**31:
+                    raise ValueError(f"partition {number} of {topic} is out of range (0-{2**31 - 1})")
             case _:
                 raise TypeError(f'a partition must be a topic and a number, such as ("orders", 0), got {partition!r}')
     return checked
+
+
+def _checked_subscription(topics: Iterable[str] | re.Pattern[str]) -> list[str] | re.Pattern[str]:
+    """Return topic names as a list, or a pattern.
+
+    Raises: TypeError for a name or a pattern that is not a str; ValueError for a name that cannot be encoded.
+    """
+    if not isinstance(topics, re.Pattern):
+        return checked_topics(topics, "a list of names or a pattern")
+    if not isinstance(topics.pattern, str):
+        raise TypeError(f"a pattern of topics must be a str, got {topics.pattern!r}")
+    return topics
+
+
+def _check_timestamp(timestamp: int, of: str = "") -> None:
+    """Check a timestamp. ``of``: the partition, for the message.
+
+    Raises: ValueError, TypeError for a timestamp that is not an int from 0 to 2**63 - 1.
+    """
+    if not isinstance(timestamp, int):
+        raise TypeError(f"timestamp {timestamp!r}{of} is not an int: give milliseconds since 1970")
+    if timestamp < 0:
+        raise ValueError(f"timestamp {timestamp}{of} is negative: give milliseconds since 1970")
+    if timestamp >= 2**63:
+        raise ValueError(f"timestamp {timestamp}{of} is above the limit of 2**63 - 1: give milliseconds since 1970")
 
 
 def _check_offset(offset: int) -> int:
@@ -764,7 +801,7 @@ async def open_consumer(
 
     Raises: ValueError, TypeError for invalid settings; AssignorError for an unknown assignor.
     """
-    check_topics(topics, "a list of names or a pattern")
+    topics = _checked_subscription(topics)
     engine = Engine(
         addresses(bootstrap),
         group,
@@ -781,6 +818,6 @@ async def open_consumer(
     ) as consumer:
         if partitions := list(partitions):
             await consumer.assign(partitions)
-        if isinstance(topics, re.Pattern) or (topics := list(topics)):
+        if topics:
             await consumer.subscribe(topics)
         yield consumer

@@ -68,6 +68,7 @@ class Driver(Generic[E]):
         self._changed = trio.Event()  # wakes a waiting poll, which checks for records
         self._deadline_moved = trio.Event()  # the next deadline has moved
         self._wakeup_requested = False
+        self._wakeups_enabled = True  # until the consumer closes, as in Java
         self._sending: dict[Link, trio.Event] = {}
         self._connections: dict[Link, trio.CancelScope] = {}  # the open ones
         self._scopes: set[trio.CancelScope] = set()
@@ -135,12 +136,12 @@ class Driver(Generic[E]):
 
     def request_wakeup(self) -> None:
         """End the current ``wait``, and make the next call of ``wait`` or ``raise_wakeup`` raise Wakeup."""
-        self._wakeup_requested = True
+        self._wakeup_requested = self._wakeups_enabled
         self._changed.set()
 
-    def clear_wakeup(self) -> None:
-        """Cancel a wakeup that was requested but has not raised Wakeup yet."""
-        self._wakeup_requested = False
+    def disable_wakeups(self) -> None:
+        """Ignore wakeups from now on, also one that was requested but has not raised Wakeup yet."""
+        self._wakeup_requested = self._wakeups_enabled = False
 
     def raise_wakeup(self) -> None:
         """Raise Wakeup if a wakeup was requested, and clear the request."""

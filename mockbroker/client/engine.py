@@ -314,17 +314,29 @@ def _assignors(assignors: Sequence[str | Assignor]) -> list[Assignor]:
     return [assignor(one) if isinstance(one, str) else one for one in assignors]
 
 
+# host and port, with or without a security protocol, and brackets around an IPv6 address
+ADDRESS = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]+)\]?:([0-9]+)")
+
+
 def addresses(bootstrap: str | Sequence[str]) -> list[tuple[str, int]]:
-    """Return the hosts and ports of bootstrap addresses. Raises: ValueError if an address is not valid.
+    """Return the hosts and ports of bootstrap addresses. Raises: ValueError if there is none, or one is not valid.
 
     Args:
-        bootstrap: ``host:port`` addresses, separated by commas or as a list.
+        bootstrap: ``host:port`` addresses, separated by commas or as a list. A prefix such as ``PLAINTEXT://`` is
+            ignored.
+
+    Source: org.apache.kafka.common.utils.Utils.HOST_PORT_PATTERN
     """
-    addresses_given = bootstrap.split(",") if isinstance(bootstrap, str) else bootstrap
+    given = [bootstrap] if isinstance(bootstrap, str) else bootstrap
     hosts_and_ports = []
-    for address in addresses_given:
-        host, _, port = address.strip().rpartition(":")
-        if not host or not port.isdigit():
-            raise ValueError(f"invalid bootstrap address {address.strip()!r}: use host:port")
-        hosts_and_ports.append((host.strip("[]"), int(port)))
+    for address in [one.strip() for addresses in given for one in addresses.split(",")]:
+        match = ADDRESS.fullmatch(address)
+        if not match:
+            raise ValueError(f"invalid bootstrap address {address!r}: use host:port")
+        host, port = match[1], int(match[2])
+        if not 0 < port < 2**16:
+            raise ValueError(f"invalid bootstrap address {address!r}: port {port} is out of range (1-65535)")
+        hosts_and_ports.append((host, port))
+    if not hosts_and_ports:
+        raise ValueError("bootstrap is empty: give the host:port of at least one broker")
     return hosts_and_ports

@@ -44,7 +44,7 @@ class Link:
         close_reason: Reason why the connection was closed, for error messages; "" while it is open.
     """
 
-    def __init__(self, host: str, port: int, client_id: str, deadline: float) -> None:
+    def __init__(self, host: str, port: int, client_id: str | None, deadline: float) -> None:
         self.host, self.port = host, port
         self.state = LinkState.CONNECTING
         self.deadline = deadline

@@ -124,7 +124,7 @@ class Positions:
         if position is None:
             raise NotAssigned(
                 f"{partition[0]}-{partition[1]} is not assigned to this consumer: "
-                "assignment() returns the assigned partitions"
+                "the property assignment contains the assigned partitions"
             )
         return position
 

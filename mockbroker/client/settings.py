@@ -6,16 +6,59 @@ Source: org.apache.kafka.clients.consumer.ConsumerConfig.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from kwire.assignors import DEFAULT, Assignor
 from kwire.lazy_dataclass import dataclass
+from kwire.limits import MAX_TEXT
 
 EARLIEST, LATEST, NONE = "earliest", "latest", "none"
 CLASSIC, CONSUMER = "classic", "consumer"  # group protocols
 
+MAX_INT32 = 2**31 - 1
+SENT_DURATIONS = ("fetch_max_wait", "request_timeout", "session_timeout", "max_poll_interval")  # int32 milliseconds
+LEAST = {"max_poll_records": 1, "max_poll_interval": 0.001}  # the other numbers may be 0
+
 Reset = Literal["earliest", "latest", "none"] | timedelta
+
+EXPECTED: dict[str, tuple[Any, str]] = {  # annotation: types of a value, in words
+    "bool": (bool, "True or False"),
+    "int": (int, "an int"),
+    "float": ((int, float), "a number of seconds"),
+    "str": (str, "a str"),
+    "str | None": ((str, type(None)), "a str or None"),
+}
+
+
+def _check(name: str, annotation: str, value: Any) -> None:
+    """Check the type and the range of a setting; settings with other annotations than those of EXPECTED are valid.
+
+    Args:
+        name: The name of the setting.
+        annotation: The annotation of its field.
+        value: The value of the setting.
+
+    Raises: ValueError for an invalid value; TypeError for a value of the wrong type.
+    """
+    types, words = EXPECTED.get(annotation, (object, ""))
+    if not isinstance(value, types):
+        raise TypeError(f"{name} is {value!r}: use {words}")
+    if isinstance(value, str):
+        try:
+            size = len(value.encode())
+        except UnicodeEncodeError:
+            raise ValueError(f"{name} is {value!r}, which UTF-8 cannot encode: use another text") from None
+        if size > MAX_TEXT:
+            raise ValueError(f"{name} has {size} bytes: use at most {MAX_TEXT}")
+    elif isinstance(value, (int, float)) and annotation != "bool":
+        least = LEAST.get(name, 0)
+        most = MAX_INT32 if annotation == "int" else MAX_INT32 / 1000 if name in SENT_DURATIONS else float("inf")
+        if not value >= least:  # also NaN
+            raise ValueError(f"{name} is {value}: use at least {least}")
+        if value > most:
+            raise ValueError(f"{name} is {value}: use at most {most}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +71,7 @@ class ClientSettings:
         max_poll_records: maximum number of records that one poll returns.
     """
 
-    client_id: str = ""
+    client_id: str | None = ""
     client_rack: str = ""
     max_poll_records: int = 500
     fetch_min_bytes: int = 1
@@ -45,9 +88,12 @@ class ClientSettings:
     socket_connection_setup_timeout: float = 10.0
 
     def __post_init__(self) -> None:
-        """Check the values of the settings. Raises: ValueError for an invalid value."""
-        if self.max_poll_records < 1:
-            raise ValueError(f"max_poll_records is {self.max_poll_records}: use at least 1")
+        """Check the values of the settings.
+
+        Raises: ValueError for an invalid value; TypeError for a value of the wrong type.
+        """
+        for setting in fields(self):
+            _check(setting.name, str(setting.type), getattr(self, setting.name))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +111,7 @@ class ConsumerSettings(ClientSettings):
         max_poll_records: maximum number of records that one poll returns; not sent to a broker.
     """
 
-    client_id: str = "mockbroker-consumer"
+    client_id: str | None = "mockbroker-consumer"
     group_protocol: Literal["classic", "consumer"] = "classic"
     group_instance_id: str | None = None
     group_remote_assignor: str | None = None
@@ -82,8 +128,22 @@ class ConsumerSettings(ClientSettings):
     allow_auto_create_topics: bool = True
 
     def __post_init__(self) -> None:
-        """Check the values of the settings. Raises: ValueError for an invalid value."""
+        """Check the values of the settings.
+
+        Raises: ValueError for an invalid value; TypeError for a value of the wrong type.
+        """
         super(ConsumerSettings, self).__post_init__()  # noqa: UP008 - slots
+        if self.group_instance_id == "":
+            raise ValueError("group_instance_id is empty: use at least one character, or None for a dynamic member")
+        if self.group_protocol == CLASSIC and self.group_remote_assignor is not None:
+            raise ValueError(
+                f"group_remote_assignor is {self.group_remote_assignor!r}, but only the consumer protocol has it: "
+                'set group_protocol="consumer", or use assignors'
+            )
+        if isinstance(self.assignors, str):
+            raise TypeError(f"assignors is {self.assignors!r}: use a list, [{self.assignors!r}]")
+        if not self.assignors:
+            raise ValueError("assignors is empty: give at least one, such as range")
         if not isinstance(self.auto_offset_reset, timedelta) and self.auto_offset_reset not in (EARLIEST, LATEST, NONE):
             raise ValueError(
                 f"auto_offset_reset is {self.auto_offset_reset!r}: use earliest, latest, none or a timedelta"

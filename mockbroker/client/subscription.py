@@ -21,17 +21,30 @@ class SubscriptionType(Enum):
     USER_ASSIGNED = "partitions"  # by the user, without rebalances
 
 
-def check_topics(topics: object, expected: str) -> None:
-    """Check that ``topics`` is not a single string, because iteration would treat each character as a topic name.
+def checked_topics(topics: Iterable[str], expected: str) -> list[str]:
+    """Return topic names as a list.
 
     Args:
         topics: The argument of the user.
         expected: Description of the expected value, such as ``a list of names``.
 
-    Raises: TypeError if ``topics`` is a string.
+    Raises: TypeError if ``topics`` is a string, whose characters would be topic names, or if a name is not a str;
+        ValueError for a name that cannot be encoded.
     """
     if isinstance(topics, str):
         raise TypeError(f"topics must be {expected}, got {topics!r}: use [{topics!r}]")
+    return [checked_topic(topic) for topic in topics]
+
+
+def checked_topic(topic: str) -> str:
+    """Return a topic name. Raises: TypeError if it is not a str; ValueError if it cannot be encoded."""
+    if not isinstance(topic, str):
+        raise TypeError(f"the name of a topic must be a str, got {topic!r}")
+    try:
+        topic.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"topic {topic!r} cannot be encoded in UTF-8: use another name") from None
+    return topic
 
 
 class SubscriptionState:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 from uuid import UUID
@@ -26,7 +27,7 @@ TOPIC = ("t", 0)
 ORDERS = ("orders", 0)
 
 
-def opened(bootstrap: str = "127.0.0.1:1", **options: Any) -> Callable[[], None]:
+def opened(bootstrap: str | list[str] = "127.0.0.1:1", **options: Any) -> Callable[[], None]:
     """Return a function that opens a consumer."""
 
     async def run() -> None:
@@ -306,11 +307,21 @@ def unread(**settings: Any) -> Callable[[], None]:
 ROWS = [
     # open_consumer
     Row("address without a port", opened("localhost"), "ValueError: invalid bootstrap address 'localhost': use host:port"),
+    Row("address with port 0", opened("localhost:0"), "ValueError: invalid bootstrap address 'localhost:0': port 0 is out of range (1-65535)"),
+    Row("no addresses", opened([]), "ValueError: bootstrap is empty: give the host:port of at least one broker"),
     Row("one name as topics", opened(topics="orders"), "TypeError: topics must be a list of names or a pattern, got 'orders': use ['orders']"),
     Row("reset of offsets", opened(auto_offset_reset="oldest"), "ValueError: auto_offset_reset is 'oldest': use earliest, latest, none or a timedelta"),
     Row("group protocol", opened(group_protocol="eager"), "ValueError: group_protocol is 'eager': use classic or consumer"),
     Row("isolation level", opened(isolation_level="committed"), "ValueError: isolation_level is 'committed': use read_uncommitted or read_committed"),
     Row("records of a poll", opened(max_poll_records=0), "ValueError: max_poll_records is 0: use at least 1"),
+    Row("text as a duration", opened(request_timeout="30"), "TypeError: request_timeout is '30': use a number of seconds"),
+    Row("duration above its limit", opened(fetch_max_wait=1e9), "ValueError: fetch_max_wait is 1000000000.0: use at most 2147483.647"),
+    Row("client id that cannot be encoded", opened(client_id="\ud800"), "ValueError: client_id is '\\ud800', which UTF-8 cannot encode: use another text"),
+    Row("long client id", opened(client_id="x" * 40_000), "ValueError: client_id has 40000 bytes: use at most 32767"),
+    Row("empty instance id", opened(group_instance_id=""), "ValueError: group_instance_id is empty: use at least one character, or None for a dynamic member"),
+    Row("remote assignor of a classic member", opened(group_remote_assignor="range"), "ValueError: group_remote_assignor is 'range', but only the consumer protocol has it: set group_protocol=\"consumer\", or use assignors"),
+    Row("one name as assignors", opened(assignors="range"), "TypeError: assignors is 'range': use a list, ['range']"),
+    Row("no assignors", opened(assignors=[]), "ValueError: assignors is empty: give at least one, such as range"),
     Row("heartbeat interval", opened(heartbeat_interval=60.0), "ValueError: heartbeat_interval is 60.0 s: use less than session_timeout, which is 45.0 s"),
     # calls
     Row("poll without topics", used(lambda consumer: consumer.poll(0)), "IllegalUse: nothing to poll: call subscribe() or assign() first"),
@@ -325,10 +336,16 @@ ROWS = [
     Row("offset above its limit", used(lambda consumer: consumer.commit({ORDERS: 2**63}), group="g"), "ValueError: offset 9223372036854775808 is above the limit of 2**63 - 1"),
     Row("offset that is a string", used(lambda consumer: consumer.commit({ORDERS: "1"}), group="g"), "TypeError: an offset must be an int, got '1'"),
     Row("partition without a number", used(lambda consumer: consumer.commit({"orders": 1}), group="g"), "TypeError: a partition must be a topic and a number, such as (\"orders\", 0), got 'orders'"),
+    Row("partition below 0", used(lambda consumer: consumer.end_offsets(("orders", -1))), "ValueError: partition -1 of orders is out of range (0-2147483647)"),
+    Row("topic that is a number", used(lambda consumer: consumer.partitions_for(5)), "TypeError: the name of a topic must be a str, got 5"),
+    Row("topic that cannot be encoded", used(lambda consumer: consumer.partitions_for("\ud800")), "ValueError: topic '\\ud800' cannot be encoded in UTF-8: use another name"),
+    Row("pattern of bytes", used(lambda consumer: consumer.subscribe(re.compile(b"t")), group="g"), "TypeError: a pattern of topics must be a str, got b't'"),
+    Row("timestamp that is a float", used(lambda consumer: consumer.seek_to_time(1.5)), "TypeError: timestamp 1.5 is not an int: give milliseconds since 1970"),
+    Row("timestamp above its limit", used(lambda consumer: consumer.seek_to_time(2**63)), "ValueError: timestamp 9223372036854775808 is above the limit of 2**63 - 1: give milliseconds since 1970"),
     Row("metadata of an offset", used(lambda consumer: consumer.commit({ORDERS: OffsetAndMetadata(1, b"x")}), group="g"), "TypeError: metadata of an offset must be a str, got b'x'"),
     Row("negative timestamp of a seek", used(lambda consumer: consumer.seek_to_time(-1), partitions=[ORDERS]), "ValueError: timestamp -1 is negative: give milliseconds since 1970"),
     Row("negative timestamp of a lookup", used(lambda consumer: consumer.offsets_for_times({ORDERS: -1})), "ValueError: timestamp -1 of orders-0 is negative: give milliseconds since 1970"),
-    Row("position of another partition", used(lambda consumer: consumer.seek(ORDERS, 1)), "NotAssigned: orders-0 is not assigned to this consumer: assignment() returns the assigned partitions"),
+    Row("position of another partition", used(lambda consumer: consumer.seek(ORDERS, 1)), "NotAssigned: orders-0 is not assigned to this consumer: the property assignment contains the assigned partitions"),
     Row("closed consumer", used(closed), "IllegalUse: the consumer is closed: open another one"),
     Row("consumer of two tasks", used(shared_by_tasks), "ConcurrentUse: another task is using this consumer: other tasks may only call wakeup()"),
     Row("listener that polls", polling_listener, "IllegalUse: a rebalance listener cannot poll, unsubscribe or close: do that after the poll"),

@@ -17,7 +17,7 @@ from mockbroker.client.share.acknowledgements import AcknowledgeType, Delivery, 
 from mockbroker.client.share.engine import ShareEngine
 from mockbroker.client.share.fetching import Acknowledged, check_acknowledged
 from mockbroker.client.share.settings import EXPLICIT, ShareSettings
-from mockbroker.client.subscription import check_topics
+from mockbroker.client.subscription import checked_topics
 
 OnAcknowledged = Callable[[TopicPartition, Sequence[int], ConsumerError | None], object]
 
@@ -92,9 +92,10 @@ class ShareConsumer:
         return self._batch.pop()
 
     async def subscribe(self, topics: Iterable[str]) -> None:
-        """Replace the subscription; the next poll joins the group. Raises: TypeError if ``topics`` is a str."""
-        check_topics(topics, "a list of names")
-        topics = list(topics)
+        """Replace the subscription; the next poll joins the group.
+        Raises: TypeError, ValueError if ``topics`` is not a list of names.
+        """
+        topics = checked_topics(topics, "a list of names")
         with self._acquired():
             self._driver.update_clock()
             self._engine.subscribe(topics)
@@ -173,7 +174,7 @@ class ShareConsumer:
         """
         if self._closed:
             return
-        self._driver.clear_wakeup()
+        self._driver.disable_wakeups()
         if accept and not self._explicit:
             self._accept()
         unread = {(record.topic, record.partition, record.offset) for record in self._batch}
@@ -299,8 +300,7 @@ async def open_share_consumer(
 
     Raises: ValueError, TypeError for invalid settings.
     """
-    check_topics(topics, "a list of names")
-    topics = list(topics)
+    topics = checked_topics(topics, "a list of names")
     engine = ShareEngine(
         addresses(bootstrap),
         group,

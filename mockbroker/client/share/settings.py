@@ -25,12 +25,15 @@ class ShareSettings(ClientSettings):
             return more, up to the end of a record batch.
     """
 
-    client_id: str = "mockbroker-share-consumer"
+    client_id: str | None = "mockbroker-share-consumer"
     share_acknowledgement_mode: Literal["implicit", "explicit"] = "implicit"
     share_acquire_mode: Literal["batch_optimized", "record_limit"] = "batch_optimized"
 
     def __post_init__(self) -> None:
-        """Check the values of the settings. Raises: ValueError for an invalid value."""
+        """Check the values of the settings.
+
+        Raises: ValueError for an invalid value; TypeError for a value of the wrong type.
+        """
         super(ShareSettings, self).__post_init__()  # noqa: UP008 - slots
         if self.share_acknowledgement_mode not in (IMPLICIT, EXPLICIT):
             raise ValueError(

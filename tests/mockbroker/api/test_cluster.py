@@ -227,6 +227,14 @@ REFUSED = [
     ({"topics": {"a.b": 1, "a_b": 1}}, "topic a_b collides with topic a.b"),
     ({"topics": {"__consumer.offsets": 1}}, "topic __consumer.offsets collides with topic __consumer_offsets"),
     ({"topics": {"t": 0}}, "topic t: the number of partitions, 0, is out of range (1-100000)"),
+    ({"topics": {5: 1}}, "topic 5: not a legal topic name"),
+    ({"config": {5: 1}}, "config: the name 5 is not a str"),
+    ({"config": ["group.max.size=2"]}, "config is ['group.max.size=2']: expected a dict, such as"),
+    ({"users": {"alice": 5}}, "users: the value of alice is not a str"),
+    ({"users": {5: "secret"}}, "users: the name 5 is not a str"),
+    ({"users": "alice:secret"}, "users is 'alice:secret': expected a dict, such as"),
+    ({"listeners": [9092]}, "listeners: 9092 is not a str"),
+    ({"host": None}, "host is None: expected a host name or an address"),
     ({"topics": {"t": 100_001}}, "topic t: the number of partitions, 100001, is out of range (1-100000)"),
 ]
 

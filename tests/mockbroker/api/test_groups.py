@@ -151,6 +151,8 @@ async def test_offsets_are_set_while_members_are_active() -> None:
         ({("t", 0): 1, ("t", 1): -1}, ValueError),
         ({("t", 0): 1, ("t", 1): 2**63}, ValueError),
         ({("t", 0): 1, ("t", 1): 1.5}, TypeError),
+        ({("t", 0): 1, "t1": 1}, TypeError),
+        ({("t", 0): 1, ("t", "1"): 1}, TypeError),
     ],
 )
 async def test_nothing_is_stored_if_an_offset_is_invalid(
@@ -160,6 +162,17 @@ async def test_nothing_is_stored_if_an_offset_is_invalid(
         with pytest.raises(error):
             cluster.set_committed("g", offsets)
         assert (cluster.groups(), cluster.events()) == ({}, [])
+
+
+async def test_a_group_id_that_is_not_a_str_is_rejected() -> None:
+    async with open_cluster(topics={"t": 1}) as cluster:
+        for call in (
+            lambda group: cluster.set_committed(group, {("t", 0): 1}),
+            lambda group: cluster.evict(group, "m"),
+            cluster.rebalance,
+        ):
+            with pytest.raises(TypeError, match="the group id must be a str, got 5"):
+                call(5)
 
 
 @pytest.mark.parametrize("group", ["g" * 32_768, "\ud800"])

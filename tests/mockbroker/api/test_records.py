@@ -73,6 +73,22 @@ async def test_all_records_are_deleted_and_remain_deleted(tmp_path: Path) -> Non
         assert (cluster.records("t"), await earliest(cluster)) == ([], 2)
 
 
+async def test_offset_of_deleted_records_is_an_integer() -> None:
+    async with open_cluster(topics={"t": 1}) as cluster:
+        cluster.produce("t", ["a", "b"])
+        with pytest.raises(TypeError, match=r"offset 1\.5 of t-0 is not an integer"):
+            cluster.delete_records("t", 0, 1.5)  # type: ignore[arg-type]
+        assert len(cluster.records("t")) == 2
+
+
+async def test_names_of_a_new_topic_are_texts() -> None:
+    async with open_cluster() as cluster:
+        with pytest.raises(SettingsError, match="the name 5 is not a str"):
+            cluster.create_topic("t", 1, {5: 1})  # type: ignore[dict-item]
+        with pytest.raises(SettingsError, match="topic 5: not a legal topic name"):
+            cluster.create_topic(5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("before", [-2, 2])
 async def test_records_out_of_range_are_not_deleted(before: int) -> None:
     async with open_cluster(topics={"t": 1}) as cluster:

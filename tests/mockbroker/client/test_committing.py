@@ -311,15 +311,28 @@ def test_no_assigned_partitions_end_the_assignment() -> None:
     cluster.engine.subscribe(["t"])
 
 
-@pytest.mark.parametrize("address", ["", "host", "host:", ":9092", "host:port", "host:9092x", "a:1,:2"])
+@pytest.mark.parametrize("address", ["", "host", "host:", ":9092", "host:port", "host:9092x", "a:1,:2", "h:²", "h h:1"])
 def test_invalid_bootstrap_addresses(address: str) -> None:
     with pytest.raises(ValueError, match="use host:port"):
         addresses(address)
 
 
+@pytest.mark.parametrize("port", [0, 65536])
+def test_bootstrap_port_out_of_range(port: int) -> None:
+    with pytest.raises(ValueError, match=rf"port {port} is out of range \(1-65535\)"):
+        addresses(f"host:{port}")
+
+
+def test_empty_bootstrap() -> None:
+    with pytest.raises(ValueError, match="bootstrap is empty: give the host:port of at least one broker"):
+        addresses([])
+
+
 def test_bootstrap_addresses() -> None:
     assert addresses("a:1, b:2") == addresses(["a:1", "b:2"]) == [("a", 1), ("b", 2)]
+    assert addresses(["a:1,b:2"]) == [("a", 1), ("b", 2)]
     assert addresses("[::1]:9092") == [("::1", 9092)]
+    assert addresses("PLAINTEXT://localhost:9092") == [("localhost", 9092)]
 
 
 def test_backoff_of_a_commit_grows() -> None:

@@ -329,7 +329,7 @@ async def test_invalid_offsets_are_rejected_before_they_are_sent(autojump_clock,
         assert cluster.committed("g")["t", 0] == 7
 
 
-@pytest.mark.parametrize("partition", ["t", ("t", 0, 1), ("t", "0")])
+@pytest.mark.parametrize("partition", ["t", ("t", 0, 1), ("t", "0"), "t0"])
 async def test_a_partition_of_a_wrong_type_is_rejected(autojump_clock, partition) -> None:
     async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:
         await consumer.poll(5)
@@ -348,12 +348,52 @@ async def test_a_partition_of_a_wrong_type_is_rejected(autojump_clock, partition
         assert cluster.committed("g")["t", 0] == 7
 
 
-@pytest.mark.parametrize("partition", [("t", 2**40), ("\ud800", 0)])
-async def test_unencodable_commit_fails_and_the_consumer_continues(autojump_clock, partition) -> None:
+@pytest.mark.parametrize("partition", [("t", 2**40), ("t", -1), ("\ud800", 0)])
+async def test_a_partition_out_of_range_is_rejected(autojump_clock, partition) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, group="g", topics=()) as consumer:
+        calls = [
+            lambda: consumer.commit({partition: 1}),
+            lambda: consumer.assign([partition]),
+            lambda: consumer.committed(partition),
+            lambda: consumer.end_offsets(partition),
+            lambda: consumer.offsets_for_times({partition: 1}),
+        ]
+        for call in calls:
+            with pytest.raises(ValueError, match=r"is out of range|cannot be encoded"):
+                await call()
+
+
+@pytest.mark.parametrize("name", [None, b"t", "\ud800"])
+async def test_a_topic_of_a_wrong_type_is_rejected(autojump_clock, name) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        for call in (lambda: consumer.subscribe(["t", name]), lambda: consumer.partitions_for(name)):
+            with pytest.raises((TypeError, ValueError), match=r"must be a str|cannot be encoded"):
+                await call()
+        cluster.produce("t", ["a"], partition=0)
+        assert [record.value for record in await consumer.poll(10)] == [b"a"]
+
+
+async def test_a_pattern_of_bytes_is_rejected(autojump_clock) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster) as consumer:
+        with pytest.raises(TypeError, match="a pattern of topics must be a str"):
+            await consumer.subscribe(re.compile(b"t"))
+
+
+@pytest.mark.parametrize(("timestamp", "error"), [(1.5, TypeError), ("5", TypeError), (2**63, ValueError)])
+async def test_an_invalid_timestamp_is_rejected(autojump_clock, timestamp, error) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, group=None, topics=(), partitions=[("t", 0)]) as consumer:
+        with pytest.raises(error, match="milliseconds since 1970"):
+            consumer.seek_to_time(timestamp)
+        with pytest.raises(error, match=r"of t-0 .* milliseconds since 1970"):
+            await consumer.offsets_for_times({("t", 0): timestamp})
+
+
+@pytest.mark.parametrize("offset", [OffsetAndMetadata(5, "\ud800"), OffsetAndMetadata(5, "", 2**40)])
+async def test_unencodable_commit_fails_and_the_consumer_continues(autojump_clock, offset) -> None:
     async with cluster_of() as cluster, consumer_of(cluster, enable_auto_commit=False) as consumer:
         await consumer.poll(5)
         with pytest.raises(UnsupportedVersion, match="OffsetCommit"):
-            await consumer.commit({partition: 5})
+            await consumer.commit({("t", 0): offset})
         cluster.produce("t", ["a"], partition=0)
         assert [record.value for record in await consumer.poll(10)] == [b"a"]
         await consumer.commit()
@@ -389,6 +429,49 @@ async def test_wakeup_ends_a_waiting_commit(autojump_clock) -> None:
             network.down = set()
             await consumer.poll(3)
             assert ("t", 0) not in cluster.committed("g"), "an abandoned commit is not retried"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_unsubscribe_leaves_a_wakeup_to_the_next_poll(autojump_clock, protocol: str) -> None:
+    listener = RecordingListener()
+    async with cluster_of() as cluster, consumer_of(cluster, listener=listener, group_protocol=protocol) as consumer:
+        cluster.produce("t", ["a"], partition=0)
+        await consumer.poll(10)
+        consumer.wakeup()
+        await consumer.unsubscribe()
+        assert ([name for name, _ in listener.calls], cluster.committed("g")["t", 0]) == (["assigned", "revoked"], 1)
+        await consumer.subscribe(["t"])
+        with pytest.raises(Wakeup):
+            await consumer.poll(1)
+
+
+async def test_cancelled_unsubscribe_calls_the_listener(autojump_clock) -> None:
+    listener = RecordingListener()
+    async with cluster_of() as cluster, consumer_of(cluster, listener=listener) as consumer:
+        await consumer.poll(1)
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            await consumer.unsubscribe()
+        assert scope.cancelled_caught
+        assert ([name for name, _ in listener.calls], consumer.assignment) == (["assigned", "revoked"], frozenset())
+
+
+async def test_close_ignores_a_wakeup(autojump_clock) -> None:
+    """A second signal, for example, during the commit of the close."""
+    listener = RecordingListener()
+    async with cluster_of() as cluster, trio.open_nursery() as nursery:
+        async with consumer_of(cluster, listener=listener) as consumer:
+            await consumer.poll(1)
+            cluster.faults.add(api="OffsetCommit", delay_ms=1000)
+
+            async def later() -> None:
+                await trio.sleep(0.5)
+                consumer.wakeup()
+
+            nursery.start_soon(later)
+        assert [name for name, _ in listener.calls] == ["assigned", "revoked"]
+        assert cluster.groups()["g"].state == "Empty"
+        assert journal(cluster, "commit")
 
 
 async def test_wakeup_from_another_thread() -> None:

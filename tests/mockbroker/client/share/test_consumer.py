@@ -411,6 +411,19 @@ async def test_close_ignores_an_earlier_wakeup(autojump_clock, cluster: Cluster)
     assert cluster.groups()["g"].state == "Empty"
 
 
+async def test_close_ignores_a_wakeup(autojump_clock, cluster: Cluster) -> None:
+    async with trio.open_nursery() as nursery:
+        async with joined(cluster) as consumer:
+            cluster.faults.add(api="ShareGroupHeartbeat", delay_ms=1000)
+
+            async def later() -> None:
+                await trio.sleep(0.5)
+                consumer.wakeup()
+
+            nursery.start_soon(later)
+        assert cluster.groups()["g"].state == "Empty"
+
+
 async def test_close_without_a_poll_is_quick(autojump_clock, cluster: Cluster) -> None:
     async with share_consumer_of(cluster, topics=["orders"]):
         await trio.sleep(1.0)
