@@ -90,7 +90,11 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
     Raises: UnknownTopicError; ValueError or TypeError for an invalid group id or offset; CoordinatorUnavailableError.
         After an error, nothing is stored.
     """
-    if (size := len(group_id.encode())) > MAX_TEXT:
+    try:
+        size = len(group_id.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the group id {group_id!r} is not valid Unicode text: {error.reason}") from error
+    if size > MAX_TEXT:
         raise ValueError(f"the group id has {size} bytes, the maximum is {MAX_TEXT}")
     for (topic, index), offset in offsets.items():
         find_partition(broker, topic, index)
