@@ -91,7 +91,11 @@ def set_committed(broker: Broker, group_id: str, offsets: Mapping[tuple[str, int
         After an error, nothing is stored.
     """
     _check_group_id(group_id)
-    if (size := len(group_id.encode())) > MAX_TEXT:
+    try:
+        size = len(group_id.encode())
+    except UnicodeEncodeError as error:
+        raise ValueError(f"the group id {group_id!r} is not valid Unicode text: {error.reason}") from error
+    if size > MAX_TEXT:
         raise ValueError(f"the group id has {size} bytes, the maximum is {MAX_TEXT}")
     for key, offset in offsets.items():
         if not isinstance(key, tuple) or len(key) != 2:

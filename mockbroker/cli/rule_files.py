@@ -39,7 +39,8 @@ def read_rules(path: Path) -> list[Any]:
         raise RuleFileError(f"the file is not UTF-8: {error.reason} at byte {error.start}") from error
     except OSError as error:
         raise RuleFileError(f"cannot read the file: {error.strerror}") from error
-    return rules_of(_parsed(suffix, text))
+    rules = rules_of(_parsed(suffix, text))
+    return rules if suffix in (".toml", ".json") else [_with_on(rule) for rule in rules]
 
 
 def rules_of(content: Any) -> list[Any]:
@@ -88,6 +89,18 @@ def _parsed(suffix: str, text: str) -> Any:
         if isinstance(error, RuleFileError):
             raise
         raise RuleFileError(f"the file is not valid {'TOML' if suffix == '.toml' else 'JSON'}: {error}") from error
+
+
+def _with_on(rule: Any) -> Any:
+    """Return a rule whose condition ``on`` has its name again: in YAML 1.1, the plain scalar ``on`` is the value true.
+
+    ``rule``: the rule in the JSON form.
+    """
+    match rule:
+        case {"match": {True: _} as conditions}:
+            return {**rule, "match": {"on" if key is True else key: value for key, value in conditions.items()}}
+        case _:
+            return rule
 
 
 def _yaml(text: str) -> Any:

@@ -15,7 +15,17 @@ from kwire.messages import api_named
 from kwire.schema import ALL_VERSIONS, ZERO_UUID, Versions
 from mockbroker.base.effects import Call
 from mockbroker.faults.globs import compile_glob
-from mockbroker.faults.identifiers import PARTITION, TERMS, TOPIC, Batch, Identifier, Level, request_level
+from mockbroker.faults.identifiers import (
+    GROUP,
+    MEMBER_ID,
+    PARTITION,
+    TERMS,
+    TOPIC,
+    Batch,
+    Identifier,
+    Level,
+    request_level,
+)
 from mockbroker.faults.rule import Match
 from mockbroker.faults.where import compile_where
 
@@ -210,6 +220,32 @@ def elements_naming(subject: Subject, term: str, names: Container[str]) -> list[
     if subject.fetch_partitions is not None:
         return list(_in_session(subject, subject.fetch_partitions, criteria))
     return list(_in_struct(subject, subject.level, subject.call.request, criteria, (), {}))
+
+
+def members_in(subject: Subject, elements: Sequence[Element]) -> list[tuple[str, str]]:
+    """Return the group id and the member id of each member that the matching elements of a request name, without
+    duplicates.
+
+    An element also names the members in the structs that contain it, and in its own arrays.
+
+    Args:
+        subject: The request.
+        elements: The matching elements.
+    """
+    everyone: Criteria = {MEMBER_ID: lambda _: True}
+    found = _in_struct(subject, subject.level, subject.call.request, everyone, (), {})
+    members = {
+        (str(each.values.get(GROUP, "")), str(each.values[MEMBER_ID])): None
+        for each in found
+        if any(_overlap(each.path or (), element.path or ()) for element in elements)
+    }
+    return list(members)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    """Return whether one of two parts of a request contains the other. The arguments are the paths of the parts."""
+    common = min(len(one), len(other))
+    return one[:common] == other[:common]
 
 
 def _optional_glob(glob: str | None) -> Callable[[str], bool] | None:

@@ -46,7 +46,7 @@ from mockbroker.faults.identifiers import PARTITION, TOPIC
 from mockbroker.faults.lookups import broker_lookups
 from mockbroker.faults.malformed import FORMS
 from mockbroker.faults.malforming import malformed_in_slices
-from mockbroker.faults.matching import Element, NewConnection
+from mockbroker.faults.matching import Element, NewConnection, Subject, members_in
 from mockbroker.faults.parsing import action_to_json
 from mockbroker.faults.rule import (
     Bandwidth,
@@ -445,19 +445,22 @@ class FaultStage(Stage):
         return with_request(call, rest, injection.refused)
 
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
-        """Evict the member that sent a request. The request is processed afterwards.
+        """Evict the members that a request names: the member that sent the request, or those that LeaveGroup removes.
+
+        Members in elements that do not match the rule stay. The request is processed afterwards.
 
         Args:
             entry: The request, with the rule that is applied to it.
             call: The request.
             now: The broker's time in seconds.
 
-        Returns: the request if the group has no such member; otherwise the effects of the eviction, followed by the
+        Returns: the request if no group has such a member; otherwise the effects of the evictions, followed by the
         effect that continues the request.
         """
-        group_id, member_id = (str(getattr(call.request, name, "")) for name in ("group_id", "member_id"))
-        event = EvictMember(member_id=member_id, reason=_reason(entry))
-        effects = self._broker.groups.receive(group_id, event, now)
+        effects: Effects = []
+        for group_id, member_id in members_in(Subject(call, self._lookups), entry.fault.elements):
+            event = EvictMember(member_id=member_id, reason=_reason(entry))
+            effects += self._broker.groups.receive(group_id, event, now)
         return [*effects, Proceed(call.ticket, call)] if effects else call
 
     def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:

@@ -400,6 +400,7 @@ ROWS = [
     Row("timestamp of a record", on_shared(lambda cluster: cluster.produce("orders", ["tea"], timestamp=1.5)), "TypeError: the timestamp of a record must be an integer or None, not float"),
     Row("record that is too large", on_shared(lambda cluster: cluster.produce("orders", [bytes(1_048_576)])), "RejectedRecordError: record 0 is not appended: its batch has 1048650 bytes, but max.message.bytes of topic orders is 1048588"),
     Row("group id that is too long", on_shared(lambda cluster: cluster.set_committed("g" * 32_768, {("orders", 0): 1})), "ValueError: the group id has 32768 bytes, the maximum is 32767"),
+    Row("group id that is no text", on_shared(lambda cluster: cluster.set_committed("\udcff", {("orders", 0): 1})), "ValueError: the group id '\\udcff' is not valid Unicode text: surrogates not allowed"),
     Row("committed offset that is no integer", on_shared(lambda cluster: cluster.set_committed("g", {("orders", 0): 1.5})), "TypeError: offset 1.5 of orders-0 is not an integer"),
     Row("committed offset of no partition", on_shared(lambda cluster: cluster.set_committed("g", {"orders": 1})), "TypeError: the key of an offset must be a topic and a partition, such as (\"orders\", 0), got 'orders'"),
     Row("group id that is a number", on_shared(lambda cluster: cluster.set_committed(5, {("orders", 0): 1})), "TypeError: the group id must be a str, got 5"),

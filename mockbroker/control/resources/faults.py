@@ -88,7 +88,10 @@ async def remove(control: Control, call: CheckedRequest) -> Answer:
 
 async def remove_all(control: Control, call: CheckedRequest) -> Answer:
     """Answer DELETE /v1/faults: remove all fault rules whose name matches the parameter ``name``."""
-    control.cluster.faults.remove(call.query["name"])
+    try:
+        control.cluster.faults.remove(call.query["name"])
+    except ValueError as error:
+        raise NotPossible([Problem("name", str(error))]) from error
     return Answer()
 
 

@@ -9,14 +9,16 @@ from uuid import UUID
 
 from mockbroker.api.groups import unknown_group
 from mockbroker.api.wait import EVENTS_SHOWN, STATES
+from mockbroker.base.errors import ConflictError
 from mockbroker.broker.slices import chunks
 from mockbroker.control.control import Control
 from mockbroker.control.lag_history import lag
 from mockbroker.control.paging import answer, ids_of_page
-from mockbroker.control.problems import Refused
+from mockbroker.control.problems import NotPossible, Refused
 from mockbroker.control.resources.events import EVENT
 from mockbroker.control.routes import TIMEOUT, Answer, CheckedRequest, Parameter
 from mockbroker.control.shapes import Anything, Items, MapOf, Null, Object, Text, Whole, listed
+from mockbroker.faults.sections import Problem
 from mockbroker.groups.coordinated import DEAD, CoordinatedGroup, session_timer
 from mockbroker.groups.group_type import MemberDescription
 from mockbroker.groups.group_types import GROUP_TYPES
@@ -155,7 +157,12 @@ async def evict(control: Control, call: CheckedRequest) -> Answer:
 async def set_offsets(control: Control, call: CheckedRequest) -> Answer:
     """Answer PUT /v1/groups/{group}/offsets: set committed offsets, and return the group."""
     offsets = {(each["topic"], each["partition"]): each["offset"] for each in call.body["offsets"]}
-    control.cluster.set_committed(call.path["group"], offsets)
+    try:
+        control.cluster.set_committed(call.path["group"], offsets)
+    except ConflictError:
+        raise
+    except ValueError as error:
+        raise NotPossible([Problem("", str(error))]) from error
     return await read(control, call)
 
 

@@ -39,6 +39,12 @@ def test_formats_have_the_same_rules(tmp_path: Path, name: str, text: str) -> No
     assert read_rules(tmp_path / name) == [RULE]
 
 
+def test_the_condition_on_needs_no_quotes_in_yaml(tmp_path: Path) -> None:
+    path = tmp_path / "rules.yaml"
+    path.write_text("- match: {on: connect, broker: 0}\n  action: {hold: on}")
+    assert read_rules(path) == [{"match": {"on": "connect", "broker": 0}, "action": {"hold": True}}]
+
+
 @pytest.mark.parametrize("suffix", ["json", "yaml"])
 def test_deep_files_are_refused(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"deep.{suffix}"

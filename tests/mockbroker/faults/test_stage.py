@@ -17,6 +17,7 @@ from kwire.messages.elect_leaders import ElectLeadersRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.join_group import JoinGroupRequest
+from kwire.messages.leave_group import LeaveGroupRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
@@ -532,15 +533,45 @@ async def test_request_without_response_is_not_slowed(action: dict[str, Any]) ->
 async def test_evict_removes_the_member_that_asked() -> None:
     async with opened() as cluster:
         connection = cluster.connect()
-        protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"")]
-        join = JoinGroupRequest(
-            group_id="g", session_timeout_ms=10_000, rebalance_timeout_ms=10_000, protocol_type="x", protocols=protocols
-        )
-        member_id = (await connection.ask(join, 3)).member_id
+        member_id = await joined(connection, "g")
         cluster.faults.add(api="Heartbeat", evict=True)
         beat = HeartbeatRequest(group_id="g", generation_id=1, member_id=member_id)
         assert (await connection.ask(beat)).error_code == E.UNKNOWN_MEMBER_ID
         assert cluster.groups()["g"].members == ()
+
+
+async def joined(connection: InProcessConnection, group_id: str) -> str:
+    """Join a classic group as its only member, which need not be Stable, and return the member id."""
+    protocols = [JoinGroupRequest.Protocol(name="range", metadata=b"")]
+    join = JoinGroupRequest(
+        group_id=group_id,
+        session_timeout_ms=10_000,
+        rebalance_timeout_ms=10_000,
+        protocol_type="x",
+        protocols=protocols,
+    )
+    return str((await connection.ask(join, 3)).member_id)
+
+
+async def test_evict_removes_the_member_that_leaves() -> None:
+    async with opened() as cluster:
+        connection = cluster.connect()
+        leaving = LeaveGroupRequest.Member(member_id=await joined(connection, "g"))
+        cluster.faults.add(api="LeaveGroup", evict=True)
+        response = await connection.ask(LeaveGroupRequest(group_id="g", members=[leaving]), 5)
+        assert response.members[0].error_code == E.UNKNOWN_MEMBER_ID
+
+
+async def test_evict_removes_members_of_matching_groups_only() -> None:
+    async with opened() as cluster:
+        connection = cluster.connect()
+        groups = [
+            OffsetFetchRequest.Group(group_id=group_id, member_id=await joined(connection, group_id), member_epoch=1)
+            for group_id in ("g", "h", "other")
+        ]
+        cluster.faults.add(api="OffsetFetch", group="?", evict=True)
+        await connection.ask(OffsetFetchRequest(groups=groups), 9)
+        assert [len(cluster.groups()[group_id].members) for group_id in ("g", "h", "other")] == [0, 0, 1]
 
 
 async def test_events_and_requests_name_the_rule() -> None:

@@ -42,6 +42,14 @@ async def test_rules_are_added_replaced_and_removed() -> None:
         assert (await api.get("/v1/faults"))["items"] == []
 
 
+async def test_an_invalid_glob_removes_no_rule() -> None:
+    async with control_api() as api:
+        await api.ask("POST", "/v1/faults", ERROR)
+        response = await api.ask("DELETE", "/v1/faults?name=e%5C")
+        assert (response.status_code, response.json()["errors"][0]["path"]) == (422, "name")
+        assert await api.status("GET", "/v1/faults/e") == 200
+
+
 async def test_an_impossible_rule_says_where_and_what_is_possible() -> None:
     async with control_api() as api:
         response = await api.ask(

@@ -305,6 +305,13 @@ async def test_a_rebalance_is_forced() -> None:
         assert await api.status("POST", "/v1/groups/empty/rebalance") == 409
 
 
+@pytest.mark.parametrize("group_id", ["%FF", "x" * 32_768], ids=["no text", "too long"])
+async def test_committed_offsets_need_a_valid_group_id(group_id: str) -> None:
+    async with control_api() as api:
+        offsets = {"offsets": [{"topic": "t", "partition": 0, "offset": 5}]}
+        assert await api.status("PUT", f"/v1/groups/{group_id}/offsets", offsets) == 422
+
+
 async def test_committed_offsets_are_set() -> None:
     async with control_api() as api:
         offsets = {
