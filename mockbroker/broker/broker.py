@@ -198,6 +198,7 @@ class Broker:
             self.wall_ms,
             self._write_transaction,
             self._erase_transaction,
+            lambda: self.slice_size,
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid

@@ -18,6 +18,8 @@ from typing import Any, TypeAlias, TypeVar
 from mockbroker.base.effects import Call, Effects, Reply, Steps, Ticket, begin
 from mockbroker.broker.broker import SLICE_SIZE, Broker
 
+DESCRIBED_BYTES = 100_000  # of descriptions in a slice; they take about 5 ms
+
 Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
 Split: TypeAlias = Callable[[Broker, Any], Iterable[Any]]  # yields a request per slice, none if the request is small
 Described = TypeVar("Described")
@@ -92,10 +94,11 @@ def describe_in_slices(
     size: Callable[[Described], int],
     response: Callable[[list[Described]], Any],
 ) -> Steps:
-    """Respond with the description of each key, including duplicates. Describe at least SLICE_SIZE keys in a slice.
+    """Respond with the description of each key, including duplicates.
 
-    The smaller slices of the simulator are not used, because its checks compare a description with the state at the
-    time of the response. If the response becomes too large, the connection is closed. The last effect is the response.
+    A slice has SLICE_SIZE keys, or fewer if their descriptions have DESCRIBED_BYTES. The smaller slices of a simulation
+    are not used, because its checks compare a description with the state at the time of the response. If the response
+    becomes too large, the connection is closed. The last effect is the response.
 
     Args:
         broker: The state of the cluster.
@@ -107,10 +110,12 @@ def describe_in_slices(
     """
     room = broker.response_room()
     descriptions: list[Described] = []
-    for number, part in enumerate(chunks(keys, max(broker.slice_size, SLICE_SIZE))):
-        if number:
+    full_at, full_at_bytes = SLICE_SIZE, DESCRIBED_BYTES
+    for key in keys:
+        if len(descriptions) >= full_at or room.taken >= full_at_bytes:
             yield []
-        descriptions += room.describe_each(part, describe, size)
+            full_at, full_at_bytes = len(descriptions) + SLICE_SIZE, room.taken + DESCRIBED_BYTES
+        descriptions += room.describe_each([key], describe, size)
     return [Reply(ticket, response(descriptions))]
 
 

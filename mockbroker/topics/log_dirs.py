@@ -62,6 +62,10 @@ class LogDirs:
         for replicas in (self.future, self._current):  # of an earlier start, with other directories
             for replica in [each for each, path in replicas.items() if path not in self.paths]:
                 del replicas[replica]
+        self._counts = Counter((replica.node, path) for replica, path in self._current.items())
+        self._of_topic: dict[UUID, set[Replica]] = {}
+        for replica in (*self.future, *self._current):
+            self._of_topic.setdefault(replica.topic_id, set()).add(replica)
         self._preferred: dict[tuple[int, str, int], str] = {}  # of future replicas: node, topic, index
 
     def of(self, replica: Replica, topic: str) -> str:
@@ -78,13 +82,20 @@ class LogDirs:
         path = self._current.get(replica)
         if path is None:
             path = self._preferred.pop((replica.node, topic, replica.partition), None) or self._emptiest(replica.node)
-            self._current[replica] = path
-            self._changed()
+            self._place(replica, path)
         return path
 
     def _emptiest(self, node: int) -> str:
-        counts = Counter(path for each, path in self._current.items() if each.node == node)
-        return min(self.paths, key=lambda path: counts[path])
+        return min(self.paths, key=lambda path: self._counts[node, path])
+
+    def _place(self, replica: Replica, path: str) -> None:
+        """Set the directory of a replica. ``path``: path of the directory."""
+        if (before := self._current.get(replica)) is not None:
+            self._counts[replica.node, before] -= 1
+        self._current[replica] = path
+        self._counts[replica.node, path] += 1
+        self._of_topic.setdefault(replica.topic_id, set()).add(replica)
+        self._changed()
 
     def prefer(self, node: int, topic: str, partition: int, path: str) -> None:
         """Set the directory in which a replica will be placed when its topic is created.
@@ -125,14 +136,14 @@ class LogDirs:
         """
         path = self.future.pop(replica, None)
         if path is not None:
-            self._current[replica] = path
-            self._changed()
+            self._place(replica, path)
 
     def delete_topic(self, topic_id: UUID) -> None:
         """Remove the replicas of a deleted topic."""
-        for replicas in (self.future, self._current):
-            for replica in [each for each in replicas if each.topic_id == topic_id]:
-                del replicas[replica]
+        for replica in self._of_topic.pop(topic_id, ()):
+            self.future.pop(replica, None)
+            if (path := self._current.pop(replica, None)) is not None:
+                self._counts[replica.node, path] -= 1
 
 
 MAX_PREFERRED = 10_000  # replicas that do not exist and have a preferred directory

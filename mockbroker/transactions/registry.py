@@ -51,6 +51,7 @@ class Transactions(dict[str, Transaction]):
             the broker time in seconds.
         erase: function that deletes a transactional id from the transaction log; called with the id and the broker time
             in seconds.
+        slice_size: function that returns the maximum number of markers that are written at once.
         kip890: whether the emulated release implements KIP-890 (Kafka 4.0 and later).
 
     Attributes:
@@ -68,6 +69,7 @@ class Transactions(dict[str, Transaction]):
         wall: Callable[[float], int],
         persist: Callable[[Transaction, float], None],
         erase: Callable[[str, float], None],
+        slice_size: Callable[[], int],
         *,
         kip890: bool,
     ) -> None:
@@ -80,10 +82,12 @@ class Transactions(dict[str, Transaction]):
         self._wall = wall
         self._persist = persist
         self._erase = erase
+        self._slice_size = slice_size
         self._kip890 = kip890
         self.begun: Effects = []
         self._fenced: set[str] = set()  # transactional ids whose producer was fenced, and that have no new producer yet
         self._pending_groups: dict[int, set[str]] = {}  # producer id -> ids of groups with pending offsets
+        self._unmarked: dict[str, list[tuple[str, int]]] = {}  # transactional id -> partitions that get a marker later
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Identity | None, now: float) -> Ended:
         """Assign a producer id and epoch to a transactional id (InitProducerId).
@@ -356,6 +360,7 @@ class Transactions(dict[str, Transaction]):
             now: broker time, seconds.
         """
         self[txn.transactional_id] = txn
+        self._unmarked.pop(txn.transactional_id, None)
         if TRANSACTIONAL_IDS not in self._deadlines:
             self._schedule_expiry(now)
         if txn.state is State.ONGOING:
@@ -380,46 +385,53 @@ class Transactions(dict[str, Transaction]):
         note = _note(EventKind.TXN_PREPARE, txn, txn.identity, "commit" if committed else "abort")
         if delay := self._settings.mockbroker_transaction_completion_ms:
             self._deadlines.set(TransactionDue(txn.transactional_id), now + delay / 1000)
-            identity = txn.identity if txn.next_id is None else Identity(txn.next_id, 0)
-            return Ended(ErrorCode.NONE, identity, [], [note])
+            return Ended(ErrorCode.NONE, _next_identity(txn), [], [note])
         ended = self._complete(txn, now)
         return ended._replace(notes=[note, *ended.notes])
 
     def _complete(self, txn: Transaction, now: float) -> Ended:
         """Write the markers of a prepared transaction, and complete the transaction. Return the result.
 
-        As in Kafka, the transaction stays in the prepared state if a partition rejects a marker because of its epoch.
+        The markers of a large transaction are written in slices (parts of limited size). A deadline that is due at once
+        continues with the next slice, so that requests are handled between two slices.
+
+        As in Kafka, ``partitions`` contains only the partitions without a marker, and the transaction stays in the
+        prepared state if a partition rejects a marker because of its epoch.
 
         Args:
             txn: the transactional id with its transaction.
             now: broker time, seconds.
         """
         assert txn.marker is not None
-        self._deadlines.forget(TransactionDue(txn.transactional_id))
+        transactional_id, size = txn.transactional_id, self._slice_size()
+        self._deadlines.forget(TransactionDue(transactional_id))
+        unmarked = self._unmarked.pop(transactional_id, None) or sorted(txn.partitions)
         appended: list[Partition] = []
         notes: Effects = []
-        stuck = False
-        for topic, index in sorted(txn.partitions):
+        for topic, index in unmarked[:size]:
             partition = self._cluster.partition(topic, index)
-            if partition is None:  # the topic was deleted
-                continue
-            error, entries = self.write_marker(
-                partition,
-                txn.marker,
-                committed=txn.state is State.PREPARE_COMMIT,
-                coordinator_epoch=self._coordinator_epoch(txn.transactional_id),
-                now=now,
-            )
-            stuck |= bool(error)
-            notes += entries
-            if not error:
+            if partition is not None:  # else the topic was deleted
+                error, entries = self.write_marker(
+                    partition,
+                    txn.marker,
+                    committed=txn.state is State.PREPARE_COMMIT,
+                    coordinator_epoch=self._coordinator_epoch(transactional_id),
+                    now=now,
+                )
+                notes += entries
+                if error:
+                    continue
                 appended.append(partition)
-        if not stuck:
+            txn.partitions.remove((topic, index))
+        if len(unmarked) > size:
+            self._unmarked[transactional_id] = unmarked[size:]
+            self._deadlines.set(TransactionDue(transactional_id), now)
+        elif not txn.partitions:
             committed = txn.state is State.PREPARE_COMMIT
             notes.append(_note(EventKind.TXN_COMMIT if committed else EventKind.TXN_ABORT, txn, txn.marker))
             rules.complete(txn)
             self._write(txn, now)
-        return Ended(ErrorCode.NONE, txn.identity, appended, notes)
+        return Ended(ErrorCode.NONE, _next_identity(txn), appended, notes)
 
     def _coordinator_epoch(self, transactional_id: str) -> int:
         """Return the coordinator epoch of a transactional id.
@@ -459,6 +471,11 @@ def _note(event: EventKind, txn: Transaction, producer: Identity, reason: str = 
         producer_epoch=producer.epoch,
         reason=reason,
     )
+
+
+def _next_identity(txn: Transaction) -> Identity:
+    """Return the producer id and epoch for the next transaction, while the markers are being written and afterwards."""
+    return txn.identity if txn.next_id is None else Identity(txn.next_id, 0)
 
 
 def _refused(error: ErrorCode) -> Ended:

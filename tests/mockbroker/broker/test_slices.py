@@ -7,7 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from tools.broker_harness import BrokerHarness
+from tools.broker_harness import BrokerHarness, stable_member
 
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest, Topic
 from kwire.messages.alter_client_quotas import AlterClientQuotasRequest
@@ -184,6 +184,18 @@ def test_response_is_that_of_one_step(request_: Any, version: int | None, monkey
     effects = sliced.router.handlers[api.key].handle(sliced.broker, call, 0.0)
     assert any(isinstance(effect, Work) for effect in effects)
     assert sliced_again.ask(request_, version) == whole.ask(request_, version)
+
+
+def test_large_descriptions_fill_a_slice(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The descriptions of g and h fill a slice each; those of groups that do not exist share the last slice."""
+    monkeypatch.setattr(slices, "DESCRIBED_BYTES", 100)
+    harness = BrokerHarness()
+    for group in ("g", "h"):
+        stable_member(harness, group)
+    call = Call(Ticket(1, 1, 15, 6), Client(0, "c", "/h"), DescribeGroupsRequest(groups=["g", "h", "x", "y", "z"]))
+    *_, work = harness.router.handlers[15].handle(harness.broker, call, 0.0)
+    assert isinstance(work, Work)
+    assert len(list(work.steps)) == 1
 
 
 def test_topics_are_divided_by_partitions() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from uuid import UUID
 
@@ -87,6 +88,41 @@ def test_replicas_are_placed_in_the_directory_with_the_fewest():
     assert dirs.paths == ["/a", "/b"]
     assert [dirs.of(replica(index), "t") for index in range(4)] == ["/a", "/b", "/a", "/b"]
     assert dirs.of(replica(0, node=1), "t") == "/a"
+
+
+class Replicas(dict[Replica, str]):
+    """The directories of replicas, which count how often all replicas are read."""
+
+    reads = 0
+
+    def __iter__(self) -> Iterator[Replica]:
+        self.reads += 1
+        return super().__iter__()
+
+    def items(self) -> Any:
+        self.reads += 1
+        return super().items()
+
+
+def test_a_replica_is_placed_without_reading_all_others() -> None:
+    """The cost of DescribeLogDirs and DeleteTopics is linear in the number of replicas."""
+    current, future = Replicas(), Replicas()
+    dirs = LogDirs(["/a", "/b"], current, future)
+    current.reads = future.reads = 0
+    homes = [dirs.of(replica(index), "t") for index in range(4)]
+    assert dirs.begin_move(replica(0), "t", "/b")
+    dirs.complete_move(replica(0))
+    assert (homes, dirs.of(replica(4), "t")) == (["/a", "/b", "/a", "/b"], "/a")
+    dirs.delete_topic(TOPIC)
+    assert (dict.__len__(current), current.reads, future.reads) == (0, 0, 0)
+
+
+def test_a_restart_continues_the_counts_of_replicas() -> None:
+    current = {replica(0): "/a", replica(1): "/a", replica(2): "/b", replica(3): "/gone"}
+    dirs = LogDirs(["/a", "/b"], current, {replica(2): "/a", replica(3): "/a"})
+    assert [dirs.of(replica(index), "t") for index in (4, 5)] == ["/b", "/a"]
+    dirs.delete_topic(TOPIC)
+    assert (current, dirs.future) == ({}, {})
 
 
 def test_a_preferred_directory_is_used_once():

@@ -20,6 +20,7 @@ from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.offset_fetch import OffsetFetchRequest
 from kwire.records.control import control_records
 from mockbroker.api import records as inside
+from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.release import RELEASES
 from mockbroker.base.timers import TRANSACTIONAL_IDS
 from mockbroker.topics.model import TRANSACTIONS_TOPIC
@@ -810,6 +811,80 @@ def test_completed_transaction_is_completed_after_a_restart():
     harness.wait(1.0)
     assert harness.broker.transactions["tx"].state is State.COMPLETE_COMMIT
     assert markers(harness) == [("COMMIT", 0)]
+
+
+def large_transaction(harness: BrokerHarness) -> Producer:
+    """Open a transaction with five partitions, on a broker that writes the markers of two partitions at once."""
+    harness.broker.slice_size = 2
+    producer = ready(harness)
+    transactions = harness.broker.transactions
+    assert transactions.add("tx", transactions["tx"].identity, [("five", n) for n in range(5)], 0.0) == E.NONE
+    return producer
+
+
+def marked(harness: BrokerHarness) -> list[bool]:
+    """Return for each partition of topic five whether it contains a marker."""
+    return [partition.log.end > 0 for partition in harness.broker.cluster.topics["five"].partitions]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_markers_are_written_in_slices(committed):
+    harness = BrokerHarness(topics={"t": 2, "five": 5})
+    large_transaction(harness)
+    transactions, txn = harness.broker.transactions, harness.broker.transactions["tx"]
+    prepared = State.PREPARE_COMMIT if committed else State.PREPARE_ABORT
+    ended = transactions.end("tx", txn.identity, committed=committed, kip890=False, now=0.0)
+    steps = [(len(ended.appended), txn.state)]
+    while harness.router.deadline() <= 0.0:
+        harness.router.tick(0.0)
+        steps.append((sum(marked(harness)), txn.state))
+    complete = State.COMPLETE_COMMIT if committed else State.COMPLETE_ABORT
+    assert steps == [(2, prepared), (4, prepared), (5, complete)]
+    ends = [event.event for event in harness.journal.events if event.event.endswith(("commit", "abort"))]
+    assert ends == [EventKind.TXN_COMMIT if committed else EventKind.TXN_ABORT]
+
+
+def test_transaction_is_prepared_until_its_last_marker():
+    """As in Kafka, the next transaction can begin after the last marker."""
+    harness = BrokerHarness(topics={"t": 2, "five": 5})
+    large_transaction(harness)
+    transactions, txn = harness.broker.transactions, harness.broker.transactions["tx"]
+    transactions.end("tx", txn.identity, committed=True, kip890=False, now=0.0)
+    assert transactions.add("tx", txn.identity, [("t", 0)], 0.0) == E.CONCURRENT_TRANSACTIONS
+    harness.wait(0.0)
+    assert transactions.add("tx", txn.identity, [("t", 0)], 0.0) == E.NONE
+
+
+def test_fenced_marker_keeps_only_its_partition():
+    harness = BrokerHarness(topics={"t": 2, "five": 5})
+    large_transaction(harness)
+    transactions, txn = harness.broker.transactions, harness.broker.transactions["tx"]
+    newer = txn.identity._replace(epoch=txn.epoch + 5)
+    fenced = harness.broker.cluster.topics["five"].partitions[1]
+    transactions.write_marker(fenced, newer, committed=True, coordinator_epoch=99, now=0.0)
+    transactions.end("tx", txn.identity, committed=True, kip890=False, now=0.0)
+    harness.wait(0.0)
+    assert (txn.state, txn.partitions, marked(harness)) == (State.PREPARE_COMMIT, {("five", 1)}, [True] * 5)
+
+
+def test_markers_are_completed_after_a_restart():
+    harness = DurableBrokerHarness(topics={"t": 2, "five": 5})
+    large_transaction(harness)
+    transactions = harness.broker.transactions
+    transactions.end("tx", transactions["tx"].identity, committed=True, kip890=False, now=0.0)
+    harness.restart()
+    harness.wait(1.0)
+    assert (harness.broker.transactions["tx"].state, marked(harness)) == (State.COMPLETE_COMMIT, [True] * 5)
+
+
+def test_loaded_transaction_gets_all_markers():
+    harness = BrokerHarness(topics={"t": 2, "five": 5})
+    large_transaction(harness)
+    transactions = harness.broker.transactions
+    transactions.end("tx", transactions["tx"].identity, committed=True, kip890=False, now=0.0)
+    harness.broker.load_transactions(harness.now)
+    harness.wait(0.0)
+    assert (transactions["tx"].state, marked(harness)) == (State.COMPLETE_COMMIT, [True] * 5)
 
 
 def test_deleted_topic_gets_no_marker():
