@@ -140,7 +140,7 @@ def run_states(paths: list[Path]) -> None:
     from kwire.spark.capture_summary import CaptureSummary
     from kwire.spark.following import ConnectionFollower
     from kwire.spark.increments import Increments
-    from kwire.spark.stream import Follower, connection_rows
+    from kwire.spark.stream_follower import Follower, connection_rows
 
     follower, followers = Follower("c"), dict[bytes, ConnectionFollower]()
     summary = CaptureSummary()

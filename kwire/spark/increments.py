@@ -8,8 +8,8 @@ that later events may still need, of a count the sums so far. A micro-batch adds
 
 The state of a group also has the evidence of its removed events, and that of a client or transactional id has summaries
 of its removed calls. From these, findings are derived in each micro-batch. A bucket is rebuilt from all its rows when a
-row arrives that is older than the final or removed rows, when a cluster changes, in the cases of
-``stream.buckets_to_rebuild``, and at the end of the stream. This module does not depend on Spark.
+row arrives that is older than the final or removed rows, when a cluster changes, in the cases of ``stale_buckets``, and
+at the end of the stream. This module does not depend on Spark.
 """
 
 from __future__ import annotations

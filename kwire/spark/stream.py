@@ -14,40 +14,31 @@ from __future__ import annotations
 
 import json
 import logging
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
-from typing import Any
 from uuid import uuid4
 
-import pyarrow as pa
 from pyarrow.fs import FileSelector
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 from pyspark.sql.streaming.query import StreamingQuery
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle
 
 from kwire.analysis.clusters import Clusters
-from kwire.analysis.events import split_partition
 from kwire.capture.files.file_systems import file_system
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
-from kwire.spark import bundles, first_stage, plain, second_stage, segment_references, source, stream_source, topic
+from kwire.spark import bundles, plain, second_stage, source, stream_source, topic
 from kwire.spark.bundles import (
     BUCKETS,
     FOR_GROUPS,
     PER_CONNECTION,
     STREAM_ONLY,
     SUMMARY_KINDS,
-    Bundler,
-    Rows,
     about_group,
     bucket_of,
-    bundle,
     unbundle,
 )
 from kwire.spark.capture_summary import CaptureSummary, summary_of
-from kwire.spark.following import ConnectionFollower, Payloads
 from kwire.spark.increments import (
     SETTLED_US,
     Buckets,
@@ -59,191 +50,18 @@ from kwire.spark.increments import (
 )
 from kwire.spark.output import Output, StreamedError
 from kwire.spark.session import ROCKS
+from kwire.spark.stale_buckets import buckets_to_rebuild
+from kwire.spark.stream_follower import CONNECTION_ROWS, IDLE, Follower
 from kwire.spark.tasks import task_count
-from kwire.spark.tls_secrets import add_stored
 from kwire.spark.updates import PENDING, Update, Updated, bucket_column, of_buckets
 from kwire.spark.updates import update as write_update
 from kwire.topic_address import is_topic
 
-IDLE = 15 * 60 * 1000  # milliseconds of inactivity after which the state of a connection is dropped
-SAID = f"key BINARY, provisional BOOLEAN, {bundles.SPARK}"
-KEPT = f"bucket INT, {SAID}"
+STORED_ROWS = f"bucket INT, {CONNECTION_ROWS}"
 LOG = logging.getLogger(__name__)  # logs damaged files
 ENDED = ("connections", "problems")  # kinds of rows that a connection has only when it ends
-TOLD_FILE = "summary.values"
+SUMMARY_FILE = "summary.values"
 EVERY = "5 seconds"  # interval between listings of the folder
-
-
-class Follower(StatefulProcessor):
-    """A stateful Spark processor that converts TCP segments to bundles of rows.
-
-    For each pair of endpoints, Spark's state store keeps a ``ConnectionFollower`` between micro-batches.
-
-    Args:
-        capture_id: name of the capture.
-        idle: milliseconds without segments after which a connection is finished and its state is removed.
-        unpacked: folder with the decompressed content of gzip files; None if no file is compressed.
-        keylog: secrets with which TLS is decrypted; None for none. The state store contains no secrets.
-        secrets: folder with the TLS secrets of pcapng files; None for none.
-    """
-
-    def __init__(
-        self,
-        capture_id: str,
-        idle: int = IDLE,
-        unpacked: str | None = None,
-        keylog: KeyLog | None = None,
-        secrets: str | None = None,
-    ) -> None:
-        self.capture_id = capture_id
-        self.idle = idle
-        self.unpacked = unpacked
-        self.keylog = keylog
-        self.secrets = secrets
-
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        if self.secrets is not None:
-            known = KeyLog() if self.keylog is None else self.keylog
-            add_stored(self.secrets, known)
-            self.keylog = known if len(known) else self.keylog
-        self.handle = handle
-        self.state = handle.getValueState("following", "kept BINARY")
-
-    def handleInputRows(  # pyright: ignore[reportIncompatibleMethodOverride]
-        self,
-        key: Any,
-        rows: Iterator[Row],
-        timerValues: Any,  # noqa: N803
-    ) -> Iterator[Row]:
-        connection = bytes(key[0])
-        following = self._stored() or ConnectionFollower(connection, self.capture_id, keylog=self.keylog)
-        collected: Rows = defaultdict(list)
-        self._process_rows(following, list(rows), collected)
-        following.forget_secrets()
-        kept = plain.dumps(following)
-        self.state.update((kept,))
-        for timer in list(self.handle.listTimers()):
-            self.handle.deleteTimer(timer)
-        self.handle.registerTimer(timerValues.getCurrentProcessingTimeInMs() + self.idle)
-        yield from connection_rows(collected, connection, provisional=False)
-        as_if: Rows = defaultdict(list)
-        self._decoded(kept).finish(as_if)
-        yield from connection_rows(as_if, connection, provisional=True)
-
-    def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Row]:  # noqa: ARG002, N803
-        following = self._stored()
-        self.state.clear()
-        collected: Rows = defaultdict(list)
-        if following is not None:
-            following.finish(collected)
-        yield from connection_rows(collected, bytes(key[0]), provisional=False)
-
-    def _stored(self) -> ConnectionFollower | None:
-        kept = self.state.get() if self.state.exists() else None  # Spark logs a warning for each get() without a value
-        return self._decoded(bytes(kept[0])) if kept is not None else None
-
-    def _decoded(self, kept: bytes) -> ConnectionFollower:
-        following: ConnectionFollower = plain.loads(kept)
-        following.use_secrets(self.keylog)
-        return following
-
-    def _process_rows(self, following: ConnectionFollower, rows: list[Row], collected: Rows) -> None:
-        rows.sort(key=lambda row: [row[name] for name in segment_references.ORDER])
-        paths: dict[str, int] = {row.path: n for n, row in reversed(list(enumerate(rows)))}
-        numbers = {path: number for number, path in enumerate(paths)}
-        columns = {
-            field.name: pa.array([row[field.name] for row in rows], field.type)
-            for field in segment_references.REFERENCES
-            if field.name not in ("file", "path")
-        }
-        columns["file"] = pa.array([numbers[row.path] for row in rows], pa.int32())
-        payloads = Payloads(list(numbers), self.unpacked)
-        try:
-            first_stage.follow_segments(following, pa.RecordBatch.from_pydict(columns), payloads, collected)
-        finally:
-            payloads.close()
-
-
-def topic_ids(rows: Rows) -> set[tuple[str, int]]:
-    """Return the topic ids in rows, each with the number of the bucket that contains the row.
-
-    A topic id is the text ``id:`` followed by the topic id. Only group events and errors can contain a topic id.
-
-    ``rows``: lists of rows by kind.
-    """
-    found = [(row["topic"], bundles.about_error_row(row)) for row in rows.get("errors", ())]
-    for event in rows.get("events", ()):
-        topics = {event.topic, *(split_partition(partition)[0] for partition in event.partitions or ())}
-        found += [(topic, about_group(event.group_id)) for topic in topics]
-    return {(topic, bucket_of(about)) for topic, about in found if topic is not None and topic.startswith("id:")}
-
-
-def buckets_of_names(was: CaptureSummary, now: CaptureSummary) -> set[int]:
-    """Return the numbers of the buckets whose rows change because the name of a topic id has become known or changed.
-
-    These buckets contain rows with the topic id, or consumer groups that commit offsets of the topic. The rows of such
-    a group can change even if its commits contain the topic name: a Fetch on a different connection may contain the id.
-
-    Args:
-        was: summary before the change.
-        now: summary after the change.
-    """
-    changed = {topic for topic, _ in was.names.items() ^ now.names.items()}
-    names = changed | {summary.name(topic) for topic in changed for summary in (was, now)}
-    groups = {group for group, topic, _ in now.commits if topic in names} if changed else set()
-    return {bucket for topic, bucket in now.ids if topic in changed} | {bucket_of(about_group(one)) for one in groups}
-
-
-def buckets_of_unread(was: CaptureSummary, now: CaptureSummary) -> set[int]:
-    """Return the numbers of the buckets of consumer groups for which periods with missing calls have changed.
-
-    All buckets are returned if such a period may concern every group.
-
-    Args:
-        was: summary before the change.
-        now: summary after the change.
-    """
-    groups = {one.group_id for one in was.unread ^ now.unread}
-    return set(range(BUCKETS)) if None in groups else {bucket_of(about_group(one)) for one in groups if one is not None}
-
-
-def buckets_to_rebuild(was: CaptureSummary, now: CaptureSummary) -> set[int]:
-    """Return the numbers of the buckets whose earlier rows may change with a micro-batch.
-
-    These are the buckets of changed topic names and periods with missing calls, and the buckets of groups that commit
-    offsets of a partition, or in the transactions of a producer, for the first time. Earlier end offsets and ends of
-    transactions then concern the group, too.
-
-    Args:
-        was: summary before the micro-batch.
-        now: summary after the micro-batch.
-    """
-    new = {group for group, *_ in now.commits - was.commits} | {group for group, _ in now.producers - was.producers}
-    concerned = {bucket_of(about_group(group)) for group in new}
-    return concerned | buckets_of_names(was, now) | buckets_of_unread(was, now)
-
-
-def connection_rows(collected: Rows, key: bytes, *, provisional: bool) -> Iterator[Row]:
-    """Yield bundles of a connection's rows as Spark rows with the schema SAID.
-
-    Args:
-        collected: lists of rows by kind. All rows are removed from the lists.
-        key: bytes that identify the connection.
-        provisional: True for rows that assume that an open connection ends now. They are replaced when the connection
-            has new segments or ends.
-    """
-    complete = [bundle("frames", "", rows)] if (rows := collected.pop("frames", [])) else []
-    of_partitions = (*collected.get("marks", ()), *collected.get("spans", ()))
-    if ends := {(one.topic, one.partition) for one in of_partitions}:
-        complete.append(bundle("ends", "", sorted(ends)))
-    if ended := {one.transactional_id for one in collected.get("endings", ())}:
-        complete.append(bundle("ended", "", sorted(ended)))
-    if ids := topic_ids(collected):
-        complete.append(bundle("ids", "", sorted(ids)))
-    bundler = Bundler()
-    complete += [*bundler.add(collected), *bundler.finish()]
-    for one in complete:
-        yield Row(key=key, provisional=provisional, **one._asdict())
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +136,7 @@ class Stream:
         return (writer.trigger(availableNow=True) if once else writer.trigger(processingTime=EVERY)).start()
 
     def connection_rows(self, spark: SparkSession) -> DataFrame:
-        """Return a streaming DataFrame with the schema SAID: bundles of the rows of all connections."""
+        """Return a streaming DataFrame with the schema CONNECTION_ROWS: bundles of the rows of all connections."""
         if is_topic(self.inputs[0]):
             return self._followed(topic.references(spark, self.inputs[0], stream=True))
         source.register(spark)
@@ -334,13 +152,15 @@ class Stream:
         return self._followed(reader.options(**options).load())
 
     def _followed(self, references: DataFrame) -> DataFrame:
-        """Return bundles of the rows of connections, with the schema SAID.
+        """Return bundles of the rows of connections, with the schema CONNECTION_ROWS.
 
         Args:
             references: references to TCP segments, or frames of a topic.
         """
         follower = Follower(self.capture_id, self.idle, self._unpacked, self.keylog, self._secrets)
-        return references.groupBy("connection").transformWithState(follower, SAID, "Append", "ProcessingTime")
+        return references.groupBy("connection").transformWithState(
+            follower, CONNECTION_ROWS, "Append", "ProcessingTime"
+        )
 
     def _write(self, batch: DataFrame, number: int) -> None:
         """Store the rows of a micro-batch, and recompute the tables whose rows change.
@@ -348,7 +168,7 @@ class Stream:
         If Spark repeats a micro-batch, the rows of the first attempt are replaced.
 
         Args:
-            batch: bundles of connection rows, with the schema SAID.
+            batch: bundles of connection rows, with the schema CONNECTION_ROWS.
             number: number of the micro-batch, from 0.
         """
         spark = batch.sparkSession
@@ -491,7 +311,7 @@ class Stream:
 
     def _stored(self, spark: SparkSession) -> DataFrame:
         """Return the stored rows of all micro-batches so far, without those of open connections."""
-        return spark.read.schema(KEPT).parquet(self._stored_rows).drop("batch", "provisional")
+        return spark.read.schema(STORED_ROWS).parquet(self._stored_rows).drop("batch", "provisional")
 
     def _updated(
         self,
@@ -569,8 +389,8 @@ class Stream:
         """
         files, inside = file_system(self._open_rows_folder(number))
         if files.get_file_info(inside).type.name != "Directory":
-            return spark.createDataFrame([], KEPT)
-        return spark.read.schema(KEPT).parquet(self._open_rows_folder(number))
+            return spark.createDataFrame([], STORED_ROWS)
+        return spark.read.schema(STORED_ROWS).parquet(self._open_rows_folder(number))
 
     def _open_rows_folder(self, number: int) -> str:
         return f"{self.work}/standing/batch={number}"
@@ -595,7 +415,7 @@ class Stream:
 
         Raises: plain.PlainError if the stored summary is missing or cannot be decoded.
         """
-        files, inside = file_system(f"{self._summary_folder(number)}/{TOLD_FILE}")
+        files, inside = file_system(f"{self._summary_folder(number)}/{SUMMARY_FILE}")
         if number < 0:
             return CaptureSummary(), Buckets()
         if files.get_file_info(inside).type.name != "File":
@@ -613,7 +433,7 @@ class Stream:
         return f"{self.work}/summary/batch={number}"
 
     def _save_summary(self, summary: CaptureSummary, states: Buckets, number: int) -> None:
-        self._write_file(f"{self._summary_folder(number)}/{TOLD_FILE}", plain.dumps((summary, states)))
+        self._write_file(f"{self._summary_folder(number)}/{SUMMARY_FILE}", plain.dumps((summary, states)))
 
     @staticmethod
     def _write_file(path: str, content: bytes) -> None:

@@ -15,7 +15,8 @@ from kwire.spark import bundles, group_inputs, plain, segment_references
 from kwire.spark.capture_summary import CaptureSummary
 from kwire.spark.following import ConnectionFollower
 from kwire.spark.increments import SETTLED_US, Increments, Outcome
-from kwire.spark.stream import Follower, buckets_to_rebuild, connection_rows
+from kwire.spark.stale_buckets import buckets_to_rebuild
+from kwire.spark.stream_follower import Follower, connection_rows
 from kwire.spark.subjects import LateRowError
 
 ByBucket = dict[int, dict[str, dict[str, list[Any]]]]  # rows by bucket, key and kind

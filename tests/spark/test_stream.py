@@ -36,7 +36,9 @@ from kwire.spark.bundles import (
 from kwire.spark.capture_summary import CaptureSummary
 from kwire.spark.increments import Buckets
 from kwire.spark.output import Output, StreamedError
-from kwire.spark.stream import IDLE, Follower, Stream, buckets_of_names, buckets_of_unread
+from kwire.spark.stale_buckets import buckets_of_names, buckets_of_unread
+from kwire.spark.stream import Stream
+from kwire.spark.stream_follower import IDLE, Follower
 from kwire.spark.updates import bucket_column
 
 LIMIT = 600  # seconds
