@@ -157,10 +157,11 @@ class Plan:
         clock.restart(stopped=self.clock == MANUAL)
         users = Users(self.users, self.scram)
         now = clock.read()
+        wall_at_zero = time.time() - now  # before the directory is read, which can take seconds
         brokers = list(nodes)
         cluster = None if data_dir is None else data_dir.open(brokers, uuid4)
         broker = Broker(
-            brokers, self.settings, uuid4, RELEASES[self.as_version], time.time() - now, users, cluster, started=now
+            brokers, self.settings, uuid4, RELEASES[self.as_version], wall_at_zero, users, cluster, started=now
         )
         set_levels({})
         broker.loggers.set_levels = set_levels

@@ -6,6 +6,7 @@ import errno
 import os
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -42,6 +43,7 @@ from mockbroker.api import open_listeners
 from mockbroker.api.plan import Plan
 from mockbroker.net.bound_listeners import listen
 from mockbroker.net.timekeeper import Timekeeper
+from mockbroker.storage.data_dir import DataDir
 from mockbroker.storage.real_disk import RealDisk
 from mockbroker.topics.model import INTERNAL
 
@@ -463,6 +465,18 @@ async def test_changes_without_a_request_are_written_to_disk(tmp_path):
         with trio.fail_after(30):
             while not (tmp_path / "t-0").exists():
                 await trio.sleep(0.001)
+
+
+async def test_reading_a_directory_keeps_the_wall_clock(tmp_path, monkeypatch):
+    read = DataDir.open
+
+    def read_slowly(self: DataDir, *arguments: Any) -> Any:
+        time.sleep(0.2)
+        return read(self, *arguments)
+
+    monkeypatch.setattr(DataDir, "open", read_slowly)
+    async with open_cluster(data_dir=tmp_path) as cluster:
+        assert cluster.clock.wall() < time.time() + 0.1
 
 
 async def test_cluster_with_data_directory_cannot_be_reset(tmp_path):
