@@ -34,7 +34,7 @@ from mockbroker.net.in_process import InProcessConnection
 from mockbroker.net.listeners import LAST_PORT
 from mockbroker.net.log_levels import set_levels
 from mockbroker.net.server import Server
-from mockbroker.net.tls import TlsFiles
+from mockbroker.net.tls import TlsFiles, is_generated
 from mockbroker.storage.disk import DataDirError
 from mockbroker.topics.model import Node
 
@@ -137,7 +137,9 @@ class Cluster(ClusterOperations):
 
         All paths are None without a TLS listener, or if the settings name a keystore.
         """
-        return self._tls.files
+        settings, listeners = self._plan.settings, self._plan.listeners  # of this cluster, not of an earlier one
+        generated = any(each.tls and is_generated(settings.of_listener(each.name)) for each in listeners)
+        return self._tls.files if generated else TlsFiles()
 
     @property
     def journal(self) -> Journal:
@@ -245,8 +247,8 @@ class Cluster(ClusterOperations):
         """Replace the cluster with a new one that has the given topics and settings, at new ports.
 
         The connections of all clients are closed, and the old addresses refuse connections. Pending calls of
-        ``wait_group`` raise ClusterClosedError. For the arguments, see ``open_cluster``. After an error, the old
-        cluster continues to run.
+        ``wait_group`` raise ClusterClosedError. The callbacks in ``journal.listeners`` are removed. For the arguments,
+        see ``open_cluster``. After an error, the old cluster continues to run.
 
         Raises:
             SettingsError: A setting or topic is invalid, or the cluster has a data directory.
@@ -261,6 +263,7 @@ class Cluster(ClusterOperations):
             _log_without_effect(settings)
         self.start_count += 1
         self._plan = plan
+        self.journal.listeners.clear()
         self._server.restart(plan.broker(nodes_at(addresses, bound), self._server.clock), bound)
         self._add_initial_faults()
         self._waiting.unpark_all()

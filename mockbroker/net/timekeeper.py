@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from math import inf
 from typing import Protocol
 
@@ -127,7 +128,8 @@ class Timekeeper:
             await self._catch_up(until_idle=True)
             self._pass(seconds)
         finally:
-            self._router.journal.listeners.remove(happened.append)
+            with suppress(ValueError):  # the cluster was replaced meanwhile
+                self._router.journal.listeners.remove(happened.append)
         return happened
 
     def _pass(self, seconds: float) -> None:

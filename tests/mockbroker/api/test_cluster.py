@@ -251,6 +251,13 @@ async def test_refused(given, text):
     assert not opened_since(before)
 
 
+async def test_start_over_during_an_advance() -> None:
+    async with open_cluster(clock="manual") as cluster, trio.open_nursery() as nursery:
+        nursery.start_soon(cluster.clock.advance, 1)
+        await trio.lowlevel.checkpoint()
+        cluster.start_over({}, {})
+
+
 @pytest.fixture
 def taken() -> Iterator[Any]:
     with socket.socket() as sock:

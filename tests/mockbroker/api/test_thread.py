@@ -19,6 +19,7 @@ from kwire.messages.fetch import FetchRequest
 from kwire.messages.metadata import MetadataRequest
 from mockbroker import (
     ClusterClosedError,
+    Event,
     Record,
     SettingsError,
     ThreadCluster,
@@ -28,6 +29,7 @@ from mockbroker import (
     run_cluster,
 )
 from mockbroker.api.thread import BrokerThread
+from mockbroker.net.tls import TlsFiles
 
 CONFIG = {"group.initial.rebalance.delay.ms": 0}
 
@@ -358,6 +360,29 @@ def test_start_over_disconnects_clients_and_old_handles() -> None:
             thread.start_over({}, {"num.partition": 1})
         assert new.records("other") == []
         assert new.groups() == {}
+    finally:
+        thread.close()
+
+
+def test_start_over_removes_the_listeners_of_the_journal() -> None:
+    thread = BrokerThread(config=CONFIG)
+    try:
+        old, seen = thread.handle(), list[Event]()
+        old.journal.listeners.append(seen.append)
+        thread.start_over({"t": 1}, CONFIG).set_committed("g", {("t", 0): 1})
+        assert seen == []
+    finally:
+        thread.close()
+
+
+def test_start_over_without_tls_has_no_certificates() -> None:
+    thread = BrokerThread(config=CONFIG, listeners=["PLAINTEXT", "SSL"])
+    try:
+        assert thread.handle().tls.ca is not None
+        assert thread.start_over({}, CONFIG).tls == TlsFiles()
+        ca = thread.start_over({}, CONFIG, ["SSL"]).tls.ca
+        assert ca is not None
+        assert ca.exists()
     finally:
         thread.close()
 
