@@ -724,7 +724,8 @@ class FaultStage(Stage):
             return []
         if admission.how == "serve":
             return [Unmute(entry.ticket)]
-        return [Close(entry.ticket, f"fault rule {entry.name}", admission.how == "reset")]
+        how = admission.how
+        return [Close(entry.ticket, f"fault rule {entry.name}", reset=how == "reset", alert=how == "fail_tls")]
 
     # --- reports ---
 

@@ -225,9 +225,10 @@ def test_new_connection_is_refused(end: str) -> None:
         assert fault.applied == 1
 
 
-def test_failed_handshake_is_an_alert() -> None:
-    with running(TLS) as cluster:
-        cluster.faults.add(on="connect", fail_tls=True)
+@pytest.mark.parametrize("delay", [{}, {"delay_ms": 1}], ids=["at once", "delayed"])
+def test_failed_handshake_is_an_alert(delay: Any) -> None:
+    with run_cluster(topics={}, listeners=[TLS]) as cluster:
+        cluster.faults.add(on="connect", fail_tls=True, **delay)
         with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE"):
             connected(cluster)
         with connected(cluster) as connection:
