@@ -254,11 +254,13 @@ class Close:
         ticket: Identity of the request.
         reason: Reason for the log.
         reset: Whether the connection is closed by a TCP reset.
+        alert: Whether a TLS alert is sent first, because the TLS handshake of a new connection fails.
     """
 
     ticket: Ticket
     reason: str
     reset: bool = False
+    alert: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,6 +66,17 @@ class Request(Generic[M]):
     fault: str | None = None
 
 
+def has_error_code(response: type, version: int) -> bool:
+    """Return whether a response has a top-level error code.
+
+    Args:
+        response: class of the response.
+        version: API version.
+    """
+    field = schema_of(response).fields.get("error_code")
+    return field is not None and version in field.versions
+
+
 class RequestLog:
     """The latest requests. The oldest are removed when REQUESTS_KEPT or BYTES_KEPT is exceeded.
 
@@ -195,7 +206,7 @@ class RequestLog:
         if entry.response is not None:
             response = decode_response(entry.response[LENGTH:], request.api.key, request.version).body
             redact(response)
-            if "error_code" in schema_of(type(response)).fields:
+            if has_error_code(type(response), request.version):
                 error_code = int(response.error_code)
         answered = entry.answered_at
         return Request(

@@ -208,6 +208,21 @@ def names_in(subject: Subject, term: str, most: int) -> list[str]:
     return list(names)[:most]
 
 
+def only_name(subject: Subject, elements: Sequence[Element], term: str) -> str:
+    """Return the name of one kind, such as the group, that the matching elements of a request have; "" if they have no
+    such name, or several.
+
+    Args:
+        subject: The request.
+        elements: The matching elements.
+        term: Kind of the name, one of TERMS.
+    """
+    if term not in subject.level.terms:
+        return ""
+    names = {str(each.values[term]) for each in elements if term in each.values} or names_in(subject, term, 2)
+    return next(iter(names)) if len(names) == 1 else ""
+
+
 def elements_naming(subject: Subject, term: str, names: Container[str]) -> list[Element]:
     """Return the elements of a request that contain one of the given names, such as the partitions of certain topics.
 

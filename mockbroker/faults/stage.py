@@ -42,11 +42,11 @@ from mockbroker.broker.router import NOT_LOGGED, Router
 from mockbroker.broker.stages import Stage
 from mockbroker.faults.affected import UNPROCESSED, Affected, AffectedRequests, Phase
 from mockbroker.faults.errors import ErrorInjection
-from mockbroker.faults.identifiers import PARTITION, TOPIC
+from mockbroker.faults.identifiers import GROUP, MEMBER_ID, PARTITION, TOPIC
 from mockbroker.faults.lookups import broker_lookups
 from mockbroker.faults.malformed import FORMS
 from mockbroker.faults.malforming import malformed_in_slices
-from mockbroker.faults.matching import Element, NewConnection, Subject, members_in
+from mockbroker.faults.matching import Element, NewConnection, Subject, members_in, only_name
 from mockbroker.faults.parsing import action_to_json
 from mockbroker.faults.rule import (
     Bandwidth,
@@ -724,7 +724,8 @@ class FaultStage(Stage):
             return []
         if admission.how == "serve":
             return [Unmute(entry.ticket)]
-        return [Close(entry.ticket, f"fault rule {entry.name}", admission.how == "reset")]
+        how = admission.how
+        return [Close(entry.ticket, f"fault rule {entry.name}", reset=how == "reset", alert=how == "fail_tls")]
 
     # --- reports ---
 
@@ -744,11 +745,15 @@ class FaultStage(Stage):
             call.ticket.fault = fault.rule.name
         action = ", ".join(f"{key} {value}" for key, value in action_to_json(fault.rule.action).items())
         subject = "new connection" if call is None else APIS[call.ticket.api_key].name
-        request = None if call is None else call.request
+        group = member_id = ""
+        if call is not None:
+            named = Subject(call, self._lookups), fault.elements
+            group = _text(call.request, "group_id") or only_name(*named, GROUP)
+            member_id = _text(call.request, "member_id") or only_name(*named, MEMBER_ID)
         note = Note(
             event=EventKind.FAULT,
-            group=_text(request, "group_id"),
-            member_id=_text(request, "member_id"),
+            group=group,
+            member_id=member_id,
             client_id="" if call is None else call.client.client_id,
             reason=f"{subject}: {action}",
             fault=fault.rule.name,

@@ -186,6 +186,9 @@ class Connection(ABC):
     def reset(self) -> None:  # noqa: B027 - a shell may have nothing to do
         """Drop unsent bytes, and make the transport send a TCP reset when it is closed."""
 
+    def fail_handshake(self) -> None:  # noqa: B027 - a shell may have nothing to do
+        """Send a TLS alert, before any byte of the TLS handshake."""
+
     def regulate(self) -> None:  # noqa: B027 - a shell may have nothing to do
         """Start or stop reading from the client, depending on how many bytes are buffered.
 
@@ -533,6 +536,8 @@ class Pump:
             if connection is not None:
                 self._resume_sending(connection, outcome)
         elif isinstance(outcome, Close) and connection is not None and outcome.ticket.api_key < 0:
+            if outcome.alert:
+                connection.fail_handshake()
             self._close_by_fault(connection, outcome.reason, reset=outcome.reset)
         else:
             self.unclaimed(outcome)

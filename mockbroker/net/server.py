@@ -153,7 +153,9 @@ class Server:
         """
         from mockbroker.faults.matching import NewConnection
 
-        return self.faults.admit(number, NewConnection(node, listener, address), self.clock.read())
+        admission = self.faults.admit(number, NewConnection(node, listener, address), self.clock.read())
+        self._reschedule()  # a delay of the connection
+        return admission
 
     def _identity(self, number: int) -> Identity:
         """Return the identity of the client of the connection with this number.

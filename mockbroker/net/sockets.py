@@ -162,6 +162,10 @@ class SocketConnection(Connection):
             self.sock.aborted = True
         self.out.clear()
 
+    def fail_handshake(self) -> None:
+        with suppress(OSError):
+            socket.socket.send(self.sock, HANDSHAKE_FAILURE)  # not encrypted
+
     def regulate(self) -> None:
         requests = self.requests
         if not self.frames.held:

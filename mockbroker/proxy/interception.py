@@ -388,7 +388,7 @@ class Interception:
             return
         self._note_dropped(channel)
         channel.ticket = None
-        channel.orders.append(End(close.reason, close.reset))
+        channel.orders.append(End(close.reason, close.reset, close.alert))
 
     def _note_dropped(self, channel: Channel) -> None:
         """Report to the observers that a fault rule drops the broker's response to the request in progress.

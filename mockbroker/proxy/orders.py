@@ -51,10 +51,12 @@ class End:
     Attributes:
         reason: reason for the log; "" to log nothing.
         reset: whether the connection is closed by a TCP reset.
+        alert: whether a TLS alert is sent first, because the TLS handshake of the connection fails.
     """
 
     reason: str
     reset: bool = False
+    alert: bool = False
 
 
 Order: TypeAlias = Forward | Send | SendMore | End

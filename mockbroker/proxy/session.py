@@ -152,9 +152,13 @@ class Session:
         if admission.how == "reset":
             self._reset()
         elif admission.how == "fail_tls":
-            with suppress(*GONE):
-                await self.client.send_all(HANDSHAKE_FAILURE)
+            await self._fail_handshake()
         return False
+
+    async def _fail_handshake(self) -> None:
+        """Send a TLS alert to the client, before any byte of the TLS handshake."""
+        with suppress(*GONE):
+            await self.client.send_all(HANDSHAKE_FAILURE)
 
     async def encrypt(self, tls: ssl.SSLContext) -> bool:
         """Do the TLS handshake with the client; return whether it succeeded. A failure is logged.
@@ -416,8 +420,10 @@ class Session:
                     self._slow = order, 0
             case SendMore():
                 await self._send_more()
-            case End(reason=reason, reset=reset):
+            case End(reason=reason, reset=reset, alert=alert):
                 log.warning("connection from %s closed: %s", self._channel.connection.client, reason)
+                if alert:
+                    await self._fail_handshake()
                 if reset:
                     self._reset()
                 raise Ended

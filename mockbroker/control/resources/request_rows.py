@@ -7,10 +7,9 @@ from typing import Any
 
 from kwire import APIS, WireError
 from kwire.envelope import decode_request, decode_response
-from kwire.schema import schema_of
 from mockbroker.base.effects import Call as KafkaCall
 from mockbroker.base.effects import Ticket
-from mockbroker.broker.request_log import LENGTH
+from mockbroker.broker.request_log import LENGTH, has_error_code
 from mockbroker.control.control import Control
 from mockbroker.control.resources.requests import REQUEST
 from mockbroker.control.shapes import Items, Null, Object, Text, Whole
@@ -65,7 +64,7 @@ def _error_code(entry: Ticket) -> int | None:
     The result is None if the response has no such field, has not been sent, cannot be decoded, or is too large to be
     decoded.
     """
-    if entry.response is None or "error_code" not in schema_of(APIS[entry.api_key].response).fields:
+    if entry.response is None or not has_error_code(APIS[entry.api_key].response, entry.version):
         return None
     if len(entry.response) > DECODED:
         return None

@@ -4,11 +4,12 @@ import pytest
 
 from kwire import encode_request, encode_response
 from kwire.frames import pack
+from kwire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from mockbroker.base.effects import Call, Client, Ticket
 from mockbroker.broker.request_log import BYTES_KEPT, LARGEST_RESPONSE, REQUESTS_KEPT, RequestLog
 
-HEARTBEAT = 12
+HEARTBEAT, FIND_COORDINATOR = 12, 10
 REQUEST = HeartbeatRequest(group_id="g", member_id="m")
 FRAME = encode_request(REQUEST, 4, correlation_id=7, client_id="c")
 
@@ -67,6 +68,17 @@ def test_response_has_its_error_code_and_latency() -> None:
     first, second = log.select()
     assert (first.response, first.error_code, first.latency_ms) == (HeartbeatResponse(error_code=27), 27, 500)
     assert (second.response, second.error_code, second.latency_ms) == (None, None, None)
+
+
+@pytest.mark.parametrize(("version", "expected"), [(3, 0), (4, None)])
+def test_error_code_is_absent_in_versions_without_the_field(version: int, expected: int | None) -> None:
+    log, request = RequestLog(0.0), FindCoordinatorRequest()
+    ticket = Ticket(1, 7, FIND_COORDINATOR, version)
+    log.record(
+        Call(ticket, Client(2, "c", "/127.0.0.1"), request, encode_request(request, version, correlation_id=7)), 0.0
+    )
+    log.record_response(ticket, pack(encode_response(FindCoordinatorResponse(), version, correlation_id=7)))
+    assert log.select()[0].error_code == expected
 
 
 def test_large_response_is_not_kept_but_its_latency() -> None:

@@ -589,6 +589,20 @@ async def test_events_and_requests_name_the_rule() -> None:
         assert (second.fault, second.error_code) == (None, E.UNKNOWN_MEMBER_ID)
 
 
+@pytest.mark.parametrize(
+    ("groups", "condition", "named"),
+    [(["g"], {}, "g"), (["g", "h"], {"group": "h"}, "h"), (["g", "h"], {}, "")],
+    ids=["one group", "one matching group", "two groups"],
+)
+async def test_event_names_the_group_of_a_batched_request(groups: list[str], condition: Any, named: str) -> None:
+    async with opened() as cluster:
+        cluster.faults.error("OffsetFetch", "NOT_COORDINATOR", **condition)
+        asked = [OffsetFetchRequest.Group(group_id=group, topics=None) for group in groups]
+        await cluster.connect().ask(OffsetFetchRequest(groups=asked), 8)
+        (event,) = cluster.events()
+        assert event.group == named
+
+
 NEW_CONNECTIONS: dict[str, tuple[dict[str, Any], Callable[[ConnectionClosedError], bool]]] = {
     "closed": ({"disconnect": "before"}, lambda error: "close" in str(error)),
     "reset": ({"disconnect": "before", "reset": True}, lambda error: "reset" in str(error)),

@@ -186,6 +186,13 @@ def test_new_connection_is_served_later(action: str, protocol: str) -> None:
                 assert not early.recv(64)
 
 
+def test_delay_of_a_tls_connection_ends_by_itself() -> None:
+    with run_cluster(topics={}, listeners=[TLS]) as cluster:
+        cluster.faults.add(on="connect", delay_ms=10)
+        with connected(cluster) as connection:
+            assert connection.ask(*BEAT).error_code == E.UNKNOWN_MEMBER_ID
+
+
 def test_held_connection_whose_client_leaves_is_forgotten() -> None:
     with running() as cluster:
         fault = cluster.faults.add(on="connect", hold=True)
@@ -218,9 +225,10 @@ def test_new_connection_is_refused(end: str) -> None:
         assert fault.applied == 1
 
 
-def test_failed_handshake_is_an_alert() -> None:
-    with running(TLS) as cluster:
-        cluster.faults.add(on="connect", fail_tls=True)
+@pytest.mark.parametrize("delay", [{}, {"delay_ms": 1}], ids=["at once", "delayed"])
+def test_failed_handshake_is_an_alert(delay: Any) -> None:
+    with run_cluster(topics={}, listeners=[TLS]) as cluster:
+        cluster.faults.add(on="connect", fail_tls=True, **delay)
         with pytest.raises(ssl.SSLError, match="HANDSHAKE_FAILURE"):
             connected(cluster)
         with connected(cluster) as connection:

@@ -431,9 +431,10 @@ async def test_a_new_connection_is_refused(action: Any) -> None:
         assert (await (await place.connect()).ask(METADATA, 12)).brokers
 
 
-async def test_the_tls_handshake_of_a_new_connection_fails() -> None:
+@pytest.mark.parametrize("delay", [{}, {"delay_ms": 1}], ids=["at once", "delayed"])
+async def test_the_tls_handshake_of_a_new_connection_fails(delay: Any) -> None:
     async with proxied() as place:
-        fault = place.faults.add(on="connect", fail_tls=True)
+        fault = place.faults.add(on="connect", fail_tls=True, **delay)
         alert = await (await place.connect()).closed()
         assert alert == bytes.fromhex("15 03 03 00 02 02 28")  # fatal alert: handshake failure
         await fault.wait_applied()

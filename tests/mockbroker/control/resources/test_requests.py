@@ -25,9 +25,9 @@ def ids(page: Any) -> list[int]:
 async def test_a_request_has_its_response() -> None:
     async with control_api() as api:
         await api.post("/v1/faults", {"name": "f", "match": {"api": "Metadata"}, "action": {"delay_ms": 0}})
-        await api.cluster.connect(client_id="c").ask(MetadataRequest(topics=[]), 9)
+        await api.cluster.connect(client_id="c").ask(MetadataRequest(topics=[]), 13)
         (found,) = (await api.get("/v1/requests"))["items"]
-    assert (found["api"], found["version"], found["client_id"], found["broker"]) == ("Metadata", 9, "c", 0)
+    assert (found["api"], found["version"], found["client_id"], found["broker"]) == ("Metadata", 13, "c", 0)
     assert found["request"]["topics"] == []
     assert found["response"]["controller_id"] == 0
     assert (found["error_code"], found["fault"], found["id"]) == (0, "f", 1)
