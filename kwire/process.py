@@ -32,6 +32,7 @@ def run(module: str) -> None:
     from importlib import import_module
 
     _open_streams()
+    _escape_unencodable_text()
     killed_by: list[int] = []
     atexit.register(_kill, killed_by)  # registered first, so called last
     try:
@@ -54,6 +55,18 @@ def _open_streams() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - until the process ends
+
+
+def _escape_unencodable_text() -> None:
+    """Write characters that the encoding of stdout does not have, such as those beyond Latin-1, as escapes.
+
+    Otherwise such a character in a name would end the command with UnicodeEncodeError. Python does the same for stderr.
+    """
+    import io
+    import sys
+
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def end_imports() -> None:

@@ -72,6 +72,8 @@ def command(
             _replay(fuzzer, earlier, as_json)
         else:
             _run(fuzzer, seed, count, as_json, save)
+    except BrokerError as error:
+        raise click.ClickException(str(error)) from error
     finally:
         fuzzer.close()
     sys.exit(1 if fuzzer.findings else 0)

@@ -339,25 +339,29 @@ class Fuzzer:
         self._address = address
         self._seed = seed
         self._api = api
-        self._lives = 0
+        self._stopped_by: Exception | None = None
         self._similar: Counter[str] = Counter()
         self._counting = True
         try:
             self.offered = self._ask_versions()
             if api is not None and api not in shared(self.offered):
                 raise BrokerError(f"the broker and kwire have no common version of {APIS[api].name}")
-            self._names = self._prepare(Names(secrets.token_hex(NONCE // 2)))
-            self._healthy = self._new_healthy()
+            self._names, self._healthy = self._new_healthy()
         except (*LOST, WireError, UnicodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) and error.strerror else error
-            if isinstance(error, UnicodeError):  # from the encoding of the host name for DNS
-                reason = "the host name is not valid"
-            raise BrokerError(f"cannot prepare {address[0]}:{address[1]} for fuzzing: {reason}") from error
+            raise BrokerError(f"cannot prepare {address[0]}:{address[1]} for fuzzing: {_reason(error)}") from error
 
     def _ask_versions(self) -> dict[int, range]:
         with Client(self._address, {}) as client:
             answer = client.ask_in(ApiVersionsRequest(), 0)
         return {one.api_key: range(one.min_version, one.max_version + 1) for one in answer.api_keys}
+
+    def _new_healthy(self) -> tuple[Names, Healthy]:
+        """Create a topic and a control group with new names. Return the names and the group.
+
+        Raises: BrokerError, OSError or WireError if that is not possible.
+        """
+        names = self._prepare(Names(secrets.token_hex(NONCE // 2)))
+        return names, Healthy(self._address, self.offered, names, names.healthy)
 
     def _prepare(self, names: Names) -> Names:
         """Create the topic of the run. Return ``names`` with the topic id that the broker has assigned.
@@ -374,11 +378,6 @@ class Fuzzer:
             metadata = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
         return replace(names, topic_id=metadata.topics[0].topic_id)
 
-    def _new_healthy(self) -> Healthy:
-        self._lives += 1
-        group = self._names.healthy if self._lives == 1 else f"{self._names.healthy}-{self._lives}"
-        return Healthy(self._address, self.offered, self._names, group)
-
     def close(self) -> None:
         """Let the member of the control group leave, and delete the topic of the run."""
         self._healthy.leave()
@@ -393,26 +392,33 @@ class Fuzzer:
             cases: numbers of the test cases.
 
         Yields: for each case a Finding, or None if the broker survived.
+
+        Raises: BrokerError if the control group was affected and cannot be set up again.
         """
         for case in cases:
             chance = Random(f"{self._seed}-{case}")  # noqa: S311 - not for secrets
-            session = Session(chance, self._names, case, self.offered, self._api)
+            names = self._names  # those of the run change if the control group is set up again
+            session = Session(chance, names, case, self.offered, self._api)
             trouble = self._play(session)
             self.counts["cases"] += 1
             if trouble is None:
                 yield None
                 continue
             self.findings += 1
-            steps = self._shrunk(tuple(session.steps), trouble.kind)
-            yield Finding(trouble.kind, trouble.detail, self._seed, case, self._names, steps)
+            steps = self._shrunk(tuple(session.steps), names, trouble.kind)
+            yield Finding(trouble.kind, trouble.detail, self._seed, case, names, steps)
             if trouble.kind == CRASH:
                 return
+            if self._stopped_by is not None:
+                raise BrokerError(
+                    f"cannot continue after case {case}: {_reason(self._stopped_by)}"
+                ) from self._stopped_by
 
     def replay(self, finding: Finding) -> Trouble | None:
         """Send the requests of a finding again. Return the failure; None if the broker did not fail this time."""
         return self._play(Recorded(finding.steps, finding.names, self._names))
 
-    def _shrunk(self, steps: tuple[Step, ...], kind: str) -> tuple[Step, ...]:
+    def _shrunk(self, steps: tuple[Step, ...], names: Names, kind: str) -> tuple[Step, ...]:
         category = f"{kind} {steps[-1].what.partition(' ')[0]}" if steps else kind
         self._similar[category] += 1
         if kind == CRASH or self._similar[category] > SIMILAR:
@@ -422,11 +428,11 @@ class Fuzzer:
 
         def holds(smaller: Sequence[Step]) -> bool:
             nonlocal number
-            if time.monotonic() > until:
+            if time.monotonic() > until or self._stopped_by is not None:
                 return False
             number += 1
             now = replace(self._names, nonce=f"{self._names.nonce[:4]}{number:04x}")  # a group without earlier members
-            trouble = self._play(Recorded(smaller, self._names, now))
+            trouble = self._play(Recorded(smaller, names, now))
             return trouble is not None and trouble.kind == kind
 
         self._counting = False
@@ -460,9 +466,12 @@ class Fuzzer:
         return after or trouble
 
     def _recover(self) -> None:
-        self._healthy.leave()
-        with suppress(*LOST, WireError, BrokerError):
-            self._healthy = self._new_healthy()
+        """Set up a control group with a new topic, because a request may have deleted or changed the earlier one."""
+        self.close()
+        try:
+            self._names, self._healthy = self._new_healthy()
+        except (*LOST, WireError, BrokerError) as error:
+            self._stopped_by = error
 
     def _exchange(self, wire: Wire, step: Step) -> Response | Trouble | bool | None:
         """Send a request and receive its response.
@@ -518,6 +527,13 @@ def _partitions(client: Client, names: Names) -> int:
     """
     answer = client.ask(MetadataRequest(topics=[MetadataRequest.Topic(name=names.topic)]), 3)
     return sum(partition.leader_id >= 0 for topic in answer.topics for partition in topic.partitions)
+
+
+def _reason(error: Exception) -> str:
+    """Return the text of an error of a connection, in a message."""
+    if isinstance(error, UnicodeError):  # from the encoding of the host name for DNS
+        return "the host name is not valid"
+    return error.strerror if isinstance(error, OSError) and error.strerror else str(error)
 
 
 def _named(code: int) -> str:

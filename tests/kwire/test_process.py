@@ -14,8 +14,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from captures import heartbeats
 from commands import command, kwire
 from golden import ROOT
+from tools.pcap import Talk, packets, pcap
 
 IMPORTING = [  # a command, and a module that it imports
     ("kwire", "apis", "click"),
@@ -157,6 +159,17 @@ CLOSED = [  # the streams that a shell closes, and a command
 def test_a_stream_that_is_closed_is_as_dev_null(closed: str, words: str) -> None:
     done = subprocess.run(["sh", "-c", f'"$0" -m {words} {closed}', sys.executable], capture_output=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_text_that_stdout_cannot_encode_is_escaped(tmp_path: Path) -> None:
+    talk = Talk()
+    file = tmp_path / "orders.pcap"
+    file.write_bytes(pcap(packets([*talk.open(), *heartbeats(talk, 1, client_id="zählung-注文")])))
+    environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
+    with command("readiness", str(file), env=environment) as process:
+        out, stderr = process.communicate()
+    assert b"client z\xe4hlung-\\u6ce8\\u6587" in out
+    assert (process.returncode, stderr) == (0, b"")
 
 
 def test_ctrl_c_inside_exec_has_the_same_exit_code(tmp_path: Path) -> None:

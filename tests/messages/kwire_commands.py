@@ -28,6 +28,9 @@ from kwire.capture.files.blocks import Problem
 from kwire.capture.limits import MAX_DAMAGES
 from kwire.capture.reading import Reading
 from kwire.client_properties import ClientProperties, Credentials
+from kwire.fuzz.findings import HARM
+from kwire.fuzz.live import Fuzzer, Healthy, Trouble
+from kwire.fuzz.session import Names
 from kwire.spark import plain, source, stream_source
 from kwire.spark.bundles import Bundler
 from kwire.spark.job import Job
@@ -135,6 +138,21 @@ def fuzz(api: str, **options: Any) -> Callable[[], str]:
             return run(f"kwire fuzz {target.bootstrap_servers} --api {api}").stderr()
 
     return start
+
+
+def fuzz_that_cannot_continue() -> str:
+    """Fuzz a broker whose control group is affected and cannot be set up again."""
+    prepare, prepared = Fuzzer._prepare, []
+
+    def once(fuzzer: Fuzzer, names: Names) -> Names:
+        if prepared:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        prepared.append(names)
+        return prepare(fuzzer, names)
+
+    affected = patch.object(Healthy, "_changed", return_value=Trouble(HARM, "affected"))
+    with patch.object(Fuzzer, "_prepare", once), affected:
+        return fuzz("Heartbeat")()
 
 
 def fuzz_of_a_closing_server() -> str:
@@ -402,4 +420,5 @@ ROWS = [
     Row("server that closes connections", fuzz_of_a_closing_server, "Error: cannot prepare 127.0.0.1:$PORT for fuzzing: the broker closed the connection without a response to ApiVersionsRequest"),
     Row("host name that is not valid", run("kwire fuzz kafka..local:9092"), "Error: cannot prepare kafka..local:9092 for fuzzing: the host name is not valid"),
     Row("broker that cannot be reached", run("kwire fuzz 127.0.0.1:1"), "Error: cannot prepare 127.0.0.1:1 for fuzzing: Connection refused"),
+    Row("topic that cannot be created again", fuzz_that_cannot_continue, "Error: cannot continue after case 0: Connection refused"),
 ]  # fmt: skip

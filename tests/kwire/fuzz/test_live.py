@@ -4,7 +4,9 @@ simulates.
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import socket
 import struct
 import threading
@@ -22,7 +24,7 @@ from kwire.fuzz.live import BrokerError, Fuzzer
 from kwire.messages.find_coordinator import FindCoordinatorResponse
 from kwire.messages.join_group import JoinGroupResponse
 
-FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT = 10, 11, 12
+FIND_COORDINATOR, JOIN_GROUP, HEARTBEAT, DELETE_TOPICS = 10, 11, 12, 20
 CONFIG = {"group.initial.rebalance.delay.ms": 0}
 Answer = Callable[["Between", bytes, bytes], bytes]  # of request and response; the bytes to pass on
 
@@ -189,6 +191,38 @@ def test_violation_is_found_and_reproduced(
     fuzzer = Fuzzer(address, seed=1, api=HEARTBEAT)
     assert fuzzer.replay(finding) is None, "the broker itself does not do it"
     fuzzer.close()
+
+
+def test_run_continues_after_its_topic_was_deleted(address: tuple[str, int]) -> None:
+    fuzzer = Fuzzer(address, seed=0, api=DELETE_TOPICS)
+    try:
+        results = list(fuzzer.run(range(12)))
+    finally:
+        fuzzer.close()
+    details = {finding.detail for finding in results if finding}
+    assert details == {"the committed offset of the healthy group changed from 7 to -1"}
+    assert None in results[results.index(next(filter(None, results))) :], "a case after the first finding has none"
+
+
+def test_run_ends_if_the_control_group_cannot_be_set_up_again(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proxy = Between(address, harm)
+    fuzzer = Fuzzer(proxy.address, seed=1, api=HEARTBEAT)
+    monkeypatch.setattr(fuzzer, "_new_healthy", refuse)
+    cases = fuzzer.run(range(200))
+    try:
+        finding = next(finding for finding in cases if finding)
+        assert finding.kind == HARM
+        with pytest.raises(BrokerError, match=r"cannot continue after case \d+: Connection refused"):
+            next(cases)
+    finally:
+        fuzzer.close()
+        proxy.join()
+
+
+def refuse() -> None:
+    raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
 
 
 def test_no_broker_is_listening() -> None:
