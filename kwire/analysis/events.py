@@ -131,6 +131,9 @@ class GroupEvent:
     leader: Annotated[
         str | None, text("leader", "member id of the leader; in events about the coordinator, its host:port")
     ] = None
+    node_id: Annotated[
+        int | None, integer("node_id", "broker id of the coordinator, in events about the coordinator")
+    ] = None
     members: Annotated[list[str] | None, texts("members", "member ids in the JoinGroup response to the leader")] = None
     topics: Annotated[
         list[str] | None, texts("topics", "subscription; a regular expression is written as `/regex/`")
@@ -194,6 +197,7 @@ class GroupEvent:
             "interval_ms": self.interval_ms,
             "protocol_name": self.protocol_name,
             "leader": self.leader,
+            "node_id": self.node_id,
             "members": self.members,
             "topics": self.topics,
             "partitions": self.partitions,
@@ -213,6 +217,14 @@ class GroupEvent:
             "number": self.number,
             "part": self.part,
         }
+
+    @property
+    def coordinator(self) -> int | str | None:
+        """The coordinator in an event about it: its broker id; its host:port if the event has no broker id.
+
+        A broker has an address for each listener, so two addresses can be those of one broker.
+        """
+        return self.leader if self.node_id is None else self.node_id
 
     @property
     def key(self) -> tuple[int, str, int, int]:

@@ -552,7 +552,8 @@ def _coordinator(call_events: _CallEvents) -> Iterator[GroupEvent]:
             yield call_events.at_response("coordinator_error", group, None, error_code=coordinator.error_code)
         else:
             where = f"{coordinator.host}:{coordinator.port}"
-            yield call_events.at_response("coordinator_found", group, None, leader=where, error_code=0)
+            node_id = coordinator.node_id
+            yield call_events.at_response("coordinator_found", group, None, leader=where, node_id=node_id, error_code=0)
 
 
 _FREQUENT: Mapping[int, Callable[[Call], list[GroupEvent]]] = {

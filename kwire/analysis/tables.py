@@ -129,7 +129,7 @@ REBALANCES = _table(
     ),
     moment(
         "ended_ts",
-        "classic: last SyncGroup response of the generation; KIP-848: last response with the epoch or a new share",
+        "classic: last SyncGroup response of the generation; KIP-848: last response with the epoch or added partitions",
     ),
     millis("duration_ms", "`ended_ts - started_ts`"),
     text(

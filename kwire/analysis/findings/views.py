@@ -16,6 +16,7 @@ from kwire.analysis.findings.evidence import Committed, Evidence, Place
 from kwire.analysis.findings.observations import Connected, FetchSpan, Step, Tally
 from kwire.lazy_dataclass import dataclass
 
+BY_OTHERS = frozenset({"planned", "leave"})  # kinds of events about a member that another client may have caused
 SHORT = 8  # characters of a member id that tell it from others of its client
 FOREVER = 2**62  # later than all times in captures
 BLOCK = 256  # high watermarks of a partition that are skipped together
@@ -76,11 +77,10 @@ class GroupView:
         """The display names of the members, by member id.
 
         The display name of a static member is its instance id. The display name of another member is the client id; if
-        several members have the same client id, the end of the member id is added. If the events of a member have
-        several client ids, the last one in alphabetical order is used. For example, the event of an assignment in the
-        leader's SyncGroup request has the leader's client id.
+        several members have the same client id, the end of the member id is added. Events that another client may cause
+        do not count: an assignment in the leader's SyncGroup, and a departure that an admin client requested.
         """
-        pairs = {(event.client_id, event.member_id) for event in self.events}
+        pairs = {(event.client_id, event.member_id) for event in self.events if event.event not in BY_OTHERS}
         pairs |= {(row["client_id"], row["member_id"]) for row in self.members}
         clients: dict[str, set[str]] = defaultdict(set)
         for client, member in sorted((client, member) for client, member in pairs if client and member):

@@ -65,7 +65,8 @@ class Triggers:
         first = next((event.ts for event in between if event.member_id and event.error_code == REBALANCE), None)
         if phase is None and first is None:
             triggers = [trigger for trigger in triggers if trigger.kind not in (EXPIRED, MOVED)]
-        if first is not None and not any(trigger.ts <= first + SLACK for trigger in triggers):
+        caused = first is not None and any(trigger.ts <= first + SLACK for trigger in triggers)
+        if first is not None and not caused:
             triggers.append(
                 Trigger(ts=first, kind=UNKNOWN, evidence="members were asked to rejoin without a visible cause")
             )
@@ -73,7 +74,7 @@ class Triggers:
             ts = min((join.sent.ts for join in phase.joins), default=phase.done_ts)
             triggers.append(Trigger(ts=max(ts, low), kind=UNKNOWN, evidence="the first JoinGroup that waited"))
         for trigger in triggers:
-            if trigger.kind == EXPIRED and first is not None:
+            if trigger.kind == EXPIRED and first is not None and (trigger.ts <= first + SLACK or not caused):
                 trigger.ts = min(trigger.ts, first)
         return sorted(triggers, key=lambda trigger: trigger.rank)
 

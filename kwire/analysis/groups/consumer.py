@@ -2,7 +2,7 @@
 
 There is no join phase: each member receives its epoch and its assignment in responses to its own heartbeats. A
 rebalance begins when the first member receives a new group epoch. It ends when the last member has received that epoch,
-or an assignment in it. The session timeout is a broker config that no response contains. Therefore a member counts as
+or partitions in it. The session timeout is a broker config that no response contains. Therefore a member counts as
 expired if it sends no heartbeat while other members do.
 """
 
@@ -204,7 +204,8 @@ class _Heartbeats:
             self.out.change(event.ts, epoch, member.membership, member.assigned, partitions, min(unread, default=None))
         member.assigned = partitions
         member.holding |= partitions
-        if (lost or gained) and self.epochs.current is not None and event.generation == self.epochs.current.number:
+        # A share with only losses asks the member to revoke partitions before it receives the next epoch.
+        if gained and self.epochs.current is not None and event.generation == self.epochs.current.number:
             self.epochs.extend(member, event.ts)
 
     def _fenced(self, event: GroupEvent) -> None:

@@ -1,7 +1,7 @@
 """Epochs of a group with server-side assignment.
 
 Each epoch is a rebalance. The rebalance begins when the first member receives the epoch. It ends when the last member
-has received the epoch or an assignment in it.
+has received the epoch or partitions in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Epoch:
         number: group epoch.
         before: previous group epoch; None if it was not captured.
         first_ts: time at which the first member received the epoch.
-        ended_ts: time at which the last member so far received the epoch or an assignment in it.
+        ended_ts: time at which the last member so far received the epoch or partitions in it.
         trigger: trigger of the rebalance.
         members_before: member ids of the previous epoch; None if they were not captured.
         owners: owners of partitions in the previous epoch.
@@ -102,13 +102,13 @@ class Epochs:
             stop.resumed = stop.resumed or event.ts
 
     def extend(self, member: Member, ts: int) -> None:
-        """Move the end of the current rebalance to a later time, because a member received the epoch or its assignment.
+        """Move the end of the current rebalance to a later time, because a member received the epoch or partitions.
 
         A static member that returned during the epoch does not move the end.
 
         Args:
             member: the member.
-            ts: time at which the member received the epoch or the assignment, in microseconds since 1970.
+            ts: time at which the member received the epoch or the partitions, in microseconds since 1970.
         """
         if self.current is not None and member.membership.member_id not in self.current.late:
             self.current.ended_ts = max(self.current.ended_ts, ts)

@@ -321,7 +321,8 @@ def _share_record(out: Outcome, event: GroupEvent) -> Row:
 def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
     """Return an inferred event for each change of the coordinator.
 
-    The coordinator has changed if two consecutive FindCoordinator responses have different coordinators.
+    The coordinator has changed if two consecutive FindCoordinator responses have different coordinators. Two addresses
+    of one broker are the same coordinator.
     """
     answers = [event for event in events if event.event == "coordinator_found"]
     return [
@@ -332,11 +333,12 @@ def _coordinator_moves(events: Iterable[GroupEvent]) -> list[GroupEvent]:
             event="coordinator_moved",
             inferred=True,
             leader=later.leader,
+            node_id=later.node_id,
             reason=f"it was {earlier.leader}",
             broker=later.broker,
         )
         for earlier, later in pairwise(answers)
-        if earlier.leader != later.leader
+        if earlier.coordinator != later.coordinator
     ]
 
 

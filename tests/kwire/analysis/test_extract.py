@@ -49,9 +49,10 @@ def test_a_commit_with_an_empty_topic_name() -> None:
 
 
 def test_coordinator() -> None:
-    answer = FindCoordinatorResponse(host="h", port=1)
+    answer = FindCoordinatorResponse(node_id=7, host="h", port=1)
     call = CallLog().call("a", 0, FindCoordinatorRequest(key="g"), answer, 1)
-    assert [(event.event, event.leader) for event in events_of(call)] == [("coordinator_found", "h:1")]
+    results = [(event.event, event.leader, event.node_id) for event in events_of(call)]
+    assert results == [("coordinator_found", "h:1", 7)]
 
 
 def test_share_groups_are_events() -> None:

@@ -77,7 +77,7 @@ def _stays(group: GroupView, ts: int) -> bool:
     """Return whether the FindCoordinator responses before and after a time, in microseconds, name the same broker."""
     found = group.of_kind.get("coordinator_found", ())
     place = bisect_left(found, ts, key=attrgetter("ts"))
-    return 0 < place < len(found) and found[place - 1].leader == found[place].leader
+    return 0 < place < len(found) and found[place - 1].coordinator == found[place].coordinator
 
 
 def _with(group: GroupView, *codes: int) -> list[GroupEvent]:

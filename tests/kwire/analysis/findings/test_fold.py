@@ -142,12 +142,16 @@ def test_time_of_a_costly_rebalance_includes_the_stop(number: int, tmp_path: Pat
     assert (row["end_ts"] - row["begin_ts"]) / 1000 >= row["cost"] > 5_000
 
 
-@pytest.mark.parametrize(("port", "found"), [(9092, []), (9093, ["coordinator-moved"])], ids=["not ready", "moved"])
-def test_coordinator_that_was_not_ready_has_not_moved(port: int, found: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("node_id", "port", "found"),
+    [(1, 9092, []), (1, 9093, []), (2, 9093, ["coordinator-moved"])],
+    ids=["not ready", "another listener", "moved"],
+)
+def test_coordinator_that_was_not_ready_has_not_moved(node_id: int, port: int, found: list[str]) -> None:
     """A broker that has just started returns NOT_COORDINATOR, and FindCoordinator still names it."""
     log = CallLog()
-    for at, place in ((0, 9092), (20, port)):
-        response = FindCoordinatorResponse(host="10.0.0.9", port=place)
+    for at, node, place in ((0, 1, 9092), (20, node_id, port)):
+        response = FindCoordinatorResponse(node_id=node, host="10.0.0.9", port=place)
         log.call("a", at, FindCoordinatorRequest(key=GROUP), response, 3)
     log.join("a", 10, -1, error=ErrorCode.NOT_COORDINATOR)
     log.join("a", 30, 1, "a")

@@ -1,4 +1,4 @@
-"""The search for high watermarks in the view of a group."""
+"""The names of members, and the search for high watermarks, in the view of a group."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from tools.handmade_calls import CallLog
 
 from kwire.analysis.findings.views import BLOCK, GroupView
 
@@ -48,3 +49,15 @@ def test_a_search_reads_few_of_many_marks() -> None:
     marks.reads = 0
     assert group.first_mark_above(PLACE, 10, 1) is None
     assert marks.reads < 2 * BLOCK
+
+
+def test_leader_client_id_names_no_other_member() -> None:
+    """The SyncGroup of B contains the assignment of A."""
+    log = CallLog()
+    log.join("a", 0, 1, took=10)
+    log.join("b", 0, 1, "b", "a", took=10)
+    log.sync("b", 20, 1, [1], {"a": [0], "b": [1]})
+    log.sync("a", 20, 1, [0])
+    log.commit("a", 500, 0, 0, 5, error=22)
+    sentences = [row["sentence"] for row in log.tables()["findings"] if row["finding"] == "stale-commit"]
+    assert [sentence.split(" to ")[0] for sentence in sentences] == ["`a` sent 1 stale commit"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from tools.handmade_calls import GROUP, CallLog, line, two_members
+from tools.handmade_calls import BEGIN, GROUP, CallLog, line, two_members
 
 from kwire.analysis.report.by_group import groups
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
@@ -58,6 +58,27 @@ def test_expired_begins_when_the_session_ends() -> None:
     assert line(last, "trigger trigger_member trigger_confidence started_ts") == ("expired", "b", "inferred", 1301.0)
     assert [row["left_how"] for row in tables["members"] if row["member_id"] == "b"] == ["silent"]
     assert [row["member_id"] for row in tables["group_events"] if row["event"] == "member_silent"] == ["b"]
+
+
+def test_member_that_expires_during_a_rebalance() -> None:
+    """B leaves at 500, and the rebalance then waits for C, which sent its last request at 300."""
+    log = CallLog()
+    log.join("a", 0, 1, "a", "b", "c", took=5)
+    for member in "bc":
+        log.join(member, 0, 1, took=5)
+        log.sync(member, 10, 1, [1], took=5)
+    log.sync("a", 10, 1, [0], {"a": [0], "b": [1], "c": [2]}, took=5)
+    log.beat("c", 300, 1)
+    log.leave("b", 500)
+    log.beat("a", 600, 1, error=27)
+    log.join("a", 610, 2, "a", took=695)
+    log.sync("a", 1310, 2, [0, 1, 2], {"a": [0, 1, 2]})
+    tables = log.tables()
+    assert line(tables["rebalances"][-1], "trigger trigger_member started_ts") == ("left", "b", 500.0)
+    ends = [line(row, "member_id left_how left_ts") for row in tables["members"] if row["generation"] == 1]
+    assert ends == [("a", None, None), ("b", "leave", 500.0), ("c", "silent", 1301.0)]
+    silent = [(row["member_id"], row["ts"]) for row in tables["group_events"] if row["event"] == "member_silent"]
+    assert silent == [("c", BEGIN + 1_301_000)]
 
 
 @pytest.mark.parametrize(("heard", "began"), [(1205, 1201.0), (1250, 1251.0)])

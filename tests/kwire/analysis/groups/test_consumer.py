@@ -81,6 +81,20 @@ def test_a_partition_moves() -> None:
     assert tables["violations"] == []
 
 
+def test_revocation_for_the_next_epoch() -> None:
+    """B gives up its partition at 9,000, for an epoch that A receives 10 ms later."""
+    log = moved()
+    for at in range(240, 9000, 90):
+        beat(log, "a", at, 2, 2)
+        beat(log, "b", at, 2, 2)
+    beat(log, "b", 9000, 2, 2, assigned=[])
+    beat(log, "a", 9010, 2, 3)
+    beat(log, "b", 9020, 2, 3, owned=[])
+    beat(log, "a", 9100, 3, 3, assigned=[0, 1])
+    ends = [line(row, "to_generation started_ts ended_ts") for row in log.tables()["rebalances"]]
+    assert ends == [(1, 0.0, 1.0), (2, 100.0, 151.0), (3, 9011.0, 9101.0)]
+
+
 def numbers(partitions: list[str]) -> list[int]:
     return [split_partition(partition)[1] for partition in partitions]
 

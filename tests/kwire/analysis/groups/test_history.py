@@ -37,13 +37,17 @@ def test_commit_went_back() -> None:
     assert [row["kind"] for row in log.tables()["violations"]] == ["commit_went_back"]
 
 
-def test_coordinator_moved() -> None:
+@pytest.mark.parametrize("ids", [(None, None, None, None), (5, 5, 5, 6)])
+def test_coordinator_moved(ids: tuple[int | None, ...]) -> None:
+    """Without broker ids, another address is another coordinator; with them, another listener of a broker is not."""
+    places = ("a:1", "a:1", "a:1" if ids[2] is None else "a:2", "b:1")
     results = [
-        GroupEvent(ts=ts, group_id="g", protocol=None, event="coordinator_found", leader=where)
-        for ts, where in ((1, "a:1"), (2, "a:1"), (3, "b:1"))
+        GroupEvent(ts=ts, group_id="g", protocol=None, event="coordinator_found", leader=where, node_id=node)
+        for ts, (where, node) in enumerate(zip(places, ids, strict=True))
     ]
     rows = fold("x", "g", results, Ends([]))["group_events"]
-    assert [(row["ts"], row["reason"]) for row in rows if row["inferred"]] == [(3, "it was a:1")]
+    moves = [(row["ts"], row["node_id"], row["reason"]) for row in rows if row["inferred"]]
+    assert moves == [(3, ids[3], f"it was {places[2]}")]
 
 
 def test_group_without_anything() -> None:
