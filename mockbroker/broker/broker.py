@@ -725,7 +725,13 @@ class Broker:
             self.share_states.load(partition)
 
     def delete_topics(self, topics: Collection[Topic]) -> None:
-        """Delete topics, their records and their committed offsets.
+        """Delete topics, their records and their committed offsets."""
+        self.remove_topics(topics)
+        for _ in self.groups.delete_topics_in_slices({topic.topic_id: topic.name for topic in topics}, self.slice_size):
+            pass
+
+    def remove_topics(self, topics: Collection[Topic]) -> None:
+        """Delete topics and their records. The caller must then call ``Groups.delete_topics_in_slices``.
 
         The next ``write_changes`` deletes the share states of the topics.
         """
@@ -735,7 +741,6 @@ class Broker:
             self.log_dirs.delete_topic(topic.topic_id)
             self.deleted_topics.add(topic.topic_id)
         self._unload_share_partitions(lambda key: key.topic_id in self.deleted_topics)
-        self.groups.delete_topics(topics)
 
 
 def _ended_as_committed(txn: Transaction, epoch: int) -> bool:

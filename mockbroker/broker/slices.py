@@ -44,12 +44,12 @@ def in_slices(handle: Handle, split: Split, merge: Merge) -> Handle:
         first = list(islice(slices, 2))
         if len(first) <= 1:
             return handle(broker, call, now)
-        return begin(call.ticket, _handle_slices(handle, merge, broker, call, chain(first, slices), now))
+        return begin(call.ticket, handle_slices(handle, merge, broker, call, chain(first, slices), now))
 
     return handle_in_slices
 
 
-def _handle_slices(
+def handle_slices(
     handle: Handle, merge: Merge, broker: Broker, call: Call[Any], requests: Iterable[Any], now: float
 ) -> Steps:
     """Handle the slices of a request one by one, and merge their responses. Respond after the last slice.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeAlias, TypeVar
 from uuid import UUID
@@ -19,7 +20,7 @@ from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.group_configs import number
-from mockbroker.topics.model import ClusterState, Topic
+from mockbroker.topics.model import ClusterState
 
 if TYPE_CHECKING:
     from mockbroker.share.states import ShareStates
@@ -332,8 +333,8 @@ class GroupType(ABC, Generic[G]):
             now: the current time in seconds.
         """
 
-    def delete_topics(self, group: G, topics: Collection[Topic]) -> None:  # noqa: ARG002
-        """Remove deleted topics from the state of a group, except its offsets.
+    def delete_topics(self, group: G, topic_ids: AbstractSet[UUID]) -> None:  # noqa: ARG002
+        """Remove deleted topics from the state of a group, except its offsets. ``topic_ids``: ids of the topics.
 
         The method of this class does nothing.
         """

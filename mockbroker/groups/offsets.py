@@ -162,17 +162,9 @@ class Offsets:
             if not pending:
                 del self.pending_transactional[producer_id]
 
-    def delete_topics(self, topics: Collection[str]) -> bool:
-        """Delete all committed and pending offsets of deleted topics.
-
-        Return whether at least one offset was deleted.
-
-        ``topics``: names of the topics.
-        """
-        partitions = [each for each in {**self.committed, **self._open_transactions} if each[0] in topics]
-        for topic_partition in partitions:
-            self.delete(*topic_partition)
-        return bool(partitions)
+    def of_topics(self, topics: Collection[str]) -> list[TopicPartition]:
+        """Return the partitions of some topics that have committed or pending offsets. ``topics``: topic names."""
+        return [each for each in {**self.committed, **self._open_transactions} if each[0] in topics]
 
     def _remove_open_transaction(self, producer_id: int, topic_partition: TopicPartition) -> None:
         """Record that the transaction of a producer has no pending offset of a partition."""

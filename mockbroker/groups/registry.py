@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Iterator, Mapping
 from math import ceil, inf
 from typing import TypeVar
+from uuid import UUID
 
 from kwire import ErrorCode
 from mockbroker.base.deadlines import Deadlines
@@ -15,7 +16,6 @@ from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, Regist
 from mockbroker.groups.events import AdminEvent, Commit
 from mockbroker.groups.expiry import delete_expired, next_expiry
 from mockbroker.groups.group_type import Context, GroupTypes, RetentionStart
-from mockbroker.topics.model import Topic
 
 G = TypeVar("G", bound=CoordinatedGroup)
 
@@ -171,14 +171,33 @@ class Groups(dict[str, CoordinatedGroup]):
             self.delete(group_id)
         return error
 
-    def delete_topics(self, topics: Collection[Topic]) -> None:
-        """Remove deleted topics, and their offsets, from all groups."""
-        names = {topic.name for topic in topics}
-        for group in self.values() if names else ():
-            group.offsets.delete_topics(names)
-            self.types.of(group).delete_topics(group, topics)
-            if group.has_unwritten_changes:
-                self.mark_dirty(group.group_id)
+    def delete_topics_in_slices(self, topics: Mapping[UUID, str], size: int) -> Iterator[None]:
+        """Remove deleted topics, and their offsets, from all groups.
+
+        The generator does the work in slices (parts of limited size), and yields between two slices.
+
+        Args:
+            topics: The deleted topics: topic id -> name.
+            size: Number of offsets, or of groups without such offsets, in a slice.
+        """
+        names = set(topics.values())
+        handled = 0
+        for group_id in list(self) if topics else ():
+            group = self.get(group_id)
+            if group is None:  # deleted since the last slice
+                continue
+            self.types.of(group).delete_topics(group, topics.keys())
+            partitions = group.offsets.of_topics(names)
+            for start in range(0, max(len(partitions), 1), size):
+                if handled >= size:
+                    yield
+                    handled = 0
+                part = partitions[start : start + size]
+                for topic_partition in part:
+                    group.offsets.delete(*topic_partition)
+                if group.has_unwritten_changes:
+                    self.mark_dirty(group_id)
+                handled += max(len(part), 1)
 
     def delete(self, group_id: str) -> None:
         """Delete a group that has no members, and its committed offsets."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from kwire import ErrorCode
 from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
-from mockbroker.base.effects import Call, Effects, Note, Reply
+from mockbroker.base.effects import Call, Effects, Note, Reply, begin
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import chunks, copy_with, in_slices, merge_array
+from mockbroker.broker.slices import copy_with, handle_slices, merge_array
 
 
 def _handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:
@@ -30,12 +32,23 @@ def _error(broker: Broker, group_id: str, node: int) -> ErrorCode:
     return ErrorCode.NONE if group.empty else ErrorCode.NON_EMPTY_GROUP
 
 
-def _split(broker: Broker, request: DeleteGroupsRequest) -> list[DeleteGroupsRequest]:
-    """Return the slices of a large request, in which each group occurs once; [] if the request is small."""
-    if len(request.groups_names) <= broker.slice_size:
-        return []
-    names = list(dict.fromkeys(request.groups_names))
-    return [copy_with(request, groups_names=part) for part in chunks(names, broker.slice_size)]
+def _split(broker: Broker, request: DeleteGroupsRequest) -> Iterator[DeleteGroupsRequest]:
+    """Yield the slices of a request, in which each group occurs once.
+
+    A slice has at most ``Broker.slice_size`` groups, and ends when they have as many committed offsets.
+    """
+    part: list[str] = []
+    size = 0
+    for group_id in dict.fromkeys(request.groups_names):
+        if size >= broker.slice_size:
+            yield copy_with(request, groups_names=part)
+            part, size = [], 0
+        part.append(group_id)
+        group = broker.groups.get(group_id)
+        size += max(1 if group is None else len(group.offsets.committed), 1)
+    yield copy_with(request, groups_names=part)
 
 
-handle = in_slices(_handle, _split, merge_array("results"))
+def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:
+    slices = handle_slices(_handle, merge_array("results"), broker, call, _split(broker, call.request), now)
+    return begin(call.ticket, slices)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from uuid import UUID
 
 from kwire import ErrorCode
 from kwire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from kwire.schema import ZERO_UUID
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Steps, begin
 from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
-from mockbroker.broker.slices import chunks, copy_with, in_slices, merge_array
+from mockbroker.broker.slices import copy_with
 from mockbroker.topics.model import Topic
 
 RequestTopic = DeleteTopicsRequest.Topic
@@ -24,30 +25,58 @@ WITHOUT_TEXT = (ErrorCode.NONE, TIMED_OUT, ErrorCode.THROTTLING_QUOTA_EXCEEDED) 
 DISABLED_SINCE = 3  # first version with TOPIC_DELETION_DISABLED
 
 
-def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
-    """Delete topics. If a topic occurs twice, even once by name and once by id, it is not deleted and gets one error.
+def handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effects:  # noqa: ARG001
+    return begin(call.ticket, _delete_topics(broker, call))
+
+
+def _delete_topics(broker: Broker, call: Call[DeleteTopicsRequest]) -> Steps:
+    """Delete topics, and then their committed offsets. Respond after the last slice (part of limited size).
+
+    The router handles other requests between two slices. A topic is deleted in one slice.
+
+    Args:
+        broker: The state of the cluster.
+        call: The request, its client, and its ticket (the object that identifies the request).
+    """
+    responses: list[ResponseTopic] = []
+    deleted: dict[UUID, str] = {}  # without the partitions, whose memory is freed in each slice
+    effects: Effects = []
+    for number, request in enumerate(_split(broker, call.request)):
+        if number:
+            yield effects
+        results, topics = _results(broker, request, call.version)
+        broker.remove_topics(topics)
+        effects = complete_delayed_fetches(broker, [partition for topic in topics for partition in topic.partitions])
+        responses += results
+        deleted |= {topic.topic_id: topic.name for topic in topics}
+        del topics
+    for _ in broker.groups.delete_topics_in_slices(deleted, broker.slice_size):
+        yield effects
+        effects = []
+    return [Reply(call.ticket, DeleteTopicsResponse(responses=responses)), *effects]
+
+
+def _results(broker: Broker, request: DeleteTopicsRequest, version: int) -> tuple[list[ResponseTopic], list[Topic]]:
+    """Return the topics of the response, and the topics to delete.
+
+    If a topic occurs twice, even once by name and once by id, it is not deleted and gets one error.
 
     If ``delete.topic.enable`` is false, every topic gets an error. If the request has expired, each topic gets
     REQUEST_TIMED_OUT, unless no topic of the request is valid.
 
     Args:
         broker: The state of the cluster.
-        call: The request, its client, and its ticket (the object that identifies the request).
-        now: The broker's time in seconds.
-
-    Returns: the effects, such as responses and journal events.
+        request: The request, or a slice of it.
+        version: API version of the request.
     """
-    request = call.request
-    requested_topics = (
-        request.topics if call.version >= 6 else [RequestTopic(name=name) for name in request.topic_names]
-    )
+    requested_topics = request.topics if version >= 6 else [RequestTopic(name=name) for name in request.topic_names]
     if not broker.settings.delete_topic_enable:
-        error = ErrorCode.TOPIC_DELETION_DISABLED if call.version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
+        error = ErrorCode.TOPIC_DELETION_DISABLED if version >= DISABLED_SINCE else ErrorCode.INVALID_REQUEST
         disabled = [
             ResponseTopic(name=requested.name, topic_id=requested.topic_id, error_code=error)
             for requested in requested_topics
         ]
-        return [Reply(call.ticket, DeleteTopicsResponse(responses=disabled))]
+        return disabled, []
     counts = Counter((requested.name, requested.topic_id) for requested in requested_topics)
     del counts[None, ZERO_UUID]  # each gets its own error
     if is_expired(request.timeout_ms) and any(
@@ -57,7 +86,7 @@ def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effe
             ResponseTopic(name=requested.name, topic_id=requested.topic_id, error_code=TIMED_OUT)
             for requested in requested_topics
         ]
-        return [Reply(call.ticket, DeleteTopicsResponse(responses=timed_out))]
+        return timed_out, []
     errors = [_duplicate(*key) for key, times in counts.items() if times > 1]
     topics: dict[UUID, list[Topic]] = {}
     for requested in requested_topics:
@@ -72,13 +101,7 @@ def _handle(broker: Broker, call: Call[DeleteTopicsRequest], now: float) -> Effe
         else:
             topics.setdefault(topic.topic_id, []).append(topic)
     responses = [_response(same) for same in topics.values()] + errors
-    deleted = [same[0] for same in topics.values() if len(same) == 1]
-    broker.delete_topics(deleted)
-    partitions = [partition for topic in deleted for partition in topic.partitions]
-    return [
-        Reply(call.ticket, DeleteTopicsResponse(responses=responses)),
-        *complete_delayed_fetches(broker, partitions),
-    ]
+    return responses, [same[0] for same in topics.values() if len(same) == 1]
 
 
 def _response(topics: list[Topic]) -> ResponseTopic:
@@ -135,22 +158,29 @@ def _error_message(requested: RequestTopic) -> str:
     return f"Topic {requested.name} cannot be deleted: the coordinators store their records in it."
 
 
-def _split(broker: Broker, request: DeleteTopicsRequest) -> list[DeleteTopicsRequest]:
-    """Return the parts of a large request, with ``Broker.slice_size`` topics each; [] if the request must not be split.
+def _split(broker: Broker, request: DeleteTopicsRequest) -> Iterator[DeleteTopicsRequest]:
+    """Yield the slices of a request, with at most ``Broker.slice_size`` topics each.
 
-    A request must not be split if it is small, has duplicates, or has both names and ids.
+    A slice ends when its topics have ``Broker.slice_size`` partitions. A request that has duplicates, or both names and
+    ids, is one slice.
     """
-    topics, names, size = request.topics, request.topic_names, broker.slice_size
-    if max(len(topics), len(names)) <= size:
-        return []
+    topics, names = request.topics, request.topic_names
     kinds = {topic.name is None for topic in topics}
-    if len({(topic.name, topic.topic_id) for topic in topics}) < len(topics) or len(kinds) > 1:
-        return []
-    if len(set(names)) < len(names):
-        return []
-    return [copy_with(request, topic_names=part) for part in chunks(names, size)] or [
-        copy_with(request, topics=part) for part in chunks(topics, size)
-    ]
-
-
-handle = in_slices(_handle, _split, merge_array("responses"))
+    if (
+        len({(topic.name, topic.topic_id) for topic in topics}) < len(topics)
+        or len(kinds) > 1
+        or len(set(names)) < len(names)
+    ):
+        yield request
+        return
+    field = "topics" if topics else "topic_names"
+    part: list[RequestTopic | str] = []
+    size = 0
+    for element in topics or names:
+        if size >= broker.slice_size:
+            yield copy_with(request, **{field: part})
+            part, size = [], 0
+        part.append(element)
+        topic, _ = _find(broker, element if isinstance(element, RequestTopic) else RequestTopic(name=element))
+        size += 1 if topic is None else len(topic.partitions)
+    yield copy_with(request, **{field: part})

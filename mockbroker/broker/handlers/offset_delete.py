@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container
 from dataclasses import field
+from itertools import chain
 
 from kwire import ErrorCode
 from kwire.lazy_dataclass import dataclass
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
-from mockbroker.base.effects import Call, Effects, Note, Reply
+from mockbroker.base.effects import Call, Effects, Note, Reply, Steps, begin
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.slices import topic_slices
 from mockbroker.groups.coordinated import CoordinatedGroup
 
 ResponseTopic = OffsetDeleteResponse.Topic
@@ -28,31 +30,72 @@ class _TopicResult:
     missing: list[ResponseTopic.Partition] = field(default_factory=list)
     existing: list[ResponseTopic.Partition] = field(default_factory=list)
 
+    def add_errors(self, requested: OffsetDeleteRequest.Topic, error: ErrorCode) -> None:
+        """Add an error for each partition of a topic in the request."""
+        self.existing += [
+            ResponseTopic.Partition(partition_index=each.partition_index, error_code=error)
+            for each in requested.partitions
+        ]
+
 
 def handle(broker: Broker, call: Call[OffsetDeleteRequest], now: float) -> Effects:  # noqa: ARG001
-    request = call.request
-    group = broker.groups.get(request.group_id)
-    error = broker.group_error(request.group_id, call.client.node)
-    if error or group is None:
-        return [Reply(call.ticket, OffsetDeleteResponse(error_code=error or ErrorCode.GROUP_ID_NOT_FOUND))]
+    return begin(call.ticket, _delete_offsets(broker, call))
+
+
+def _delete_offsets(broker: Broker, call: Call[OffsetDeleteRequest]) -> Steps:
+    """Delete offsets in slices (parts of limited size). The router handles other requests between two slices.
+
+    Each slice is checked again: if the group is deleted meanwhile, for example, the remaining partitions get the error.
+
+    Args:
+        broker: The state of the cluster.
+        call: The request, its client, and its ticket (the object that identifies the request).
+    """
+    group_id = call.request.group_id
+    topics = {topic.name: _TopicResult() for topic in call.request.topics}
+    slices = topic_slices(call.request.topics, broker.slice_size)
+    for number, part in enumerate(chain([next(slices, call.request.topics)], slices)):
+        if number:
+            yield []
+        group, subscribed, error = _check(broker, group_id, call.client.node)
+        if error and not number:
+            return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
+        for topic in part:
+            if group is None:
+                topics[topic.name].add_errors(topic, error)
+            else:
+                _delete(broker, group, topic, subscribed, topics[topic.name])
+        if group is not None:
+            broker.groups.mark_dirty(group_id)
+    responses = [ResponseTopic(name=name, partitions=topic.missing + topic.existing) for name, topic in topics.items()]
+    effects: Effects = []
+    group = broker.groups.get(group_id)
+    if group is not None and group.is_deletable and broker.release.quirks.last_offset_deletes_group:
+        broker.groups.delete(group_id)
+        reason = "its last committed offset was deleted"
+        effects.append(Note(event=EventKind.DELETE, group=group_id, client_id=call.client.client_id, reason=reason))
+    return [*effects, Reply(call.ticket, OffsetDeleteResponse(topics=responses))]
+
+
+def _check(broker: Broker, group_id: str, node: int) -> tuple[CoordinatedGroup | None, Container[str], ErrorCode]:
+    """Return the group, the topics to which it is subscribed, and NONE; or None, no topics, and the error.
+
+    Args:
+        broker: The state of the cluster.
+        group_id: The group id.
+        node: Id of the broker that received the request.
+    """
+    group = broker.groups.get(group_id)
+    if error := broker.group_error(group_id, node):
+        return None, (), error
+    if group is None:
+        return None, (), ErrorCode.GROUP_ID_NOT_FOUND
     if error := broker.groups.types.of(group).offset_delete_error(group):
-        return [Reply(call.ticket, OffsetDeleteResponse(error_code=error))]
+        return None, (), error
     subscribed = broker.groups.types.of(group).subscribed_topics(group)
     if subscribed is None:
-        return [Reply(call.ticket, OffsetDeleteResponse(error_code=ErrorCode.NON_EMPTY_GROUP))]
-    topics: dict[str, _TopicResult] = {}
-    for topic in request.topics:
-        _delete(broker, group, topic, subscribed, topics.setdefault(topic.name, _TopicResult()))
-    responses = [ResponseTopic(name=name, partitions=topic.missing + topic.existing) for name, topic in topics.items()]
-    broker.groups.mark_dirty(request.group_id)
-    effects: Effects = []
-    if group.is_deletable and broker.release.quirks.last_offset_deletes_group:
-        broker.groups.delete(request.group_id)
-        reason = "its last committed offset was deleted"
-        effects.append(
-            Note(event=EventKind.DELETE, group=request.group_id, client_id=call.client.client_id, reason=reason)
-        )
-    return [*effects, Reply(call.ticket, OffsetDeleteResponse(topics=responses))]
+        return None, (), ErrorCode.NON_EMPTY_GROUP
+    return group, subscribed, ErrorCode.NONE
 
 
 def _delete(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 from uuid import UUID
 
@@ -37,7 +38,6 @@ from mockbroker.groups.share.state import (
     ShareMember,
 )
 from mockbroker.groups.share.target import ASSIGNOR
-from mockbroker.topics.model import Topic
 
 T = TypeVar("T")
 Event: TypeAlias = ShareHeartbeat | AlterShareOffsets | DeleteShareOffsets
@@ -107,9 +107,9 @@ class ShareType(EpochGroupType[ShareGroup]):
     def tick(self, group: ShareGroup, context: Context, now: float) -> GroupEffects:
         return machine.tick(group, context, now)
 
-    def delete_topics(self, group: ShareGroup, topics: Collection[Topic]) -> None:
-        """Remove deleted topics from the share partitions of the group."""
-        initialization.remove_topics(group, topics)
+    def delete_topics(self, group: ShareGroup, topic_ids: AbstractSet[UUID]) -> None:
+        """Remove deleted topics from the share partitions of the group. ``topic_ids``: ids of the topics."""
+        initialization.remove_topics(group, topic_ids)
 
     def share_partitions(self, group: ShareGroup) -> Mapping[UUID, Sequence[int]]:
         """Return the share partitions of the group whose share state is initialized: topic id -> partition indexes."""

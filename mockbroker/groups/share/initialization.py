@@ -10,7 +10,8 @@ initializedAssignmentPending, maybeCleanupShareGroupState.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -104,9 +105,8 @@ def is_assignment_pending(group: ShareGroup) -> bool:
     return pending
 
 
-def remove_topics(group: ShareGroup, topics: Iterable[Topic]) -> None:
-    """Remove deleted topics from the group."""
-    gone = {topic.topic_id for topic in topics}
+def remove_topics(group: ShareGroup, gone: AbstractSet[UUID]) -> None:
+    """Remove deleted topics from the group. ``gone``: ids of the topics."""
     if not gone & (group.initializing.keys() | group.initialized.keys() | group.deleting.keys()):
         return
     group.set_shared_topics(

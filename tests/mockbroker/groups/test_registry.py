@@ -170,10 +170,36 @@ def test_deleted_topics_take_the_offsets_of_all_groups(groups: Groups) -> None:
         group.changes.clear()
         group.offsets.mark_written()
     groups.dirty.clear()
-    groups.delete_topics([])
+    assert list(groups.delete_topics_in_slices({}, 100)) == []
     assert len(groups["g"].offsets.committed) == 1
-    groups.delete_topics([topic])
+    assert list(groups.delete_topics_in_slices({topic.topic_id: topic.name}, 100)) == []
     assert ([len(each.offsets.committed) for each in groups.values()], list(groups.dirty)) == ([0, 1], ["g"])
+
+
+def test_offsets_of_deleted_topics_are_deleted_in_slices(groups: Groups) -> None:
+    """A slice has two offsets, or groups without such offsets."""
+    topic = groups.context.cluster.topics["t"]
+    for group_id, offsets in (("a", 3), ("b", 0), ("c", 1), ("d", 0)):
+        group = groups.create(group_id, 0.0)
+        for index in range(offsets):
+            group.offsets.store("t", index, Committed(offset=1))
+    remaining = [
+        [len(group.offsets.committed) for group in groups.values()]
+        for _ in groups.delete_topics_in_slices({topic.topic_id: topic.name}, 2)
+    ]
+    assert remaining == [[1, 0, 1, 0], [0, 0, 1, 0]]
+    assert [len(group.offsets.committed) for group in groups.values()] == [0, 0, 0, 0]
+
+
+def test_group_that_is_deleted_between_two_slices_is_skipped(groups: Groups) -> None:
+    topic = groups.context.cluster.topics["t"]
+    for group_id in ("a", "b"):
+        groups.create(group_id, 0.0).offsets.store("t", 0, Committed(offset=1))
+    slices = groups.delete_topics_in_slices({topic.topic_id: topic.name}, 1)
+    next(slices)
+    groups.delete("b")
+    assert list(slices) == []
+    assert len(groups["a"].offsets.committed) == 0
 
 
 def test_expired_offsets_are_deleted_with_their_group(groups: Groups) -> None:

@@ -10,6 +10,8 @@ from tools.broker_harness import BrokerHarness, commit_without_member, committed
 from kwire import ErrorCode as E
 from kwire.messages.delete_groups import DeleteGroupsRequest
 from kwire.messages.leave_group import LeaveGroupRequest
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.groups.offsets import Committed
 
 
 @pytest.fixture
@@ -46,6 +48,26 @@ def test_offsets_and_generation_are_deleted(harness):
     assert committed(harness, "other") == {("t", 0): 5}
     stable_member(harness, "g")
     assert harness.broker.groups["g"].generation == 1
+
+
+def test_a_slice_has_a_limited_number_of_offsets(harness):
+    """The groups a and b have three offsets, and fill a slice of three, however small the request is."""
+    for group_id, count in (("a", 1), ("b", 2), ("c", 3), ("d", 0)):
+        group = harness.broker.groups.create(group_id, 0.0)
+        for index in range(count):
+            group.offsets.store("t", index, Committed(offset=1))
+    harness.broker.slice_size = 3
+    request = DeleteGroupsRequest(groups_names=["a", "b", "c", "a", "d"])
+    call = Call(Ticket(1, 1, 42, 2), Client(0, "c", "/h"), request, frame=b"x")
+    *_, work = harness.router.handlers[42].handle(harness.broker, call, 0.0)
+    steps = [list(harness.broker.groups)]
+    work.steps.send(0.0)
+    steps.append(list(harness.broker.groups))
+    harness.finish([])
+    assert steps == [["c", "d"], ["d"]]
+    with pytest.raises(StopIteration) as end:
+        work.steps.send(0.0)
+    assert [result.group_id for result in end.value.value[-1].response.results] == ["a", "b", "c", "d"]
 
 
 def test_not_the_coordinator():

@@ -11,6 +11,7 @@ from kwire import ErrorCode as E
 from kwire.messages.delete_topics import DeleteTopicsRequest
 from kwire.messages.fetch import FetchRequest
 from kwire.schema import ZERO_UUID
+from mockbroker.base.effects import Call, Client, Ticket
 
 Topic = DeleteTopicsRequest.Topic
 
@@ -71,6 +72,24 @@ def test_deletion_completes_a_delayed_fetch(harness):
     assert waiting.parked
     harness.ask(DeleteTopicsRequest(topic_names=["t"], timeout_ms=1_000), 3)
     assert waiting.answer.responses[0].partitions[0].error_code == E.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [5, 6])
+def test_a_slice_has_a_limited_number_of_partitions(version):
+    """The topics a and b have four partitions, and fill a slice of three, as c does."""
+    harness = BrokerHarness(topics={"a": 1, "b": 3, "c": 3, "d": 1})
+    commit_without_member(harness, "g", topic="a")
+    harness.broker.slice_size = 3
+    names = ["a", "b", "c", "d"]
+    fields = {"topics": [Topic(name=name) for name in names]} if version == 6 else {"topic_names": names}
+    request = DeleteTopicsRequest(**fields, timeout_ms=1_000)
+    call = Call(Ticket(1, 1, 20, version), Client(0, "c", "/h"), request)
+    *_, work = harness.router.handlers[20].handle(harness.broker, call, 0.0)
+    steps = [list(harness.broker.cluster.topics)]
+    steps += [list(harness.broker.cluster.topics) for _ in work.steps]
+    assert steps == [["__consumer_offsets", "c", "d"], ["__consumer_offsets", "d"]]
+    assert list(harness.broker.cluster.topics) == ["__consumer_offsets"]
+    assert committed(harness, "g") == {}
 
 
 def test_recreated_topic_has_a_new_id(harness):

@@ -11,7 +11,9 @@ from kwire import ErrorCode as E
 from kwire.blobs import encode_stored
 from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.offset_delete import OffsetDeleteRequest
+from mockbroker.base.effects import Call, Client, Effects, Ticket
 from mockbroker.base.release import RELEASES
+from mockbroker.groups.offsets import Committed
 
 READS_T = encode_stored(ConsumerProtocolSubscription(topics=["t"]), 1)
 READS_U = encode_stored(ConsumerProtocolSubscription(topics=["u"]), 1)
@@ -33,6 +35,47 @@ def test_empty_group(harness):
     commit_without_member(harness, "g")
     assert delete(harness, "g", 0, 1, 9) == (E.NONE, [E.UNKNOWN_TOPIC_OR_PARTITION, E.NONE, E.NONE])
     assert committed(harness, "g") == {}
+
+
+def request_in_slices(harness: BrokerHarness) -> tuple[Ticket, Effects]:
+    """Commit three offsets, begin to delete them in slices of one, and return the effects of the first slice."""
+    harness.broker.slice_size = 1
+    for topic, index in (("t", 0), ("t", 1), ("u", 0)):
+        group = harness.broker.groups.get("g") or harness.broker.groups.create("g", 0.0)
+        group.offsets.store(topic, index, Committed(offset=1))
+    kind = OffsetDeleteRequest.Topic
+    topics = [
+        kind(name=name, partitions=[kind.Partition(partition_index=index) for index in indexes])
+        for name, indexes in (("t", (0, 1)), ("empty", ()), ("u", (0,)))
+    ]
+    ticket = Ticket(1, 1, 47, 0)
+    call = Call(ticket, Client(0, "c", "/h"), OffsetDeleteRequest(group_id="g", topics=topics))
+    return ticket, harness.router.handlers[47].handle(harness.broker, call, 0.0)
+
+
+def test_large_request_is_handled_in_slices(harness):
+    ticket, (work,) = request_in_slices(harness)
+    offsets = harness.broker.groups["g"].offsets
+    assert [list(offsets.committed), *(list(offsets.committed) for _ in work.steps)] == [
+        [("t", 1), ("u", 0)],
+        [("u", 0)],
+    ]
+    assert offsets.committed == {}
+    _, (work,) = request_in_slices(harness)
+    *_, reply = harness.router.run(harness.router.finish([work], 0.0), 0.0)
+    found = [
+        (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions]) for topic in reply.response.topics
+    ]
+    assert (reply.ticket, found) == (ticket, [("t", [(0, 0), (1, 0)]), ("empty", []), ("u", [(0, 0)])])
+
+
+def test_group_that_is_deleted_between_two_slices(harness):
+    """The remaining partitions get the error."""
+    _, (work,) = request_in_slices(harness)
+    harness.broker.groups.delete("g")
+    (reply,) = harness.router.run(harness.router.finish([work], 0.0), 0.0)
+    errors = [p.error_code for topic in reply.response.topics for p in topic.partitions]
+    assert (reply.response.error_code, errors) == (E.NONE, [E.NONE, E.GROUP_ID_NOT_FOUND, E.GROUP_ID_NOT_FOUND])
 
 
 @pytest.mark.parametrize(("group", "error"), [("", E.INVALID_GROUP_ID), ("missing", E.GROUP_ID_NOT_FOUND)])

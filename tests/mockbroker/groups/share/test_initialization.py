@@ -76,7 +76,7 @@ def test_deleted_topic_is_removed_everywhere(cluster: ClusterState) -> None:
         initialized={topic_id: kept, GONE: gone},
         deleting={OLD: "o", GONE: "x"},
     )
-    remove_topics(group, [SimpleNamespace(topic_id=GONE)])  # type: ignore[list-item]
+    remove_topics(group, {GONE})
     assert (group.initializing, group.initialized, group.deleting) == ({topic_id: kept}, {topic_id: kept}, {OLD: "o"})
 
 
@@ -225,10 +225,10 @@ def test_other_topics_leave_the_group_unchanged(cluster: ClusterState) -> None:
     for table in ("initializing", "initialized"):
         group.set_shared_topics(**{table: {topic_id: SharedTopic("t", frozenset({0}))}})
         before = getattr(group, table)
-        remove_topics(group, [SimpleNamespace(topic_id=GONE)])  # type: ignore[list-item]
+        remove_topics(group, {GONE})
         assert getattr(group, table) is before
     group.set_shared_topics(deleting={topic_id: "t"})
-    remove_topics(group, [SimpleNamespace(topic_id=topic_id)])  # type: ignore[list-item]
+    remove_topics(group, {topic_id})
     assert (group.initializing, group.initialized, group.deleting) == ({}, {}, {})
 
 
