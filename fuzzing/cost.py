@@ -373,7 +373,7 @@ class Place:
         big = self.broker.transactions["big"]
         big.producer_id, big.epoch = PRODUCER, 0
         places = [("big", number) for number in range(size)]
-        self.broker.transactions.add("big", Identity(PRODUCER, 0), places, NOW)
+        self.broker.transactions.add("big", Identity(PRODUCER, 0), places, NOW, kip890=True)
 
     def ask(self, request: Any, version: int) -> tuple[int, int, int]:
         """Send a request; return the units of work, and the bytes of request and response."""

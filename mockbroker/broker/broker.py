@@ -716,7 +716,7 @@ class Broker:
             partition.end_open_transaction(producer, self.wall_ms(now), committed=commit, fence=fence)
         elif owner.state is State.ONGOING and owner.epoch == producer.epoch:
             place = partition.topic, partition.index
-            self.transactions.add(owner.transactional_id, owner.identity, [place], now)
+            self.transactions.add(owner.transactional_id, owner.identity, [place], now, kip890=owner.kip890)
 
     def load_share_states(self) -> None:
         """Load all share states from ``__share_group_state``. Raises: DecodeError if a record is not valid."""
@@ -754,7 +754,7 @@ def _ended_as_committed(txn: Transaction, epoch: int) -> bool:
         txn: The last transaction of the producer in the transaction log.
         epoch: Producer epoch of the open batches.
     """
-    return txn.state is State.COMPLETE_COMMIT and (not txn.bumped or epoch < txn.epoch)
+    return txn.state is State.COMPLETE_COMMIT and (not txn.kip890 or epoch < txn.epoch)
 
 
 def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
@@ -770,7 +770,7 @@ def _is_begin_lost(txn: Transaction, epoch: int) -> bool:
         txn: The last transaction of the producer in the transaction log.
         epoch: Producer epoch of the open batches.
     """
-    return epoch == txn.epoch and (txn.state is State.EMPTY or txn.bumped)
+    return epoch == txn.epoch and (txn.state is State.EMPTY or txn.kip890)
 
 
 def _identity(now: float) -> float:

@@ -30,6 +30,7 @@ CLEANUP_POLICY = "log.cleanup.policy"
 STATIC = ("broker.id", "node.id", "listeners")  # always reported as set, with the value of the broker
 OURS = "mockbroker."  # prefix of settings that Kafka does not have
 UNKNOWN = 0  # type of a setting that Kafka does not know
+OF_AUTHORIZER = {"allow.everyone.if.no.acl.found", "super.users"}  # unknown to a Kafka broker, and therefore sensitive
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +146,8 @@ def _static_value(name: str, node: Node) -> str:
 def _type(name: str, setting: KafkaSetting | None, settings: Settings) -> int:
     if setting is not None:
         return TYPES[setting.type]
+    if name in OF_AUTHORIZER:
+        return UNKNOWN
     if name in ADDITIONAL or name in LONGS:
         return TYPES["LONG"]
     value = settings.by_name().get(name)

@@ -132,7 +132,7 @@ def _value(txn: Transaction, wall: WallClock) -> TransactionLogValue:
         transaction_partitions=None if txn.state is State.EMPTY else lines,
         transaction_last_update_timestamp_ms=-1,
         transaction_start_timestamp_ms=-1 if txn.started is None else wall.to_ms(txn.started),
-        client_transaction_version=EPOCH_BUMP_VERSION if txn.bumped else 0,
+        client_transaction_version=EPOCH_BUMP_VERSION if txn.kip890 else 0,
     )
 
 
@@ -147,7 +147,7 @@ def _transaction(transactional_id: str, value: TransactionLogValue, wall: WallCl
         state=STATES[value.transaction_status],
         partitions={(line.topic, index) for line in value.transaction_partitions or () for index in line.partition_ids},
         next_id=None if value.next_producer_id < 0 else value.next_producer_id,
-        bumped=value.client_transaction_version >= EPOCH_BUMP_VERSION,
+        kip890=value.client_transaction_version >= EPOCH_BUMP_VERSION,
         started=None if started < 0 else wall.from_ms(started),
         updated=wall.from_ms(value.transaction_last_update_timestamp_ms),
     )

@@ -119,7 +119,7 @@ class Transactions(dict[str, Transaction]):
             self._fenced.add(transactional_id)
         if txn.state is State.ONGOING:
             rules.fence(txn, remember=self._kip890)
-            ended = self._prepare(txn, committed=False, now=now)
+            ended = self._prepare(txn, committed=False, kip890=self._kip890, now=now)
             return ended._replace(error=ErrorCode.CONCURRENT_TRANSACTIONS, notes=[*notes, *ended.notes])
         if error := rules.next_identity(txn, expected, self._new_id):
             return _refused(error)
@@ -131,7 +131,13 @@ class Transactions(dict[str, Transaction]):
         return Ended(ErrorCode.NONE, txn.identity, [], notes)
 
     def add(
-        self, transactional_id: str, producer: Identity, partitions: Collection[tuple[str, int]], now: float
+        self,
+        transactional_id: str,
+        producer: Identity,
+        partitions: Collection[tuple[str, int]],
+        now: float,
+        *,
+        kip890: bool,
     ) -> ErrorCode:
         """Add partitions to the transaction of a producer; begin a transaction if none is open.
 
@@ -140,6 +146,7 @@ class Transactions(dict[str, Transaction]):
             producer: producer id and epoch of the request.
             partitions: topics and partitions to add.
             now: broker time, seconds.
+            kip890: True if the request has a version with KIP-890.
 
         Returns:
             NONE; INVALID_PRODUCER_ID_MAPPING or PRODUCER_FENCED if the producer is not the current owner of the
@@ -153,7 +160,7 @@ class Transactions(dict[str, Transaction]):
         begins = txn.state is not State.ONGOING
         if not begins and txn.partitions.issuperset(partitions):
             return ErrorCode.NONE
-        rules.add(txn, partitions, now)
+        rules.add(txn, partitions, now, kip890=kip890 and self._kip890)
         self._write(txn, now)  # before records of the transaction are appended
         if begins:
             self._set_timeout(txn, now)
@@ -202,7 +209,7 @@ class Transactions(dict[str, Transaction]):
                 written.
         """
         error = (
-            self.add(transactional_id, producer, [place], now)
+            self.add(transactional_id, producer, [place], now, kip890=True)
             if adds
             else self.verify(transactional_id, producer, place)
         )
@@ -235,7 +242,7 @@ class Transactions(dict[str, Transaction]):
             return Ended(ErrorCode.NONE, txn.identity, [], [])
         if kip890:
             rules.bump(txn, self._new_id)
-        return self._prepare(txn, committed=committed, now=now)
+        return self._prepare(txn, committed=committed, kip890=kip890, now=now)
 
     def hold(
         self, group: CoordinatedGroup, producer: Identity, topic: str, partition: int, committed: Committed
@@ -284,7 +291,7 @@ class Transactions(dict[str, Transaction]):
         note = _note(EventKind.TXN_EXPIRE, txn, txn.identity, f"open for more than {txn.timeout_ms / 1000:g} s")
         rules.fence(txn, remember=self._kip890)
         self._fenced.add(transactional_id)
-        ended = self._prepare(txn, committed=False, now=now)
+        ended = self._prepare(txn, committed=False, kip890=self._kip890, now=now)
         return ended._replace(notes=[note, *ended.notes])
 
     def write_marker(
@@ -379,8 +386,8 @@ class Transactions(dict[str, Transaction]):
         interval = self._settings.transaction_abort_timed_out_transaction_cleanup_interval_ms / 1000
         return self._checks.first(due, interval)
 
-    def _prepare(self, txn: Transaction, *, committed: bool, now: float) -> Ended:
-        rules.prepare(txn, committed=committed, now=now)
+    def _prepare(self, txn: Transaction, *, committed: bool, kip890: bool, now: float) -> Ended:
+        rules.prepare(txn, committed=committed, kip890=kip890, now=now)
         self._write(txn, now)
         note = _note(EventKind.TXN_PREPARE, txn, txn.identity, "commit" if committed else "abort")
         if delay := self._settings.mockbroker_transaction_completion_ms:

@@ -126,17 +126,19 @@ def verify(txn: Transaction | None, producer: Identity, partition: tuple[str, in
     return NONE if partition in txn.partitions else ErrorCode.TRANSACTION_ABORTABLE
 
 
-def add(txn: Transaction, partitions: Partitions, now: float) -> None:
+def add(txn: Transaction, partitions: Partitions, now: float, *, kip890: bool) -> None:
     """Add partitions to a transaction, and begin the transaction if it is not open.
 
     Args:
         txn: the transactional id with its transaction.
         partitions: topics and partitions to add.
         now: broker time, seconds.
+        kip890: True if the request has a version with KIP-890.
     """
     if txn.state is not State.ONGOING:
-        txn.state, txn.started, txn.partitions, txn.bumped = State.ONGOING, now, set(), False
+        txn.state, txn.started, txn.partitions = State.ONGOING, now, set()
     txn.partitions.update(partitions)
+    txn.kip890 = kip890
 
 
 def is_retry(txn: Transaction, producer: Identity) -> bool:
@@ -198,7 +200,7 @@ def bump(txn: Transaction, new_id: Callable[[], int]) -> None:
             exhausted.
     """
     txn.next_id = new_id() if txn.exhausted else None
-    txn.last_epoch, txn.epoch, txn.bumped = txn.epoch, txn.epoch + 1, True
+    txn.last_epoch, txn.epoch = txn.epoch, txn.epoch + 1
 
 
 def fence(txn: Transaction, *, remember: bool) -> None:
@@ -213,7 +215,7 @@ def fence(txn: Transaction, *, remember: bool) -> None:
     txn.epoch = min(txn.epoch + 1, LAST_EPOCH)
 
 
-def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
+def prepare(txn: Transaction, *, committed: bool, kip890: bool, now: float) -> None:
     """Enter the state PrepareCommit or PrepareAbort. The markers get the current producer id and epoch.
 
     If no transaction is open, ``partitions`` is cleared, and ``started`` is set to ``now``.
@@ -221,8 +223,10 @@ def prepare(txn: Transaction, *, committed: bool, now: float) -> None:
     Args:
         txn: the transactional id.
         committed: True to commit the transaction, False to abort it.
+        kip890: True for EndTxn v5, and if a coordinator with KIP-890 aborts the transaction by itself.
         now: broker time, seconds.
     """
+    txn.kip890 = kip890
     if txn.state is not State.ONGOING:
         txn.started, txn.partitions = now, set()
     txn.marker = txn.identity

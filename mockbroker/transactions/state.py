@@ -65,7 +65,8 @@ class Transaction:
             other states.
         next_id: producer id for the next transaction, if it changes when the markers are written; None if it does not
             change.
-        bumped: whether the last EndTxn incremented the epoch (KIP-890).
+        kip890: whether the request that began or ended the transaction has a version with KIP-890, so that EndTxn
+            increments the epoch; also True if a coordinator with KIP-890 aborted the transaction by itself.
         started: broker time in seconds at which the transaction began; None before the first transaction, and since
             Kafka 4.0 also after InitProducerId.
         updated: broker time in seconds of the last change.
@@ -81,7 +82,7 @@ class Transaction:
     partitions: set[tuple[str, int]] = field(default_factory=set)
     marker: Identity | None = None
     next_id: int | None = None
-    bumped: bool = False
+    kip890: bool = False
     started: float | None = None
     updated: float = 0.0
 

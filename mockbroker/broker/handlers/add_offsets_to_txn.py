@@ -17,7 +17,7 @@ def handle(broker: Broker, call: Call[AddOffsetsToTxnRequest], now: float) -> Ef
     identity = Identity(request.producer_id, request.producer_epoch)
     error = broker.transaction_error(transactional_id, call.client.node)
     error = error or broker.transactions.add(
-        transactional_id, identity, [broker.offsets_partition(request.group_id)], now
+        transactional_id, identity, [broker.offsets_partition(request.group_id)], now, kip890=False
     )
     error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return [Reply(call.ticket, AddOffsetsToTxnResponse(error_code=error))]

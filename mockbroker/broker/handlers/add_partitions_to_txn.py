@@ -95,7 +95,8 @@ def _add_combined(
             if not errors:
                 combined += partitions
         if combined and not broker.transaction_error(transactional_id, call.client.node):
-            broker.transactions.add(transactional_id, producer, combined, now)
+            kip890 = call.version >= BATCHED_SINCE
+            broker.transactions.add(transactional_id, producer, combined, now, kip890=kip890)
     return now
 
 
@@ -118,7 +119,9 @@ def _add(
         merged = yield from _merged(broker, partitions)
         return (yield from _results(broker, merged, errors, ErrorCode.OPERATION_NOT_ATTEMPTED))
     error = broker.transaction_error(transaction.transactional_id, call.client.node)
-    error = error or broker.transactions.add(transaction.transactional_id, _producer(transaction), partitions, now)
+    error = error or broker.transactions.add(
+        transaction.transactional_id, _producer(transaction), partitions, now, kip890=call.version >= BATCHED_SINCE
+    )
     error = rules.error_for_client(error, knows_fenced=call.version >= FENCED_SINCE)
     return (yield from _results(broker, transaction.topics, {}, error))
 

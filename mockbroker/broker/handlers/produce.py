@@ -185,7 +185,7 @@ def _add_to_transaction(broker: Broker, call: Call[ProduceRequest], transactiona
                 partitions_by_producer.setdefault(producer, set()).add((partition.topic, partition.index))
     for producer, transaction_partitions in partitions_by_producer.items():
         if len(transaction_partitions) > 1:
-            broker.transactions.add(transactional_id, producer, transaction_partitions, now)
+            broker.transactions.add(transactional_id, producer, transaction_partitions, now, kip890=True)
 
 
 def _has_transactions(request: ProduceRequest) -> bool:

@@ -9,7 +9,7 @@ from mockbroker.base.kafka_settings import kafka_settings
 from mockbroker.base.live_settings import BrokerSettings
 from mockbroker.base.release import RELEASES as ALL
 from mockbroker.base.settings import Settings
-from mockbroker.broker.broker_configs import broker_configs
+from mockbroker.broker.broker_configs import UNKNOWN, broker_configs
 from mockbroker.topics.model import Node
 
 STATIC = 4  # config_source; 3 is a cluster-wide default, not a configuration of a broker
@@ -62,6 +62,17 @@ def test_configs_of_mockbroker_are_described() -> None:
         assert (configs[name].value, configs[name].is_sensitive, configs[name].source) == (None, True, STATIC)
     assert configs["log.retention.ms"].value == "5"
     assert [each.name for each in configs["log.retention.ms"].sources] == ["log.retention.ms", "log.retention.hours"]
+
+
+@pytest.mark.parametrize("release", RELEASES)
+def test_settings_of_the_authorizer_are_sensitive(release: str) -> None:
+    """A Kafka broker does not define them. Source: ConfigHelper.createBrokerConfigEntry."""
+    given: dict[str, object] = {"super.users": "User:admin", "allow.everyone.if.no.acl.found": True}
+    configs = all_of(release, **given)
+    for name in given:
+        one = configs[name]
+        assert (one.value, one.is_sensitive, one.type, one.source) == (None, True, UNKNOWN, STATIC)
+    assert not given.keys() & all_of(release).keys()
 
 
 def test_setting_of_another_release_is_described_only_if_set() -> None:

@@ -14,6 +14,7 @@ from kwire.blobs import decode_record, encode_stored
 from kwire.blobs.transaction_state import TransactionLogKey, TransactionLogValue
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.records.batch import Batch, Record, build_batch, read_batch
+from mockbroker.base.release import RELEASES
 from mockbroker.groups.records import compaction
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.topics.model import TRANSACTIONS_TOPIC
@@ -30,7 +31,7 @@ ONGOING = Transaction(
     state=State.ONGOING,
     partitions={("t", 0), ("t", 1), ("u", 2)},
     next_id=9,
-    bumped=True,
+    kip890=True,
     started=5.0,
     updated=8.0,
 )
@@ -60,7 +61,7 @@ WRITTEN = [
     replace(ONGOING, state=State.PREPARE_ABORT, marker=Identity(7, 3)),
     replace(ONGOING, state=State.COMPLETE_COMMIT, partitions=set()),
     replace(ONGOING, state=State.COMPLETE_ABORT, partitions=set(), next_id=None),
-    replace(ONGOING, state=State.EMPTY, partitions=set(), started=None, bumped=False, previous_id=NO_PRODUCER),
+    replace(ONGOING, state=State.EMPTY, partitions=set(), started=None, kip890=False, previous_id=NO_PRODUCER),
 ]
 
 
@@ -72,7 +73,7 @@ def test_what_is_written_is_rebuilt(txn: Transaction):
 FIELDS = [  # transactional id, field, its value in Kafka's record
     (ONGOING, "transaction_status", 1),
     (ONGOING, "client_transaction_version", 2),
-    (replace(ONGOING, bumped=False), "client_transaction_version", 0),
+    (replace(ONGOING, kip890=False), "client_transaction_version", 0),
     (ONGOING, "next_producer_id", 9),
     (replace(ONGOING, next_id=None), "next_producer_id", -1),
     (ONGOING, "transaction_start_timestamp_ms", round((WALL + 5) * 1000)),
@@ -94,11 +95,11 @@ def test_zero_is_a_producer_id_and_a_time(fields: dict[str, Any]):
     assert records.rebuilt([batch(pair(txn))], WallClock(WALL)) == [txn]
 
 
-def test_version_one_did_not_bump_the_epoch():
+def test_version_one_does_not_bump_the_epoch():
     old = value_of(ONGOING)
     old.client_transaction_version = 1
     (txn,) = records.rebuilt([batch((key("tx"), encode_stored(old, 1)))], CLOCK)
-    assert not txn.bumped
+    assert not txn.kip890
 
 
 def test_the_last_record_of_an_id_counts():
@@ -133,6 +134,36 @@ def test_records_have_the_time_of_the_change():
     assert producer.produce(b"a") == E.NONE
     times = [value.transaction_last_update_timestamp_ms for _, value in log(harness) if value is not None]
     assert times == [round(WALL * 1000), round((WALL + 60) * 1000)]
+
+
+@pytest.mark.parametrize(
+    ("new", "ended", "versions"),
+    [
+        pytest.param(True, True, [0, 2, 2, 2, 2], id="new client"),
+        pytest.param(False, True, [0, 0, 0, 0, 0], id="old client"),
+        pytest.param(False, False, [0, 0, 2, 2, 2], id="abort by the coordinator"),
+    ],
+)
+def test_records_have_the_version_of_the_client(new: bool, ended: bool, versions: list[int]):
+    """The records are those of Empty, Ongoing, Prepare, Complete, and Empty after another InitProducerId."""
+    harness = BrokerHarness()
+    producer = Producer(harness, "tx", new=new)
+    assert [producer.init(), producer.produce(b"a")] == [E.NONE, E.NONE]
+    if ended:
+        assert producer.end(committed=True) == E.NONE
+    else:
+        assert Producer(harness, "tx").init() == E.CONCURRENT_TRANSACTIONS
+    assert Producer(harness, "tx").init() == E.NONE
+    assert [value.client_transaction_version for _, value in log(harness) if value is not None] == versions
+
+
+def test_records_of_older_releases_have_no_version_of_the_client():
+    harness = BrokerHarness(release=RELEASES["3.9"])
+    producer = Producer(harness, "tx")
+    producer.init()
+    identity = Identity(producer.producer_id, producer.epoch)
+    assert harness.broker.transactions.add("tx", identity, [("t", 0)], harness.now, kip890=True) == E.NONE
+    assert [value.client_transaction_version for _, value in log(harness) if value is not None] == [0, 0]
 
 
 def keeper(harness: BrokerHarness) -> records.TransactionKeeper:

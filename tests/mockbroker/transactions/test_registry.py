@@ -763,7 +763,7 @@ def test_end_with_the_last_epoch_returns_the_next_producer_id(delay_ms):
     transactions = harness.broker.transactions
     txn = transactions["tx"]
     txn.epoch = EXHAUSTED
-    transactions.add("tx", txn.identity, [("t", 0)], 0.0)
+    transactions.add("tx", txn.identity, [("t", 0)], 0.0, kip890=True)
     ended = transactions.end("tx", txn.identity, committed=True, kip890=True, now=0.0)
     harness.wait(1.0)
     assert (ended.error, ended.identity) == (E.NONE, transactions["tx"].identity)
@@ -893,7 +893,7 @@ def test_deleted_topic_gets_no_marker():
     deleted = harness.broker.cluster.create_topic("a", [[0]])
     producer = ready(harness)
     transactions = harness.broker.transactions
-    assert transactions.add("tx", transactions["tx"].identity, [("a", 0)], 0.0) == E.NONE
+    assert transactions.add("tx", transactions["tx"].identity, [("a", 0)], 0.0, kip890=True) == E.NONE
     producer.produce(b"kept")
     harness.broker.delete_topics([deleted])
     assert producer.end(committed=True) == E.NONE
@@ -935,5 +935,5 @@ def test_transaction_without_partitions_begins():
     harness = BrokerHarness()
     ready(harness)
     transactions = harness.broker.transactions
-    assert transactions.add("tx", transactions["tx"].identity, [], harness.now) == E.NONE
+    assert transactions.add("tx", transactions["tx"].identity, [], harness.now, kip890=True) == E.NONE
     assert transactions["tx"].state is State.ONGOING

@@ -32,7 +32,7 @@ def test_new_transactional_id_has_no_epoch_and_no_transaction():
     new = Txn(transactional_id="tx", producer_id=7)
     assert (new.epoch, new.last_epoch, new.previous_id) == (-1, -1, -1)
     assert (new.state, new.partitions, new.timeout_ms, new.updated) == (S.EMPTY, set(), 0, 0.0)
-    assert (new.marker, new.next_id, new.bumped, new.started) == (None, None, False, None)
+    assert (new.marker, new.next_id, new.kip890, new.started) == (None, None, False, None)
 
 
 INIT = [  # state, fields, producer of the request, error (prepareInitProducerIdTransit, isValidProducerId)
@@ -164,11 +164,11 @@ def test_old_clients_do_not_know_that_they_are_fenced():
 
 
 def test_first_partition_begins_a_transaction():
-    begun = txn(S.COMPLETE_COMMIT, partitions={("old", 1)}, started=1.0, bumped=True)
-    rules.add(begun, [PLACE], 5.0)
-    assert (begun.state, begun.started, begun.partitions, begun.bumped) == (S.ONGOING, 5.0, {PLACE}, False)
-    rules.add(begun, [("t", 1)], 9.0)
-    assert (begun.started, begun.partitions) == (5.0, {PLACE, ("t", 1)})
+    begun = txn(S.COMPLETE_COMMIT, partitions={("old", 1)}, started=1.0, kip890=True)
+    rules.add(begun, [PLACE], 5.0, kip890=False)
+    assert (begun.state, begun.started, begun.partitions, begun.kip890) == (S.ONGOING, 5.0, {PLACE}, False)
+    rules.add(begun, [("t", 1)], 9.0, kip890=True)
+    assert (begun.started, begun.partitions, begun.kip890) == (5.0, {PLACE, ("t", 1)}, True)
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_first_partition_begins_a_transaction():
 )
 def test_markers_have_the_epoch_of_the_end(committed: bool, states: tuple[State, State]):
     ended = txn(S.ONGOING, partitions={PLACE}, started=1.0)
-    rules.prepare(ended, committed=committed, now=5.0)
+    rules.prepare(ended, committed=committed, kip890=False, now=5.0)
     assert (ended.state, ended.marker, ended.partitions, ended.started) == (states[0], OWNER, {PLACE}, 1.0)
     assert ended.state in PREPARED
     rules.complete(ended)
@@ -186,15 +186,16 @@ def test_markers_have_the_epoch_of_the_end(committed: bool, states: tuple[State,
 
 def test_abort_without_a_transaction_begins_at_once():
     ended = txn(S.COMPLETE_COMMIT, partitions={PLACE}, started=1.0)
-    rules.prepare(ended, committed=False, now=5.0)
+    rules.prepare(ended, committed=False, kip890=False, now=5.0)
     assert (ended.started, ended.partitions) == (5.0, set())
 
 
 def test_exhausted_epochs_change_the_producer_id_at_the_end():
     ended = txn(S.ONGOING, epoch=EXHAUSTED, last_epoch=1)
     rules.bump(ended, lambda: 100)
-    assert (ended.epoch, ended.last_epoch, ended.next_id, ended.bumped) == (LAST_EPOCH, EXHAUSTED, 100, True)
-    rules.prepare(ended, committed=True, now=0.0)
+    assert (ended.epoch, ended.last_epoch, ended.next_id) == (LAST_EPOCH, EXHAUSTED, 100)
+    rules.prepare(ended, committed=True, kip890=True, now=0.0)
+    assert ended.kip890
     rules.complete(ended)
     assert (ended.identity, ended.previous_id, ended.next_id) == (Identity(100, 0), 7, None)
     rules.bump(ended, lambda: 200)
