@@ -127,6 +127,7 @@ class Committer:
 
     Attributes:
         member: The member that commits; a NoMember without a group.
+        on_commit: Callback that is called with the offsets of each commit when it starts, and when they are stored.
         finished: Commits without retries (``retried`` is False) that are done, and whose callbacks the consumer has not
             called yet.
     """
@@ -138,6 +139,7 @@ class Committer:
         self._clock, self._backoff = clock, backoff
         self._unfinished: list[Commit] = []
         self.member: CommittingMember = NoMember()
+        self.on_commit: Callable[[Offsets], None] = lambda _: None
         self.finished: deque[Commit] = deque()
 
     def commit(
@@ -155,6 +157,7 @@ class Committer:
         commit = Commit(offsets, self._clock.now + timeout, retried=retried, on_done=on_done)
         if offsets:
             self._unfinished.append(commit)
+            self.on_commit(offsets)
         else:
             self._finish(commit, None)
         self.send_due()
@@ -315,6 +318,8 @@ class Committer:
 
     def _finish(self, commit: Commit, error: ConsumerError | None) -> None:
         commit.done, commit.error = True, error
+        if error is None:
+            self.on_commit(commit.offsets)
         if commit in self._unfinished:
             self._unfinished.remove(commit)
         if not commit.retried:

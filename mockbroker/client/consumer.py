@@ -304,7 +304,9 @@ class Consumer:
         with self._acquired():
             for partition in partitions or tuple(self._engine.positions):
                 self._discard_unreturned(partition)
-                self._engine.positions.of(partition).reset_to(timestamp)
+                position = self._engine.positions.of(partition)
+                position.reset_to(timestamp)
+                position.settled = True
             self._engine.positions.unresolved = True
 
     def pause(self, *partitions: TopicPartition) -> None:
