@@ -35,6 +35,10 @@ NOT_A_MEMBER = (
     "this consumer is not a member of the group any more, and another member may read its uncommitted records again: "
     "poll to rejoin, and poll more often or raise max_poll_interval"
 )
+NEVER_A_MEMBER = (
+    "the group has members, and this consumer, which assigns its partitions itself, is not one of them: "
+    "open it with another group, or subscribe"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +307,8 @@ class Committer:
                 return
             self.member.handle_commit_error(code)
             fenced = code == ErrorCode.FENCED_INSTANCE_ID
-            self._finish(commit, broker_error(code, where) if fenced else CommitFailed(NOT_A_MEMBER))
+            text = NOT_A_MEMBER if commit.identity.generation > 0 else NEVER_A_MEMBER
+            self._finish(commit, broker_error(code, where) if fenced else CommitFailed(text))
         else:
             self._finish(commit, broker_error(code, where))
 

@@ -774,6 +774,15 @@ async def test_manual_assignment_has_no_session_and_no_takeover(autojump_clock) 
                 assert [record.value for record in await again.poll(5)] == [b"c"], "the restarted consumer continues"
 
 
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_commit_of_an_assigned_partition_beside_members(autojump_clock, protocol: str) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, group_protocol=protocol) as member:
+        await member.poll(5)
+        async with consumer_of(cluster, topics=(), partitions=[("t", 0)], group_protocol=protocol) as alone:
+            with pytest.raises(CommitFailed, match="the group has members, and this consumer"):
+                await alone.commit({("t", 0): 1})
+
+
 async def test_static_member_returns_without_a_rebalance(autojump_clock) -> None:
     async with cluster_of() as cluster:
         for _ in range(3):
