@@ -319,6 +319,7 @@ ROWS = [
     Row("address without a port", opened("localhost"), "ValueError: invalid bootstrap address 'localhost': use host:port"),
     Row("address with port 0", opened("localhost:0"), "ValueError: invalid bootstrap address 'localhost:0': port 0 is out of range (1-65535)"),
     Row("no addresses", opened([]), "ValueError: bootstrap is empty: give the host:port of at least one broker"),
+    Row("topics and partitions", opened(group="g", topics=["t"], partitions=[TOPIC]), "ValueError: both topics and partitions are given: use topics to join the group, partitions to read without rebalances"),
     Row("one name as topics", opened(topics="orders"), "TypeError: topics must be a list of names or a pattern, got 'orders': use ['orders']"),
     Row("reset of offsets", opened(auto_offset_reset="oldest"), "ValueError: auto_offset_reset is 'oldest': use earliest, latest, none or a timedelta"),
     Row("group protocol", opened(group_protocol="eager"), "ValueError: group_protocol is 'eager': use classic or consumer"),

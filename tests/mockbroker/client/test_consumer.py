@@ -373,6 +373,13 @@ async def test_a_topic_of_a_wrong_type_is_rejected(autojump_clock, name) -> None
         assert [record.value for record in await consumer.poll(10)] == [b"a"]
 
 
+async def test_topics_and_partitions_exclude_each_other(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        with pytest.raises(ValueError, match="both topics and partitions are given"):
+            async with consumer_of(cluster, topics=["t"], partitions=[("t", 0)]):
+                pass
+
+
 async def test_a_pattern_of_bytes_is_rejected(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         with pytest.raises(TypeError, match="a pattern of topics must be a str"):
