@@ -28,6 +28,12 @@ def test_picture_is_current() -> None:
     assert (ROOT / "docs" / "rebalance.svg").read_text("utf-8") == drawn, "make docs"
 
 
+def test_sections_of_docstrings_are_no_code_blocks() -> None:
+    page = pages()["python-api.md"]
+    assert "- `FailoverError`, `UnknownTopicError`, `InternalTopicError`: " in page
+    assert "**Returns**\n\nThe new log start offset" in page
+
+
 def test_every_setting_has_a_meaning() -> None:
     assert set(attributes(Settings)) == set(Settings.__dataclass_fields__)
 

@@ -152,11 +152,15 @@ def _signature(name: str, value: object) -> str:
 def _paragraphs(text: str) -> str:
     """Return a docstring as Markdown: sections with a line for each name become lists."""
     lines = []
+    prose = False  # in a section without a line for each name
     for line in text.replace("``", "`").splitlines():
         if section := re.fullmatch(r"(Args|Attributes|Raises|Returns|Yields):", line):
             lines += ["", f"**{section[1]}**", ""]
-        elif entry := re.match(r"    (\w+): (.*)", line):
-            lines.append(f"- `{entry[1]}`: {entry[2]}")
+            prose = section[1] in ("Returns", "Yields")
+        elif entry := re.match(r"    (\w+(?:, \w+)*): (.*)", line):
+            lines.append(f"- `{entry[1].replace(', ', '`, `')}`: {entry[2]}")
+        elif prose and line.startswith("    "):
+            lines.append(line.strip())
         elif line.startswith("        "):
             lines[-1] += " " + line.strip()
         else:

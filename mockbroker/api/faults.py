@@ -446,9 +446,11 @@ class FaultOperations(Handle, Generic[F]):
             name: Name of the rule.
             count: Maximum number of requests to release; None for all requests that are held now.
 
-        Raises: UnknownFaultError if no rule has this name.
+        Raises: UnknownFaultError if no rule has this name; ValueError for a negative ``count``.
         """
         self._active(name)
+        if count is not None and (not isinstance(count, int) or count < 0):
+            raise ValueError(f"count is {count!r}: use an integer of at least 0, or None for all held requests")
         number, effects = self._stage.release(name, count, self._now)
         self._server.perform(effects)
         return number

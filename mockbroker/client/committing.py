@@ -35,6 +35,10 @@ NOT_A_MEMBER = (
     "this consumer is not a member of the group any more, and another member may read its uncommitted records again: "
     "poll to rejoin, and poll more often or raise max_poll_interval"
 )
+NEVER_A_MEMBER = (
+    "the group has members, and this consumer, which assigns its partitions itself, is not one of them: "
+    "open it with another group, or subscribe"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +131,7 @@ class Committer:
 
     Attributes:
         member: The member that commits; a NoMember without a group.
+        on_commit: Callback that is called with the offsets of each commit when it starts, and when they are stored.
         finished: Commits without retries (``retried`` is False) that are done, and whose callbacks the consumer has not
             called yet.
     """
@@ -138,6 +143,7 @@ class Committer:
         self._clock, self._backoff = clock, backoff
         self._unfinished: list[Commit] = []
         self.member: CommittingMember = NoMember()
+        self.on_commit: Callable[[Offsets], None] = lambda _: None
         self.finished: deque[Commit] = deque()
 
     def commit(
@@ -155,6 +161,7 @@ class Committer:
         commit = Commit(offsets, self._clock.now + timeout, retried=retried, on_done=on_done)
         if offsets:
             self._unfinished.append(commit)
+            self.on_commit(offsets)
         else:
             self._finish(commit, None)
         self.send_due()
@@ -300,7 +307,8 @@ class Committer:
                 return
             self.member.handle_commit_error(code)
             fenced = code == ErrorCode.FENCED_INSTANCE_ID
-            self._finish(commit, broker_error(code, where) if fenced else CommitFailed(NOT_A_MEMBER))
+            text = NOT_A_MEMBER if commit.identity.generation > 0 else NEVER_A_MEMBER
+            self._finish(commit, broker_error(code, where) if fenced else CommitFailed(text))
         else:
             self._finish(commit, broker_error(code, where))
 
@@ -315,6 +323,8 @@ class Committer:
 
     def _finish(self, commit: Commit, error: ConsumerError | None) -> None:
         commit.done, commit.error = True, error
+        if error is None:
+            self.on_commit(commit.offsets)
         if commit in self._unfinished:
             self._unfinished.remove(commit)
         if not commit.retried:

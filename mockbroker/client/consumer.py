@@ -304,7 +304,9 @@ class Consumer:
         with self._acquired():
             for partition in partitions or tuple(self._engine.positions):
                 self._discard_unreturned(partition)
-                self._engine.positions.of(partition).reset_to(timestamp)
+                position = self._engine.positions.of(partition)
+                position.reset_to(timestamp)
+                position.settled = True
             self._engine.positions.unresolved = True
 
     def pause(self, *partitions: TopicPartition) -> None:
@@ -799,9 +801,13 @@ async def open_consumer(
     At the end of the block the consumer commits if auto-commit is on, calls the listener's ``on_revoked`` and leaves
     the group. If the block raises an exception, nothing is committed, because the last records may not be processed.
 
-    Raises: ValueError, TypeError for invalid settings; AssignorError for an unknown assignor.
+    Raises: ValueError, TypeError for invalid arguments and settings; AssignorError for an unknown assignor.
     """
-    topics = _checked_subscription(topics)
+    topics, partitions = _checked_subscription(topics), _checked_partitions(partitions)
+    if topics and partitions:
+        raise ValueError(
+            "both topics and partitions are given: use topics to join the group, partitions to read without rebalances"
+        )
     engine = Engine(
         addresses(bootstrap),
         group,
@@ -816,7 +822,7 @@ async def open_consumer(
         lambda driver: Consumer(driver, listener, interceptors),
         lambda consumer, succeeded: consumer.close(commit=succeeded),
     ) as consumer:
-        if partitions := list(partitions):
+        if partitions:
             await consumer.assign(partitions)
         if topics:
             await consumer.subscribe(topics)

@@ -26,7 +26,7 @@ from mockbroker.client.membership import Membership
 from mockbroker.client.metadata import Metadata, TopicLookup, TopicPartition
 from mockbroker.client.network import Network
 from mockbroker.client.position_resolver import Resolver
-from mockbroker.client.positions import Positions
+from mockbroker.client.positions import OffsetAndMetadata, Positions
 from mockbroker.client.records import ConsumerRecord
 from mockbroker.client.settings import CONSUMER, ConsumerSettings
 from mockbroker.client.subscription import SubscriptionState, SubscriptionType
@@ -101,6 +101,7 @@ class Engine:
             else:
                 self.member = ClassicMembership(_assignors(settings.assignors), components)
             self.committer.member = self.member
+        self.committer.on_commit = self._look_up_again
         self.network.on_disconnect = self.coordinator.handle_disconnect
         self._auto_commit_at = float("inf")
         self._lookups: list[Lookup] = []
@@ -195,6 +196,18 @@ class Engine:
         if commit.error is not None:  # retry soon
             self._auto_commit_at = min(self._auto_commit_at, self.clock.now + self.settings.retry_backoff)
 
+    def _look_up_again(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Look up the committed offsets again where no poll has used the position yet.
+
+        After an assignment and in ``on_assigned``, a commit thus sets the position, as in Java, whose consumer looks up
+        committed offsets in the next poll.
+
+        ``offsets``: the offsets of a commit that has started or that is stored.
+        """
+        if discarded := self.positions.discard_unsettled(offsets):
+            self.fetcher.drop_partitions(discarded)
+            self.resolver.request_run()
+
     def advance(self, *, polling: bool) -> None:
         """Run all due timers, send all due requests, and continue rebalances.
 
@@ -227,6 +240,8 @@ class Engine:
         self._lookups = [lookup for lookup in self._lookups if not lookup.done]
         if polling:
             self._raise()
+            if self.listener_call is None:
+                self.positions.settle()
 
     @property
     def leaving(self) -> bool:

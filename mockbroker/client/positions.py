@@ -5,7 +5,7 @@ Source: org.apache.kafka.clients.consumer.internals.SubscriptionState.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import timedelta
 from uuid import UUID
 
@@ -45,6 +45,7 @@ class Position:
         topic_id: Id of the topic that the offset belongs to; None until metadata contains the topic id.
         paused: Whether the user has paused the partition.
         revoking: Whether the partition is about to be revoked, so that no record of the partition is returned.
+        settled: Whether a poll has used the offset, or the user has sought: a commit no longer changes the position.
         replica: Node id of the follower to fetch from, and the time until which the follower is used, in seconds on the
             engine's clock; None to fetch from the leader.
         high_watermark: High watermark in the latest Fetch response; None before the first one.
@@ -60,6 +61,7 @@ class Position:
     topic_id: UUID | None = None
     paused: bool = False
     revoking: bool = False
+    settled: bool = False
     replica: tuple[int, float] | None = None
     high_watermark: int | None = None
     last_stable_offset: int | None = None
@@ -95,13 +97,14 @@ class Positions:
 
     Attributes:
         unresolved: False if all partitions have a valid position; True if the resolver must check the positions.
+        unsettled: True if the offset of a partition may not be settled yet.
         version: Number of changes of the assignment or of its order.
     """
 
     def __init__(self) -> None:
         self._assigned: dict[TopicPartition, Position] = {}
         self.version = 0
-        self.unresolved = False
+        self.unresolved = self.unsettled = False
 
     def __iter__(self) -> Iterator[TopicPartition]:
         return iter(self._assigned)
@@ -130,7 +133,7 @@ class Positions:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Replace the assignment. A partition that stays assigned keeps its position."""
-        before, self.unresolved = self._assigned, True
+        before, self.unresolved, self.unsettled = self._assigned, True, True
         self._assigned = {partition: before.get(partition) or Position() for partition in partitions}
         if list(before) != list(self._assigned):
             self.version += 1
@@ -141,7 +144,29 @@ class Positions:
         Raises: NotAssigned if the partition is not assigned.
         """
         self.of(partition).set_offset(offset)
+        self.of(partition).settled = True
         self.unresolved = True
+
+    def settle(self) -> None:
+        """Settle the positions that are known, because the user polls."""
+        if self.unsettled:
+            for position in self._assigned.values():
+                position.settled = position.settled or position.known
+            self.unsettled = not all(position.settled for position in self._assigned.values())
+
+    def discard_unsettled(self, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> list[TopicPartition]:
+        """Make the positions unknown that are not settled and not at the committed offset; return their partitions.
+        Pauses remain.
+
+        ``committed``: the offsets of a commit.
+        """
+        discarded = []
+        for partition, at in committed.items():
+            position = self._assigned.get(partition)
+            if position and not position.settled and position.offset != at.offset:
+                self._assigned[partition] = Position(paused=position.paused, revoking=position.revoking)
+                discarded.append(partition)
+        return discarded
 
     def keep_only(self, kept: Collection[TopicPartition]) -> None:
         """Mark all partitions except ``kept`` as being revoked, so that no further records of them are returned. The

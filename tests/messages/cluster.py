@@ -304,6 +304,14 @@ def mark(*arguments: Any, **keywords: Any) -> Callable[[], object]:
     return lambda: _mark_arguments(item)
 
 
+def released_below_zero(cluster: ThreadCluster) -> None:
+    fault = cluster.faults.hold("Heartbeat", optional=True)
+    try:
+        fault.release(-1)
+    finally:
+        fault.remove()
+
+
 ROWS = [
     # open_cluster, run_cluster
     Row("certificate without a rule", unmapped_certificate, "RemoteProtocolError: no rule of ssl.principal.mapping.rules matches 'CN=client,$REST': add a rule that matches it, or the rule DEFAULT"),
@@ -413,6 +421,7 @@ ROWS = [
     Row("disconnection of nothing", on_shared(lambda cluster: cluster.disconnect()), "ValueError: disconnect() got connection_id=None and client_id=None: pass one of them; client_id may be a glob"),
     Row("deletion of an internal topic", on_shared(lambda cluster: cluster.delete_topic("__consumer_offsets")), "InternalTopicError: topic __consumer_offsets cannot be deleted: the coordinators store their records in it"),
     Row("compaction of a topic without the policy", in_trio(topic_is_not_compacted), "NotCompactedError: topic orders is not compacted: set its configuration cleanup.policy=compact"),
+    Row("negative number of released requests", on_shared(released_below_zero), "ValueError: count is -1: use an integer of at least 0, or None for all held requests"),
     Row("deletion of records out of range", on_shared(lambda cluster: cluster.delete_records("orders", 0, 9)), "ValueError: cannot delete the records of orders-0 before offset 9: expected -1 to 0"),
     # failover
     Row("paused leader", on_shared(lambda cluster: cluster.pause_replica("orders", 0, 0)), "FailoverError: broker 0 is not an in-sync follower of orders-0 (in-sync followers: [])"),

@@ -151,6 +151,16 @@ def commit_error(code: ErrorCode) -> Callable[[], None]:
     return committing(lambda cluster: cluster.answer_commit(code, polling=False))
 
 
+def commit_beside_members() -> None:
+    cluster = FakeCluster()
+    cluster.engine.assign([TOPIC])
+    cluster.wait(1.0)
+    commit = cluster.commit({TOPIC: 8})
+    cluster.answer_commit(ErrorCode.UNKNOWN_MEMBER_ID, polling=False)
+    assert commit.error is not None
+    raise commit.error
+
+
 def commit_of_an_earlier_generation() -> None:
     cluster = FakeCluster()
     cluster.engine.subscribe(["t"])
@@ -309,6 +319,7 @@ ROWS = [
     Row("address without a port", opened("localhost"), "ValueError: invalid bootstrap address 'localhost': use host:port"),
     Row("address with port 0", opened("localhost:0"), "ValueError: invalid bootstrap address 'localhost:0': port 0 is out of range (1-65535)"),
     Row("no addresses", opened([]), "ValueError: bootstrap is empty: give the host:port of at least one broker"),
+    Row("topics and partitions", opened(group="g", topics=["t"], partitions=[TOPIC]), "ValueError: both topics and partitions are given: use topics to join the group, partitions to read without rebalances"),
     Row("one name as topics", opened(topics="orders"), "TypeError: topics must be a list of names or a pattern, got 'orders': use ['orders']"),
     Row("reset of offsets", opened(auto_offset_reset="oldest"), "ValueError: auto_offset_reset is 'oldest': use earliest, latest, none or a timedelta"),
     Row("group protocol", opened(group_protocol="eager"), "ValueError: group_protocol is 'eager': use classic or consumer"),
@@ -369,6 +380,7 @@ ROWS = [
     Row("topic of a ConsumerGroupHeartbeat", heartbeat_error(ErrorCode.TOPIC_AUTHORIZATION_FAILED), "AuthorizationFailed: ConsumerGroupHeartbeat of group g failed: TOPIC_AUTHORIZATION_FAILED"),
     Row("committed offsets without permission", unread_error, "AuthorizationFailed: OffsetFetch of group g failed: GROUP_AUTHORIZATION_FAILED"),
     # commits
+    Row("commit of an assigned partition beside members", commit_beside_members, "CommitFailed: the group has members, and this consumer, which assigns its partitions itself, is not one of them: open it with another group, or subscribe"),
     Row("commit of an evicted member", commit_error(ErrorCode.UNKNOWN_MEMBER_ID), "CommitFailed: this consumer is not a member of the group any more, and another member may read its uncommitted records again: poll to rejoin, and poll more often or raise max_poll_interval"),
     Row("commit in a rebalance", commit_error(ErrorCode.REBALANCE_IN_PROGRESS), "RebalanceInProgress: a rebalance is in progress: poll, then commit again"),
     Row("commit of a joining member", rejoining, "RebalanceInProgress: a rebalance is in progress: poll, then commit again"),

@@ -95,6 +95,10 @@ async def acknowledge_twice(consumer: ShareConsumer, _: ThreadCluster, record: S
     consumer.acknowledge(record)
 
 
+async def acknowledge_in_words(consumer: ShareConsumer, _: ThreadCluster, record: ShareRecord) -> None:
+    consumer.acknowledge(record, "accept")  # type: ignore[arg-type]
+
+
 async def poll(consumer: ShareConsumer, _: ThreadCluster, __: ShareRecord) -> None:
     await consumer.poll()
 
@@ -115,6 +119,7 @@ ROWS = [
     Row("share poll without topics", opened(lambda consumer: consumer.poll()), "IllegalUse: nothing to poll: call subscribe() first"),
     Row("acknowledgement in implicit mode", used(acknowledge), "IllegalUse: acknowledge() needs explicit acknowledgement: set share_acknowledgement_mode to explicit"),
     Row("second acknowledgement", used(acknowledge_twice, **EXPLICIT), "IllegalUse: offset 0 of orders-0 is not a record of the latest poll that is still to be acknowledged: acknowledge each record once, before the next poll"),
+    Row("kind of an acknowledgement", used(acknowledge_in_words, **EXPLICIT), "ValueError: kind is 'accept': use AcknowledgeType.ACCEPT, RELEASE, REJECT or RENEW"),
     Row("record without acknowledgement", used(poll, **EXPLICIT), "IllegalUse: 1 records of the last poll are not acknowledged: acknowledge each before the next poll"),
     Row("too many acquired records", deliver_too_many, "ConsumerError: orders-0: the response delivers more than 1000000 records at once"),
     Row("share heartbeat that is refused", used(with_error("ShareGroupHeartbeat", "INVALID_REQUEST")), "BrokerError: ShareGroupHeartbeat of g: INVALID_REQUEST"),

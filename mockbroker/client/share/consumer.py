@@ -21,6 +21,8 @@ from mockbroker.client.subscription import checked_topics
 
 OnAcknowledged = Callable[[TopicPartition, Sequence[int], ConsumerError | None], object]
 
+KINDS = frozenset(AcknowledgeType) - {AcknowledgeType.GAP}  # that a user may give
+
 
 class ShareConsumer:
     """A consumer in a share group, returned by ``open_share_consumer``.
@@ -122,10 +124,12 @@ class ShareConsumer:
                 deliveries; RENEW to extend the acquisition lock and acknowledge the record later.
 
         Raises: IllegalUse in implicit mode; IllegalUse if the record is not of the latest poll, or is already
-        acknowledged.
+        acknowledged; ValueError if ``kind`` is not one of the four types.
         """
         if not self._explicit:
             raise IllegalUse("acknowledge() needs explicit acknowledgement: set share_acknowledgement_mode to explicit")
+        if kind not in KINDS:
+            raise ValueError(f"kind is {kind!r}: use AcknowledgeType.ACCEPT, RELEASE, REJECT or RENEW")
         for delivery in self._returned:
             if delivery.partition == (record.topic, record.partition) and record.offset in delivery.open:
                 delivery.acknowledge([record.offset], kind)
@@ -171,33 +175,36 @@ class ShareConsumer:
 
         Args:
             accept: Whether the records of the latest poll are accepted in implicit mode; False to release them.
+
+        Raises: ConcurrentUse if another task uses the consumer.
         """
         if self._closed:
             return
-        self._driver.disable_wakeups()
-        if accept and not self._explicit:
-            self._accept()
-        unread = {(record.topic, record.partition, record.offset) for record in self._batch}
-        for delivery in self._returned:
-            offsets = {offset for offset in delivery.types if (*delivery.partition, offset) in unread}
-            delivery.acknowledge({*delivery.open, *offsets}, AcknowledgeType.RELEASE)
-        fetcher, member = self._engine.fetcher, self._engine.member
-        fetcher.send_later(self._returned)
-        self._returned, self._batch = [], []
-        try:
-            with trio.move_on_after(CLOSE_TIMEOUT):
-                await self._wait_until(lambda: not fetcher.waiting)
-                fetcher.close()
-                await self._wait_until(lambda: not fetcher.busy)
-            with trio.move_on_after(CLOSE_TIMEOUT):
-                self._driver.update_clock()
-                member.leave()
-                await self._wait_until(lambda: not member.leaving)
-        finally:
-            self._closed = True
-            self._call_back()
-            self._engine.network.close()
-            self._driver.flush()
+        with self._acquired():
+            self._driver.disable_wakeups()
+            if accept and not self._explicit:
+                self._accept()
+            unread = {(record.topic, record.partition, record.offset) for record in self._batch}
+            for delivery in self._returned:
+                offsets = {offset for offset in delivery.types if (*delivery.partition, offset) in unread}
+                delivery.acknowledge({*delivery.open, *offsets}, AcknowledgeType.RELEASE)
+            fetcher, member = self._engine.fetcher, self._engine.member
+            fetcher.send_later(self._returned)
+            self._returned, self._batch = [], []
+            try:
+                with trio.move_on_after(CLOSE_TIMEOUT):
+                    await self._wait_until(lambda: not fetcher.waiting)
+                    fetcher.close()
+                    await self._wait_until(lambda: not fetcher.busy)
+                with trio.move_on_after(CLOSE_TIMEOUT):
+                    self._driver.update_clock()
+                    member.leave()
+                    await self._wait_until(lambda: not member.leaving)
+            finally:
+                self._closed = True
+                self._call_back()
+                self._engine.network.close()
+                self._driver.flush()
 
     # --- acknowledgements ---
 

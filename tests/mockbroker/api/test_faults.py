@@ -85,6 +85,17 @@ async def test_name_that_exists_is_refused_by_add_and_replaced_by_put() -> None:
         assert (await cluster.connect().ask(HEARTBEAT)).error_code == ErrorCode.ILLEGAL_GENERATION
 
 
+async def test_a_negative_number_of_released_requests_is_rejected() -> None:
+    async with open_cluster() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.hold("Heartbeat", times="always")
+        for _ in range(2):
+            nursery.start_soon(cluster.connect().ask, HEARTBEAT)
+        await fault.wait_holding(count=2)
+        with pytest.raises(ValueError, match=r"count is -1: use an integer of at least 0"):
+            fault.release(-1)
+        assert (fault.holding, fault.release()) == (2, 2)
+
+
 async def test_put_releases_what_the_old_rule_holds() -> None:
     async with open_cluster() as cluster, trio.open_nursery() as nursery:
         fault = cluster.faults.hold("Heartbeat", name="a")

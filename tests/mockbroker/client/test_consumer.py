@@ -373,6 +373,13 @@ async def test_a_topic_of_a_wrong_type_is_rejected(autojump_clock, name) -> None
         assert [record.value for record in await consumer.poll(10)] == [b"a"]
 
 
+async def test_topics_and_partitions_exclude_each_other(autojump_clock) -> None:
+    async with cluster_of() as cluster:
+        with pytest.raises(ValueError, match="both topics and partitions are given"):
+            async with consumer_of(cluster, topics=["t"], partitions=[("t", 0)]):
+                pass
+
+
 async def test_a_pattern_of_bytes_is_rejected(autojump_clock) -> None:
     async with cluster_of() as cluster, consumer_of(cluster) as consumer:
         with pytest.raises(TypeError, match="a pattern of topics must be a str"):
@@ -555,6 +562,48 @@ async def test_committed_offsets_are_requested_during_on_assigned(autojump_clock
         assert requests == [1]
 
 
+@pytest.mark.parametrize("wait", [0.0, 0.5])
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_commit_in_on_assigned_sets_the_position(autojump_clock, protocol: str, wait: float) -> None:
+    class Committing(RebalanceListener):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            await trio.sleep(wait)
+            await consumer.commit(dict.fromkeys(partitions, 2))
+            await trio.sleep(wait)
+
+    async with cluster_of() as cluster:
+        cluster.produce("t", ["a", "b", "c"], partition=0)
+        async with consumer_of(cluster, listener=Committing(), group_protocol=protocol) as consumer:
+            assert [record.value for record in await consumer.poll(10)] == [b"c"]
+
+
+async def test_commit_after_a_seek_in_on_assigned_keeps_the_position(autojump_clock) -> None:
+    class Seeking(RebalanceListener):
+        async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
+            consumer.seek(("t", 0), 1)
+            await consumer.commit({("t", 0): 2})
+
+    async with cluster_of() as cluster:
+        cluster.produce("t", ["a", "b", "c"], partition=0)
+        async with consumer_of(cluster, listener=Seeking()) as consumer:
+            assert [record.value for record in await consumer.poll(10)] == [b"b", b"c"]
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.5])
+async def test_commit_after_an_assignment_sets_the_position(autojump_clock, wait: float) -> None:
+    async with cluster_of() as cluster:
+        cluster.produce("t", ["a", "b", "c"], partition=0)
+        async with consumer_of(cluster, topics=()) as consumer:
+            assert await consumer.committed(("t", 0)) == {("t", 0): None}  # now the coordinator is known
+            await consumer.assign([("t", 0)])
+            await trio.sleep(wait)
+            await consumer.commit({("t", 0): 2})
+            await trio.sleep(wait)
+            assert [record.value for record in await consumer.poll(10)] == [b"c"]
+            await consumer.commit({("t", 0): 0})
+            assert consumer.position(("t", 0)) == 3, "a poll has used the position"
+
+
 async def test_listener_can_seek_during_an_iteration(autojump_clock) -> None:
     class SeekingListener(RebalanceListener):
         async def on_assigned(self, consumer: Consumer, partitions: Sequence[tuple[str, int]]) -> None:
@@ -730,6 +779,15 @@ async def test_manual_assignment_has_no_session_and_no_takeover(autojump_clock) 
             assert journal(cluster, "join", "rebalance", "generation", "expire", "leave") == []
             async with consumer_of(cluster, "again", partitions=[("t", 0)], **options) as again:
                 assert [record.value for record in await again.poll(5)] == [b"c"], "the restarted consumer continues"
+
+
+@pytest.mark.parametrize("protocol", ["classic", "consumer"])
+async def test_commit_of_an_assigned_partition_beside_members(autojump_clock, protocol: str) -> None:
+    async with cluster_of() as cluster, consumer_of(cluster, group_protocol=protocol) as member:
+        await member.poll(5)
+        async with consumer_of(cluster, topics=(), partitions=[("t", 0)], group_protocol=protocol) as alone:
+            with pytest.raises(CommitFailed, match="the group has members, and this consumer"):
+                await alone.commit({("t", 0): 1})
 
 
 async def test_static_member_returns_without_a_rebalance(autojump_clock) -> None:

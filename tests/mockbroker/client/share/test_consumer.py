@@ -251,6 +251,8 @@ async def test_misuse_is_refused(autojump_clock, cluster: Cluster) -> None:
             await trio.sleep(0.05)
             with pytest.raises(ConcurrentUse):
                 await consumer.poll()
+            with pytest.raises(ConcurrentUse):
+                await consumer.close()
     with pytest.raises(IllegalUse, match="the consumer is closed"):
         await consumer.poll()
     async with share_consumer_of(cluster) as idle:
@@ -376,6 +378,17 @@ def test_coordinator_is_looked_up_for_a_subscription(topics: tuple[str, ...], at
     engine.member.subscribe(topics)
     engine.metadata._refresh_at = 50.0
     assert engine.next_deadline() == at
+
+
+@pytest.mark.parametrize("kind", ["accept", 99, AcknowledgeType.GAP])
+async def test_acknowledgement_of_another_kind_is_rejected(autojump_clock, cluster: Cluster, kind: Any) -> None:
+    async with joined(cluster, share_acknowledgement_mode="explicit") as consumer:
+        cluster.produce("orders", ["a"])
+        (record,) = await records(consumer, 1)
+        with pytest.raises(ValueError, match="use AcknowledgeType"):
+            consumer.acknowledge(record, kind)
+        consumer.acknowledge(record)
+        assert await consumer.commit() == {("orders", 0): None}
 
 
 async def test_explicit_mode_releases_on_close(autojump_clock, cluster: Cluster) -> None:
