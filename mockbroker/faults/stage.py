@@ -400,7 +400,7 @@ class FaultStage(Stage):
             case Disconnect(disconnect="before", reset=reset):
                 self._affected.remove(entry)
                 return [Close(call.ticket, f"fault rule {name}: disconnect before processing", reset)]
-            case Hold(when="before"):
+            case Hold(when="before") if self._may_hold(entry):
                 return self._hold(entry, Phase.HELD_BEFORE)
             case NoResponse(when="before"):
                 entry.phase = Phase.SILENT
@@ -504,7 +504,7 @@ class FaultStage(Stage):
         """
         ticket, name = entry.ticket, entry.name
         match entry.fault.rule.action.effect:
-            case Hold(when="after"):
+            case Hold(when="after") if self._may_hold(entry):
                 entry.effects = effects
                 return self._hold(entry, Phase.HELD_AFTER)
             case NoResponse(when="after"):
@@ -625,6 +625,15 @@ class FaultStage(Stage):
 
         return affects
 
+    def _may_hold(self, entry: Affected) -> bool:
+        """Return whether the rule of a request or connection still exists, so that a release can end the hold.
+
+        The rule may have been removed or replaced, or may have ended, during a delay or while the request was
+        processed. ``entry``: the request or connection, with the applied rule.
+        """
+        active = entry.fault.active
+        return self.rules.get(entry.name) is active and not active.counters.ended
+
     def _hold(self, entry: Affected, phase: Phase) -> Effects:
         settings, affected = self._router.broker.settings, self._affected
         number, size = settings.mockbroker_faults_max_held_requests, settings.mockbroker_faults_max_held_bytes
@@ -700,10 +709,12 @@ class FaultStage(Stage):
             case NoResponse():
                 entry.phase = Phase.SILENT
                 return Admission("mute", name)
+            case Hold() if not self._may_hold(entry):
+                how: How = "serve"
             case Hold() if not self._hold(entry, Phase.HELD_BEFORE):
                 return Admission("mute", name)
             case Disconnect(reset=True):
-                how: How = "reset"
+                how = "reset"
             case FailTls():
                 how = "fail_tls"
             case None:  # only a delay

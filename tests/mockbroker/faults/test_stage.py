@@ -589,6 +589,29 @@ async def test_events_and_requests_name_the_rule() -> None:
         assert (second.fault, second.error_code) == (None, E.UNKNOWN_MEMBER_ID)
 
 
+HOLDS: dict[str, dict[str, Any]] = {
+    "before": {"api": "Heartbeat", "delay_ms": 1_000},
+    "after": {"api": "Heartbeat", "delay_ms": 1_000, "when": "after"},
+    "connection": {"on": "connect", "delay_ms": 1_000},
+}
+
+
+@pytest.mark.parametrize("rule", HOLDS.values(), ids=HOLDS)
+@pytest.mark.parametrize("end", ["removed", "replaced"])
+async def test_rule_holds_nothing_after_its_end(rule: Any, end: str) -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.add(name="h", hold=True, **rule)
+        asked = Asked(nursery, cluster.connect(), HEARTBEAT)
+        await fault.wait_applied()
+        if end == "removed":
+            fault.remove()
+        else:
+            cluster.faults.put_rule("h", {"match": {"api": "Fetch"}, "action": {"hold": True}})
+        await cluster.clock.advance(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response is not None
+
+
 @pytest.mark.parametrize(
     ("groups", "condition", "named"),
     [(["g"], {}, "g"), (["g", "h"], {"group": "h"}, "h"), (["g", "h"], {}, "")],
