@@ -310,7 +310,9 @@ class FaultStage(Stage):
             return None
         entry = Affected(call.ticket, call.client.node, fault, call)
         self._affected.add(entry)
-        if not _may_have_no_effect(fault.rule):  # else it is recorded when the effect is known
+        if _needs_records(fault.rule):
+            fault.active.counters.undo()  # until the records of the response are known
+        elif not isinstance(fault.rule.action.effect, Error):  # else it is recorded when the effect is known
             self._record(fault, call, now)
         delay = fault.rule.action.delay
         if delay is not None and (delay.when == "before" or _is_never_processed(fault.rule)) and fault.delay_ms:
@@ -433,9 +435,10 @@ class FaultStage(Stage):
         )
         if injection.is_certain:
             self._record(entry.fault, call, now)
-        elif not injection.depends_on_response:
-            entry.fault.active.counters.undo()
-            return call
+        else:
+            entry.fault.active.counters.undo()  # until the elements of the response are known
+            if not injection.depends_on_response:
+                return call
         rest = injection.split()
         if rest is None and _without_response(call):
             return self._answer(entry, [Close(ticket, _unanswerable(entry))], now)
@@ -568,10 +571,9 @@ class FaultStage(Stage):
         """
         merged = injection.merge(response)
         if not injection.is_certain:  # else it is recorded already
-            if injection.was_merged:
-                self._record(entry.fault, entry.call, now)
-            else:
-                entry.fault.active.counters.undo()
+            if not injection.was_merged or not entry.fault.active.counters.record_effect():
+                return response
+            self._record(entry.fault, entry.call, now)
         return merged
 
     def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:
@@ -593,10 +595,9 @@ class FaultStage(Stage):
             effect.malform, effect.parameters, frame, key, version, seed, affects=affects
         )
         if _needs_records(fault.rule):
-            if changed == frame:
-                fault.active.counters.undo()
-            else:
-                self._record(fault, entry.call, now)
+            if changed == frame or not fault.active.counters.record_effect():
+                return frame
+            self._record(fault, entry.call, now)
             self._notify()
         return changed
 
@@ -795,11 +796,6 @@ def _is_never_processed(rule: Rule) -> bool:
     """Return whether a rule closes the connection of a request before it is processed, so that nothing comes after."""
     effect = rule.action.effect
     return isinstance(effect, Disconnect) and effect.disconnect == "before"
-
-
-def _may_have_no_effect(rule: Rule) -> bool:
-    """Return whether a rule may change nothing: an error without an element that gets it, or records in no response."""
-    return isinstance(rule.action.effect, Error) or _needs_records(rule)
 
 
 def _needs_records(rule: Rule) -> bool:

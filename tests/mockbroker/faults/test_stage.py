@@ -589,6 +589,34 @@ async def test_events_and_requests_name_the_rule() -> None:
         assert (second.fault, second.error_code) == (None, E.UNKNOWN_MEMBER_ID)
 
 
+async def test_malformed_records_count_when_a_response_has_records() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.malform("Fetch", "crc")
+        empty, full = (
+            FetchRequest(
+                max_wait_ms=1_000,
+                min_bytes=1,
+                max_bytes=1_000,
+                session_epoch=-1,
+                topics=[
+                    FetchRequest.Topic(
+                        topic=topic, partitions=[FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1_000)]
+                    )
+                ],
+            )
+            for topic in ("t", "u")
+        )
+        Asked(nursery, cluster.connect(), empty, 11)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (fault.matched, fault.applied, fault.exhausted) == (1, 0, False)
+        cluster.produce("u", ["a"])
+        await cluster.connect().ask(full, 11)
+        assert (fault.matched, fault.applied, fault.exhausted) == (2, 1, True)
+        cluster.produce("t", ["a"], partition=0)  # the rule is exhausted before this response
+        await trio.testing.wait_all_tasks_blocked()
+        assert fault.applied == 1
+
+
 HOLDS: dict[str, dict[str, Any]] = {
     "before": {"api": "Heartbeat", "delay_ms": 1_000},
     "after": {"api": "Heartbeat", "delay_ms": 1_000, "when": "after"},
