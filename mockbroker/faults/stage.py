@@ -312,7 +312,7 @@ class FaultStage(Stage):
         self._affected.add(entry)
         if _needs_records(fault.rule):
             fault.active.counters.undo()  # until the records of the response are known
-        elif not isinstance(fault.rule.action.effect, Error):  # else it is recorded when the effect is known
+        elif not isinstance(fault.rule.action.effect, Error | Evict):  # else it is recorded when the effect is known
             self._record(fault, call, now)
         delay = fault.rule.action.delay
         if delay is not None and (delay.when == "before" or _is_never_processed(fault.rule)) and fault.delay_ms:
@@ -450,7 +450,8 @@ class FaultStage(Stage):
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
         """Evict the members that a request names: the member that sent the request, or those that LeaveGroup removes.
 
-        Members in elements that do not match the rule stay. The request is processed afterwards.
+        Members in elements that do not match the rule stay. The request is processed afterwards. If no group has such a
+        member, the rule does not count as applied.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -464,7 +465,11 @@ class FaultStage(Stage):
         for group_id, member_id in members_in(Subject(call, self._lookups), entry.fault.elements):
             event = EvictMember(member_id=member_id, reason=_reason(entry))
             effects += self._broker.groups.receive(group_id, event, now)
-        return [*effects, Proceed(call.ticket, call)] if effects else call
+        if not effects:
+            entry.fault.active.counters.undo()
+            return call
+        self._record(entry.fault, call, now)
+        return [*effects, Proceed(call.ticket, call)]
 
     def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:
         """Return the effects that resume a request after its delay or hold before processing.

@@ -553,6 +553,14 @@ async def joined(connection: InProcessConnection, group_id: str) -> str:
     return str((await connection.ask(join, 3)).member_id)
 
 
+async def test_evict_of_no_member_is_not_applied() -> None:
+    async with opened() as cluster:
+        fault = cluster.faults.add(api="JoinGroup", evict=True)
+        await joined(cluster.connect(), "g")
+        assert (fault.matched, fault.applied, fault.exhausted) == (1, 0, False)
+        assert not [event for event in cluster.events() if event.fault]
+
+
 async def test_evict_removes_the_member_that_leaves() -> None:
     async with opened() as cluster:
         connection = cluster.connect()
