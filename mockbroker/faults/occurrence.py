@@ -43,8 +43,19 @@ class Counters:
         return True
 
     def undo(self) -> None:
-        """Subtract one application of the rule from the counter ``applied``, because the fault had no effect."""
+        """Subtract one application of the rule from the counter ``applied``, because the fault has no effect, or
+        because its effect is not known before the response.
+        """
         self.applied -= 1
+
+    def record_effect(self) -> bool:
+        """Count an application whose effect was not known before the response. Return False, and count nothing, if the
+        rule was meanwhile applied to as many other requests as it may be.
+        """
+        if self.exhausted:
+            return False
+        self.applied += 1
+        return True
 
     def delay_ms(self, delay: Delay) -> int:
         """Return the time in milliseconds by which a request is delayed, including random jitter.

@@ -310,7 +310,9 @@ class FaultStage(Stage):
             return None
         entry = Affected(call.ticket, call.client.node, fault, call)
         self._affected.add(entry)
-        if not _may_have_no_effect(fault.rule):  # else it is recorded when the effect is known
+        if _needs_records(fault.rule):
+            fault.active.counters.undo()  # until the records of the response are known
+        elif not isinstance(fault.rule.action.effect, Error | Evict):  # else it is recorded when the effect is known
             self._record(fault, call, now)
         delay = fault.rule.action.delay
         if delay is not None and (delay.when == "before" or _is_never_processed(fault.rule)) and fault.delay_ms:
@@ -400,7 +402,7 @@ class FaultStage(Stage):
             case Disconnect(disconnect="before", reset=reset):
                 self._affected.remove(entry)
                 return [Close(call.ticket, f"fault rule {name}: disconnect before processing", reset)]
-            case Hold(when="before"):
+            case Hold(when="before") if self._may_hold(entry):
                 return self._hold(entry, Phase.HELD_BEFORE)
             case NoResponse(when="before"):
                 entry.phase = Phase.SILENT
@@ -433,9 +435,10 @@ class FaultStage(Stage):
         )
         if injection.is_certain:
             self._record(entry.fault, call, now)
-        elif not injection.depends_on_response:
-            entry.fault.active.counters.undo()
-            return call
+        else:
+            entry.fault.active.counters.undo()  # until the elements of the response are known
+            if not injection.depends_on_response:
+                return call
         rest = injection.split()
         if rest is None and _without_response(call):
             return self._answer(entry, [Close(ticket, _unanswerable(entry))], now)
@@ -447,7 +450,8 @@ class FaultStage(Stage):
     def _evict(self, entry: Affected, call: Call[Any], now: float) -> Effects | Call[Any]:
         """Evict the members that a request names: the member that sent the request, or those that LeaveGroup removes.
 
-        Members in elements that do not match the rule stay. The request is processed afterwards.
+        Members in elements that do not match the rule stay. The request is processed afterwards. If no group has such a
+        member, the rule does not count as applied.
 
         Args:
             entry: The request, with the rule that is applied to it.
@@ -461,7 +465,11 @@ class FaultStage(Stage):
         for group_id, member_id in members_in(Subject(call, self._lookups), entry.fault.elements):
             event = EvictMember(member_id=member_id, reason=_reason(entry))
             effects += self._broker.groups.receive(group_id, event, now)
-        return [*effects, Proceed(call.ticket, call)] if effects else call
+        if not effects:
+            entry.fault.active.counters.undo()
+            return call
+        self._record(entry.fault, call, now)
+        return [*effects, Proceed(call.ticket, call)]
 
     def _continue(self, entry: Affected, outcome: Effects | Call[Any]) -> Effects:
         """Return the effects that resume a request after its delay or hold before processing.
@@ -504,7 +512,7 @@ class FaultStage(Stage):
         """
         ticket, name = entry.ticket, entry.name
         match entry.fault.rule.action.effect:
-            case Hold(when="after"):
+            case Hold(when="after") if self._may_hold(entry):
                 entry.effects = effects
                 return self._hold(entry, Phase.HELD_AFTER)
             case NoResponse(when="after"):
@@ -568,10 +576,9 @@ class FaultStage(Stage):
         """
         merged = injection.merge(response)
         if not injection.is_certain:  # else it is recorded already
-            if injection.was_merged:
-                self._record(entry.fault, entry.call, now)
-            else:
-                entry.fault.active.counters.undo()
+            if not injection.was_merged or not entry.fault.active.counters.record_effect():
+                return response
+            self._record(entry.fault, entry.call, now)
         return merged
 
     def _malform(self, entry: Affected, now: float, frame: bytes) -> BytesInSlices:
@@ -593,10 +600,9 @@ class FaultStage(Stage):
             effect.malform, effect.parameters, frame, key, version, seed, affects=affects
         )
         if _needs_records(fault.rule):
-            if changed == frame:
-                fault.active.counters.undo()
-            else:
-                self._record(fault, entry.call, now)
+            if changed == frame or not fault.active.counters.record_effect():
+                return frame
+            self._record(fault, entry.call, now)
             self._notify()
         return changed
 
@@ -624,6 +630,15 @@ class FaultStage(Stage):
             return indexes is None or partition in indexes
 
         return affects
+
+    def _may_hold(self, entry: Affected) -> bool:
+        """Return whether the rule of a request or connection still exists, so that a release can end the hold.
+
+        The rule may have been removed or replaced, or may have ended, during a delay or while the request was
+        processed. ``entry``: the request or connection, with the applied rule.
+        """
+        active = entry.fault.active
+        return self.rules.get(entry.name) is active and not active.counters.ended
 
     def _hold(self, entry: Affected, phase: Phase) -> Effects:
         settings, affected = self._router.broker.settings, self._affected
@@ -700,10 +715,12 @@ class FaultStage(Stage):
             case NoResponse():
                 entry.phase = Phase.SILENT
                 return Admission("mute", name)
+            case Hold() if not self._may_hold(entry):
+                how: How = "serve"
             case Hold() if not self._hold(entry, Phase.HELD_BEFORE):
                 return Admission("mute", name)
             case Disconnect(reset=True):
-                how: How = "reset"
+                how = "reset"
             case FailTls():
                 how = "fail_tls"
             case None:  # only a delay
@@ -784,11 +801,6 @@ def _is_never_processed(rule: Rule) -> bool:
     """Return whether a rule closes the connection of a request before it is processed, so that nothing comes after."""
     effect = rule.action.effect
     return isinstance(effect, Disconnect) and effect.disconnect == "before"
-
-
-def _may_have_no_effect(rule: Rule) -> bool:
-    """Return whether a rule may change nothing: an error without an element that gets it, or records in no response."""
-    return isinstance(rule.action.effect, Error) or _needs_records(rule)
 
 
 def _needs_records(rule: Rule) -> bool:

@@ -43,6 +43,7 @@ from mockbroker.proxy.observer import (
     SLICE,
     Connection,
     Exchange,
+    Moment,
     Steps,
     notify_answered,
     notify_requested,
@@ -59,6 +60,7 @@ class Channel:
         connection: the client's connection and the connection to the broker.
         wake: function that is called after an order was added or the request was finished.
         cut: function that closes the connection immediately; the argument is True for a TCP reset.
+        moment: function that returns the current time.
         since_ms: time at which the connection was accepted, in milliseconds since 1970.
         requests: number of requests that were observed on the connection.
         client_id: the ``client.id`` of the last observed request.
@@ -75,6 +77,7 @@ class Channel:
     connection: Connection
     wake: Callable[[], None]
     cut: Callable[[bool], None]
+    moment: Callable[[], Moment]
     since_ms: int = 0
     requests: int = 0
     client_id: str = ""
@@ -158,7 +161,11 @@ class Interception:
     # --- connections ---
 
     def open(
-        self, connection: Connection, wake: Callable[[], None], cut: Callable[[bool], None], since_ms: int
+        self,
+        connection: Connection,
+        wake: Callable[[], None],
+        cut: Callable[[bool], None],
+        moment: Callable[[], Moment],
     ) -> Channel:
         """Add a connection, and return its channel.
 
@@ -166,9 +173,10 @@ class Interception:
             connection: the client's connection and the connection to the broker.
             wake: function that is called after an order was added or a request was finished.
             cut: function that closes the connection immediately; the argument is True for a TCP reset.
-            since_ms: time at which the connection was accepted, in milliseconds since 1970.
+            moment: function that returns the current time.
         """
-        channel = self.channels[connection.number] = Channel(connection, wake, cut, since_ms)
+        since_ms = round(moment().wall * 1000)
+        channel = self.channels[connection.number] = Channel(connection, wake, cut, moment, since_ms)
         return channel
 
     def admit(self, channel: Channel) -> Admission | None:
@@ -372,6 +380,8 @@ class Interception:
         if delivery is not None and delivery.frame is not None:
             frame = delivery.frame
         exchange.fault = ticket.fault
+        if ticket.fault:  # the rule has made or delayed the response
+            exchange.answered_at = channel.moment()
         rest = None
         if exchange.observers:
             rest = unfinished(notify_answered(exchange, exchange.answer, frame[PREFIX.size :]))

@@ -97,7 +97,8 @@ class Exchange:
         request: the request as received from the client.
         forwarded: the request as forwarded to the broker; the same object as ``request`` if nothing was changed. None
             until the request is forwarded, and if a fault rule prevents this.
-        answered_at: time at which the last byte of the response arrived; None before the response.
+        answered_at: time at which the last byte of the response arrived, or at which a fault rule sent the response;
+            None before that.
         answer: the response as received from the broker; None before it arrives, and if a fault rule made the response.
         response: the response as sent to the client; the same object as ``answer`` if nothing was changed. None if no
             response was sent.

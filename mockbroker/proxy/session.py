@@ -83,9 +83,7 @@ class Session:
         self._interception = interception
         self._scope = trio.CancelScope()
         self._open_channel = (
-            None
-            if interception is None
-            else interception.open(connection, self.wake, self.cut, round(time.time() * 1000))
+            None if interception is None else interception.open(connection, self.wake, self.cut, moment)
         )
         self._learn = learn
         self._pipe = pipe

@@ -553,6 +553,14 @@ async def joined(connection: InProcessConnection, group_id: str) -> str:
     return str((await connection.ask(join, 3)).member_id)
 
 
+async def test_evict_of_no_member_is_not_applied() -> None:
+    async with opened() as cluster:
+        fault = cluster.faults.add(api="JoinGroup", evict=True)
+        await joined(cluster.connect(), "g")
+        assert (fault.matched, fault.applied, fault.exhausted) == (1, 0, False)
+        assert not [event for event in cluster.events() if event.fault]
+
+
 async def test_evict_removes_the_member_that_leaves() -> None:
     async with opened() as cluster:
         connection = cluster.connect()
@@ -587,6 +595,57 @@ async def test_events_and_requests_name_the_rule() -> None:
         assert (first.fault, first.error_code, first.latency_ms) == ("busy", E.REBALANCE_IN_PROGRESS, 0)
         assert isinstance(first.response, HeartbeatResponse)
         assert (second.fault, second.error_code) == (None, E.UNKNOWN_MEMBER_ID)
+
+
+async def test_malformed_records_count_when_a_response_has_records() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.malform("Fetch", "crc")
+        empty, full = (
+            FetchRequest(
+                max_wait_ms=1_000,
+                min_bytes=1,
+                max_bytes=1_000,
+                session_epoch=-1,
+                topics=[
+                    FetchRequest.Topic(
+                        topic=topic, partitions=[FetchRequest.Topic.Partition(partition=0, partition_max_bytes=1_000)]
+                    )
+                ],
+            )
+            for topic in ("t", "u")
+        )
+        Asked(nursery, cluster.connect(), empty, 11)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (fault.matched, fault.applied, fault.exhausted) == (1, 0, False)
+        cluster.produce("u", ["a"])
+        await cluster.connect().ask(full, 11)
+        assert (fault.matched, fault.applied, fault.exhausted) == (2, 1, True)
+        cluster.produce("t", ["a"], partition=0)  # the rule is exhausted before this response
+        await trio.testing.wait_all_tasks_blocked()
+        assert fault.applied == 1
+
+
+HOLDS: dict[str, dict[str, Any]] = {
+    "before": {"api": "Heartbeat", "delay_ms": 1_000},
+    "after": {"api": "Heartbeat", "delay_ms": 1_000, "when": "after"},
+    "connection": {"on": "connect", "delay_ms": 1_000},
+}
+
+
+@pytest.mark.parametrize("rule", HOLDS.values(), ids=HOLDS)
+@pytest.mark.parametrize("end", ["removed", "replaced"])
+async def test_rule_holds_nothing_after_its_end(rule: Any, end: str) -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.add(name="h", hold=True, **rule)
+        asked = Asked(nursery, cluster.connect(), HEARTBEAT)
+        await fault.wait_applied()
+        if end == "removed":
+            fault.remove()
+        else:
+            cluster.faults.put_rule("h", {"match": {"api": "Fetch"}, "action": {"hold": True}})
+        await cluster.clock.advance(1)
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response is not None
 
 
 @pytest.mark.parametrize(

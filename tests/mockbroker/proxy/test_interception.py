@@ -422,6 +422,24 @@ async def test_the_broker_of_the_bootstrap_address_is_matched() -> None:
         assert (await peer.ask(HEARTBEAT, 4)).error_code == E.NOT_COORDINATOR
 
 
+@pytest.mark.parametrize(
+    ("action", "least"),
+    [
+        ({"error": "NOT_COORDINATOR"}, 0),
+        ({"respond": {"error_code": 27}}, 0),
+        ({"delay_ms": 20, "when": "after"}, 0.02),
+    ],
+    ids=["error", "respond", "delay"],
+)
+async def test_observers_get_the_time_of_a_response_by_a_rule(action: Any, least: float) -> None:
+    async with proxied() as place:
+        place.faults.add(api="Heartbeat", **action)
+        await (await place.connect()).ask(HEARTBEAT, 4)
+        (exchange,) = place.recorder.answers
+        assert exchange.answered_at is not None
+        assert exchange.answered_at.monotonic - exchange.requested_at.monotonic >= least
+
+
 @pytest.mark.parametrize("action", [{"disconnect": "before"}, {"disconnect": "before", "reset": True}])
 async def test_a_new_connection_is_refused(action: Any) -> None:
     async with proxied() as place:

@@ -31,7 +31,7 @@ from mockbroker.proxy.interception import Interception
 from mockbroker.proxy.link import Intercepted, Link
 from mockbroker.proxy.observed_broker import ObservedBroker
 from mockbroker.proxy.observed_groups import ObservedGroup
-from mockbroker.proxy.observer import Connection, Exchange, Observer, Steps, decoded_request, decoded_response
+from mockbroker.proxy.observer import NEVER, Connection, Exchange, Observer, Steps, decoded_request, decoded_response
 from mockbroker.proxy.orders import Send
 from mockbroker.proxy.request_observer import RequestObserver
 
@@ -225,7 +225,7 @@ def test_frames_are_observed_in_order_before_they_are_forwarded(piece: int) -> N
 
 def exchanged(interception: Interception, slow: Slow) -> tuple[Any, Link]:
     """Let a heartbeat that fault rules intercept pass to the broker. Return the channel and the link."""
-    channel = interception.open(CONNECTION, lambda: None, lambda _reset: None, 0)
+    channel = interception.open(CONNECTION, lambda: None, lambda _reset: None, lambda: NEVER)
     link = Link(CONNECTION, [slow], lambda _key, _version: True)
     (part,) = link.requests(heartbeats(range(1, 2))[0])
     assert isinstance(part, Intercepted)
