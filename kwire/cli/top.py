@@ -25,7 +25,7 @@ from kwire.capture.tls.keylog_option import keylog_option
 from kwire.cli.interface import interface_option, opened_ring
 from kwire.cli.ports import ports_option
 from kwire.cli.top_text import frame
-from kwire.command import report_problems
+from kwire.command import read_errors, report_problems
 
 REFRESH_SECONDS = 1.0
 
@@ -71,7 +71,8 @@ def command(
     state = traffic.state
     is_shown = sys.stdout.isatty() and not (once or as_json)
     with opened_ring(paths, interface) as ring, _shown(traffic) if is_shown else nullcontext():
-        reading = read(paths, ports=ports, keylog=keylog, ring=ring)
+        with read_errors():
+            reading = read(paths, ports=ports, keylog=keylog, ring=ring)
         server = None if metrics_port is None else _serve(traffic, metrics_port)
         for item in reading:
             traffic.note(item, 0 if ring is None else ring.lost)

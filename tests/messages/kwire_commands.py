@@ -220,6 +220,16 @@ def groups(*arguments: str) -> Run:
     return run("kwire groups", *arguments)
 
 
+def command_of_a_pipe(verb: str) -> Callable[[], str]:
+    """Run a command with the path of a pipe, as ``<(zcat trace.pcap.gz)`` in a shell."""
+
+    def cause() -> str:
+        os.mkfifo("pipe")
+        return run(f"kwire {verb} pipe").stderr()
+
+    return cause
+
+
 def groups_without_confluent_kafka() -> str:
     with patch.dict(sys.modules, {"confluent_kafka": None}):
         return run("kwire groups kafka://127.0.0.1:9092/frames").stderr()
@@ -358,6 +368,8 @@ ROWS = [
     Row("output among the inputs", run("kwire anonymize x.jsonl -o x.jsonl", files={"x.jsonl": json.dumps(FRAME) + "\n"}), "Error: 'x.jsonl' is also an input file and would be overwritten: use another output file"),
     # kwire groups, kwire report, kwire pipeline
     Row("capture that does not exist", groups("none.pcap"), "Error: cannot read none.pcap: No such file or directory"),
+    Row("pipe as a capture", command_of_a_pipe("groups"), "Error: cannot read pipe: a pipe can be read only as stdin: redirect it to stdin, and use - instead of its path"),
+    Row("pipe as the input of top", command_of_a_pipe("top"), "Error: cannot read pipe: a pipe can be read only as stdin: redirect it to stdin, and use - instead of its path"),
     Row("topic without confluent-kafka", groups_without_confluent_kafka, "Error: cannot read kafka://127.0.0.1:9092/frames: confluent-kafka is missing: pip install 'kwire[topic]'"),
     Row("topic of other records", groups_of_a_topic, "kafka://127.0.0.1:$PORT/frames/0 at offset 0: not a record of a recording"),
     Row("cluster that does not send records", lambda: groups_of_a_topic(api="Fetch", no_response=True), "kafka://127.0.0.1:$PORT/frames/0 at offset 0: read error: the cluster sends no record at offset 0"),

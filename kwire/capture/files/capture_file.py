@@ -9,7 +9,9 @@ bytes of the decompressed content.
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import field
 from pathlib import Path
@@ -30,6 +32,7 @@ from kwire.topic_address import is_partition, is_topic
 SUFFIXES = (".pcap", ".pcapng", ".cap", ".dmp", ".jsonl", ".ndjson")  # of files read from a folder; also with .gz
 STDIN = "-"  # path of a capture that arrives on stdin
 PASSED = "; skipped "
+NO_PIPE = "a pipe can be read only as stdin: redirect it to stdin, and use - instead of its path"
 NO_STREAM = "stdin is not pcap or pcapng: decompress gzip with zcat, and read frame logs as files"
 GIVEN_UP = f"stopped after {MAX_DAMAGES} damaged places"
 
@@ -50,7 +53,7 @@ def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
     name. Each partition of a topic is a file. A file with several paths, such as a symbolic link to it, is returned
     once.
 
-    Raises: OSError if a file or a folder cannot be read.
+    Raises: OSError if a file or a folder cannot be read, or for a pipe.
 
     ``paths``: files, folders and addresses. ``-`` (stdin) is returned unchanged.
     """
@@ -73,7 +76,8 @@ def each(paths: Iterable[str | os.PathLike[str]]) -> list[str]:
             inside = [path for path in sorted(local.rglob("*")) if path.is_file() and _is_capture(path.name)]
             files += [str(path) for path in inside]
         else:
-            local.stat()
+            if stat.S_ISFIFO(local.stat().st_mode):  # files are opened several times, which a pipe does not permit
+                raise OSError(errno.ESPIPE, NO_PIPE, str(path))
             files.append(str(local))
     return _without_repeats(files)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 import struct
 from collections.abc import Callable
 from pathlib import Path
@@ -114,6 +115,14 @@ def test_a_file_with_several_paths_is_read_once(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     assert each(["in", "./in/b.jsonl", str(tmp_path / "in"), "c.jsonl"]) == ["in/b.jsonl"]
     assert each(["c.jsonl", "-", "-"]) == ["c.jsonl", "-"]
+
+
+def test_a_pipe_is_refused(tmp_path: Path) -> None:
+    """It would be opened several times: the second time blocks, or misses the bytes that were read before."""
+    os.mkfifo(tmp_path / "pipe.pcap")
+    with pytest.raises(OSError, match="use - instead of its path"):
+        find([tmp_path / "pipe.pcap"])
+    assert find([tmp_path]) == []
 
 
 def test_ends_of_files(written: Callable[..., str]) -> None:
