@@ -48,6 +48,7 @@ class Statement:
         transactions: transaction protocols of the client, TV1 or TV2 (KIP-890), in order.
         removed: requests of the client that Kafka 4 does not serve: API, version and number of requests, such as
             ``ListOffsets v0 (3)``.
+        cluster: cluster of a group, as in the tables; None for a client.
     """
 
     state: str
@@ -58,6 +59,16 @@ class Statement:
     magics: tuple[int, ...] = ()
     transactions: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
+    cluster: str | None = None
+
+
+def labels(rows: Sequence[Statement]) -> list[str]:
+    """Return the display name of each row: its name, and the cluster if groups of several clusters have the name."""
+    groups = Counter(row.name for row in rows if row.kind == "group")
+    return [
+        f"{row.name} (cluster {row.cluster})" if row.kind == "group" and groups[row.name] > 1 else row.name
+        for row in rows
+    ]
 
 
 class Summary:
@@ -221,7 +232,9 @@ def _groups(tables: Tables) -> Iterator[Statement]:
     conditions = _conditions(tables)
     for group, statement in _groups_by_assignor(tables):
         condition = conditions.get(group) if statement.detail.startswith(CAN_MOVE) else None
-        yield replace(statement, state=NOTE, detail=statement.detail + condition) if condition else statement
+        if condition:
+            statement = replace(statement, state=NOTE, detail=statement.detail + condition)
+        yield replace(statement, cluster=group[1])
 
 
 def _groups_by_assignor(tables: Tables) -> Iterator[tuple[tuple[str, str | None], Statement]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from kwire.analysis.columns import Tables
-from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, Summary, statements
+from kwire.analysis.readiness import BLOCKED, NEEDED, TARGETS, Summary, labels, statements
 from kwire.analysis.report.readiness_page import page
 from kwire.capture.files.capture_file import STDIN, no_traffic
 from kwire.capture.tls.keylog import KeyLogFile
@@ -76,9 +76,9 @@ def command(
     if as_json:
         click.echo(json.dumps([asdict(row) for row in rows], indent=1))
     else:
-        for row in rows:
+        for row, name in zip(rows, labels(rows), strict=True):
             software = f" ({row.software})" if row.software else ""
-            click.echo(one_line(f"{row.state:8} {row.kind:6} {row.name}{software}: {row.detail}", 10_000))
+            click.echo(one_line(f"{row.state:8} {row.kind:6} {name}{software}: {row.detail}", 10_000))
     blocked = sum(row.state == BLOCKED for row in rows)
     missing = None if rows or damage else no_traffic(paths, files, ports)
     report_problems(damage, notes, missing)

@@ -73,6 +73,16 @@ class GroupView:
         return {(row["life"], row["member_id"]): row for row in self.members}
 
     @cached_property
+    def idle(self) -> Mapping[tuple[int, str], frozenset[int]]:
+        """The generations in which a member had no partition. The key is the life and the member id."""
+        owned = {(row["life"], row["member_id"], row["generation"]) for row in self.assignments}
+        idle: dict[tuple[int, str], set[int]] = defaultdict(set)
+        for row in self.members:
+            if (row["life"], row["member_id"], row["generation"]) not in owned:
+                idle[row["life"], row["member_id"]].add(row["generation"])
+        return {about: frozenset(generations) for about, generations in idle.items()}
+
+    @cached_property
     def names(self) -> Mapping[str, str]:
         """The display names of the members, by member id.
 

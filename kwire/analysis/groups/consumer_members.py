@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import field
 from math import inf
@@ -9,10 +10,12 @@ from math import inf
 from kwire.analysis.columns import MS
 from kwire.analysis.events import SHARE, STREAMS, GroupEvent, split_partition
 from kwire.analysis.groups.outcome import EXPIRED, Membership, Outcome, Trigger
+from kwire.errorcodes import ErrorCode
 from kwire.lazy_dataclass import dataclass
 
 SILENT = 2  # heartbeat intervals after which a member without further requests counts as gone
 LATE = 3  # heartbeat intervals between two requests that are a violation
+REQUESTS = frozenset({"join_sent", "subscribed", "owned"})  # events of a request, whose response is another event
 DEFAULT_INTERVAL = 5000  # ms, if no response has it
 
 
@@ -68,6 +71,7 @@ class Members:
         self.triggers: list[Trigger] = []
         self.free_since: dict[str, int] = {}
         self._last_heard = {event.member_id: event.ts for event in events if event.member_id}
+        self._evicted = _evictions(events)
 
     def get_or_add(self, event: GroupEvent) -> Member:
         """Return the member of an event, and store the client and timeouts in the event as attributes of the member.
@@ -123,15 +127,15 @@ class Members:
     def notice_silent(self, ts: int) -> None:
         """End the membership of members that have expired.
 
-        The session timeout is not in the capture. A member counts as expired if no event of the member follows, and its
-        last event is more than SILENT heartbeat intervals before ``ts``. The partitions of such a member lose their
-        reader. The method also adds an inferred event ``member_silent`` and a possible trigger of the next epoch for
-        the member.
+        The session timeout is not in the capture. A member counts as expired if its last event is more than SILENT
+        heartbeat intervals before ``ts``, and it has no later event, or UNKNOWN_MEMBER_ID is the next one. The
+        partitions of such a member lose their reader. The method also adds an inferred event ``member_silent`` and a
+        possible trigger of the next epoch for the member.
 
         ``ts``: current time, in microseconds since 1970.
         """
         for name, member in sorted(self.now.items()):
-            final = self._last_heard.get(name, 0)
+            final = next((low for low, high in self._evicted[name] if low < ts <= high), self._last_heard.get(name, 0))
             if final < ts and ts - final > SILENT * member.interval_ms * MS:
                 reason = f"no request for {(ts - final) / MS:.0f} ms; the session timeout is the broker's"
                 if member.away is not None:
@@ -174,6 +178,27 @@ class Members:
             kind, detail = "commit_not_owner", "the partition was not assigned to it"
         if kind:
             self.out.bad_commit(event, kind, detail)
+
+
+def _evictions(events: Sequence[GroupEvent]) -> dict[str, list[tuple[int, int]]]:
+    """Return the periods in which members were evicted, by member id.
+
+    A period begins with the last event before UNKNOWN_MEMBER_ID that shows a member in the group, and ends with this
+    error. Times are microseconds since 1970.
+
+    ``events``: all events of the life, in order.
+    """
+    last: dict[str, int] = {}
+    periods: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for event in events:
+        name = event.member_id
+        if not name or event.event in REQUESTS:
+            continue
+        if event.error_code != ErrorCode.UNKNOWN_MEMBER_ID:
+            last[name] = event.ts
+        elif name in last:
+            periods[name].append((last.pop(name), event.ts))
+    return periods
 
 
 def _may_own(event: GroupEvent, owned: Collection[str]) -> bool:

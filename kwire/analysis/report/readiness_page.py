@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement
+from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement, labels
 from kwire.analysis.report.parts import Line, table
 from kwire.analysis.report.style import STYLE
 from kwire.counted import counted
@@ -74,6 +74,8 @@ def _clients(rows: Iterable[Statement]) -> str:
     return table("ready-clients", head, lines, title="Clients")
 
 
-def _groups(rows: Iterable[Statement]) -> str:
-    lines: list[Line] = [(LOOKS[row.state], [row.state, row.name, row.detail]) for row in rows]
+def _groups(rows: Sequence[Statement]) -> str:
+    lines: list[Line] = [
+        (LOOKS[row.state], [row.state, name, row.detail]) for row, name in zip(rows, labels(rows), strict=True)
+    ]
     return table("ready-groups", ["state", "group", "consumer protocol"], lines, title="Groups")

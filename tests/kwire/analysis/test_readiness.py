@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from tools.handmade_calls import GROUP, CallLog, two_members
 
-from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement, needed_upgrade, statements
+from kwire.analysis.readiness import BLOCKED, NOTE, READY, Statement, labels, needed_upgrade, statements
 from kwire.analysis.usage import FIRST_IN_4
 from kwire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kwire.messages.add_partitions_to_txn import AddPartitionsToTxnRequest
@@ -95,7 +95,7 @@ def test_groups_by_assignor() -> None:
         for row in tables["api_usage"]:
             row["software_name"], row["software_version"] = "apache-kafka-java", "4.0.0"
         assert [one for one in statements(tables) if one.kind == "group"] == [
-            Statement(state, "group", GROUP, None, detail)
+            Statement(state, "group", GROUP, None, detail, cluster="10.0.0.9:9092")
         ]
 
 
@@ -145,3 +145,13 @@ def test_group_is_ready_only_if_all_libraries_support_kip_848(
         row["software_name"], row["software_version"] = known
     (group,) = (one for one in statements(tables) if one.kind == "group")
     assert (group.state, group.detail) == (NOTE, f"can move to KIP-848 with the same assignor{condition}")
+
+
+def test_groups_of_two_clusters_with_one_name() -> None:
+    tables = {name: [*rows] for name, rows in two_members().tables().items()}
+    for name in ("group_events", "rebalances", "members"):
+        tables[name] = [{**row, "cluster": cluster} for cluster in ("tea", "milk") for row in tables[name]]
+    rows = [row for row in statements(tables) if row.kind == "group"]
+    assert [(row.name, row.cluster) for row in rows] == [(GROUP, "milk"), (GROUP, "tea")]
+    assert labels(rows) == [f"{GROUP} (cluster milk)", f"{GROUP} (cluster tea)"]
+    assert labels(rows[:1]) == [GROUP]

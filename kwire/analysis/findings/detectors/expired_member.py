@@ -17,8 +17,12 @@ from kwire.analysis.findings.views import GroupView
 
 
 def _expired(group: GroupView, *, static: bool) -> Iterator[Finding]:
-    for (life, member), row in sorted(group.memberships.items()):
-        if row["left_how"] != "silent" or (row["instance_id"] is not None) != static:
+    # A KIP-848 member may return with its member id, and expire again.
+    ends = {
+        (row["life"], row["member_id"], row["left_ts"]): row for row in group.members if row["left_how"] == "silent"
+    }
+    for (life, member, _), row in sorted(ends.items()):
+        if (row["instance_id"] is not None) != static:
             continue
         signs = [event.ts for event in group.of_member.get(member, ()) if not event.inferred]
         last = max((ts for ts in signs if ts <= row["left_ts"]), default=row["left_ts"])

@@ -58,6 +58,7 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
         if until - polls.reached > end - begin:  # the last pause is the longest one
             begin, end = polls.reached, until
             is_alive = group.earlier.last_heartbeat(group, member, end - 1) > begin
+        begin, end = _longest_assigned(group, life, member, begin, end)
         if is_alive and end - begin >= limit * 1000 * limits["share"]:
             yield Finding(
                 severity=WARNING,
@@ -72,13 +73,43 @@ def detect(group: GroupView, limits: Limits) -> Iterator[Finding]:
             )
 
 
+def _longest_assigned(group: GroupView, life: int, member: str, begin: int, end: int) -> tuple[int, int]:
+    """Return the longest part of a period in which the member had a partition: a member without one fetches nothing.
+
+    Args:
+        group: the group.
+        life: number of the group's life.
+        member: member id.
+        begin: begin of the period, in microseconds since 1970.
+        end: end of the period, in microseconds since 1970.
+    """
+    idle = group.idle.get((life, member), frozenset())
+    if not idle:
+        return begin, end
+    parts: list[tuple[int, int]] = []
+    since: int | None = begin
+    for row in group.rebalances:
+        if row["life"] != life or row["started_ts"] >= end:
+            continue
+        start = max(begin, row["started_ts"])
+        if row["to_generation"] not in idle:
+            since = start if since is None else since
+        elif since is not None:
+            parts.append((since, start))
+            since = None
+    if since is not None:
+        parts.append((since, end))
+    return max(parts, key=lambda part: part[1] - part[0], default=(begin, begin))
+
+
 DETECTOR = Detector(
     "slow-poll",
     GROUP,
     "A member sends heartbeats, but no Fetch for most of its `max.poll.interval.ms` (the rebalance timeout in its "
     "JoinGroup or heartbeat): the application processes one batch of records for too long. A member that left because "
     "of its poll timeout is also a finding; the reason in its LeaveGroup shows this (KIP-800). The traffic does not "
-    "contain the polls. Consumers of librdkafka fetch ahead, so only their LeaveGroup reveals a slow poll.",
+    "contain the polls. Consumers of librdkafka fetch ahead, so only their LeaveGroup reveals a slow poll. The time in "
+    "which the member has no partitions does not count.",
     detect,
     (Threshold("share", 0.8, "time without a Fetch, as a fraction of the rebalance timeout"),),
 )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from effort import amount
 from tools.handmade_calls import GROUP, CallLog, two_members
-from tools.trouble import SCENARIOS, Scenario
+from tools.story import TOPIC
+from tools.trouble import SCENARIOS, Scenario, group
 
 from kwire.analysis.findings.catalogue import DETECTORS
 from kwire.analysis.findings.fold import settings_of
@@ -156,6 +157,17 @@ def test_coordinator_that_was_not_ready_has_not_moved(node_id: int, port: int, f
     log.join("a", 10, -1, error=ErrorCode.NOT_COORDINATOR)
     log.join("a", 30, 1, "a")
     assert [row["finding"] for row in log.tables()["findings"]] == found
+
+
+@pytest.mark.parametrize(("partitions", "found"), [(1, []), (2, ["slow-poll"])], ids=["none left", "one left"])
+def test_member_without_partitions_does_not_poll_slowly(partitions: int, found: list[str], tmp_path: Path) -> None:
+    """Another member joins at 20 s, and gets the first partition."""
+    story, (first,) = group(0, 1, modern=False, rebalance=20.0, config={"topics": {TOPIC: partitions}})
+    story.member("another", 20.0, rebalance=20.0)
+    story.at(25.0, lambda: first.stall(19.0))
+    story.run(60)
+    rows = [row for row in story.tables(tmp_path)["findings"] if row["finding"] == "slow-poll"]
+    assert [row["finding"] for row in rows] == found
 
 
 @pytest.mark.parametrize("change", ["storm.count=3", "rebalance-storm.count", "rebalance-storm.count=many"])

@@ -144,6 +144,28 @@ def test_silent_member() -> None:
     assert line(row, FACTS) == (3, "expired", "b", 381.0, 381.0, 230.0, 1, False)
 
 
+def test_frozen_member_is_evicted_and_returns() -> None:
+    """B hears of its eviction after A has received its partition, and joins again with the same member id."""
+    log = moved()
+    beat(log, "a", 200, 2, 2)
+    beat(log, "a", 290, 2, 2)
+    beat(log, "a", 380, 2, 3, assigned=[0, 1])
+    beat(log, "b", 500, 2, 0, owned=[1], error=25)
+    beat(log, "b", 510, 0, 4, owned=[], assigned=[], first=True)
+    tables = log.tables()
+    assert tables["violations"] == []
+    assert [line(row, FACTS) for row in tables["rebalances"]][2:] == [
+        (3, "expired", "b", 381.0, 381.0, 230.0, 1, False),
+        (4, "joined", "b", 510.0, 511.0, None, 0, True),
+    ]
+    ends = [line(row, "generation left_how left_ts") for row in tables["members"] if row["member_id"] == "b"]
+    assert ends == [(2, "silent", 381.0), (4, None, None)]
+    silent = [(row["member_id"], row["ts"]) for row in tables["group_events"] if row["event"] == "member_silent"]
+    assert silent == [("b", BEGIN + 381_000)]
+    found = [line(row, "member_id end_ts") for row in tables["findings"] if row["finding"] == "expired-member"]
+    assert found == [("b", 381.0)]
+
+
 def statics(back: str = "b2", epoch: int = 2) -> CallLog:
     """Return events as ``moved`` with static members. B leaves for a while, and returns as ``back`` in ``epoch``."""
     log = CallLog()
