@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Mapping
 from math import ceil, inf
 from typing import TypeVar
@@ -17,6 +18,7 @@ from mockbroker.groups.events import AdminEvent, Commit
 from mockbroker.groups.expiry import delete_expired, next_expiry
 from mockbroker.groups.group_type import Context, GroupTypes, RetentionStart
 
+CHECKED_OFFSETS = 5_000  # offsets that are checked for expiration at once; if all expire, they take about 10 ms
 G = TypeVar("G", bound=CoordinatedGroup)
 
 
@@ -44,6 +46,7 @@ class Groups(dict[str, CoordinatedGroup]):
         self.quiet_until = -inf
         self.watched: set[str] | None = None
         self._deadlines = deadlines
+        self._unchecked: deque[str] = deque()  # ids of the groups that the current check for expired offsets has left
         self._pending_members: dict[str, int] = {}  # number of pending members, of groups that have any
         context.conversions = types.conversions
 
@@ -267,13 +270,20 @@ class Groups(dict[str, CoordinatedGroup]):
     def delete_expired_offsets(self, now: float) -> Effects:
         """Delete expired offsets, then delete groups without members and offsets. Return the journal events.
 
-        The method also schedules the next check.
+        Many groups are checked in slices (parts of limited size) of about CHECKED_OFFSETS offsets: then a deadline that
+        is due at once continues with the next slice. After the last slice, the method schedules the next check.
 
         ``now``: the current time in seconds.
         """
         effects: Effects = []
         retention = self.context.settings.offsets_retention_minutes * 60.0
-        for group in list(self.values()):
+        remaining = self._unchecked = self._unchecked or deque(self)
+        checked = 0
+        while remaining and checked < CHECKED_OFFSETS:
+            group = self.get(remaining.popleft())
+            if group is None:  # deleted since the last slice
+                continue
+            checked += 1 + len(group.offsets.committed)
             for topic, partition in delete_expired(group.offsets, self._retention_start(group), now, retention):
                 reason = f"offset of {topic} {partition} expired"
                 effects.append(Note(event=EventKind.OFFSET_EXPIRE, group=group.group_id, reason=reason))
@@ -281,7 +291,10 @@ class Groups(dict[str, CoordinatedGroup]):
             if group.is_deletable:
                 self.delete(group.group_id)
                 effects.append(Note(event=EventKind.DELETE, group=group.group_id, reason="empty and without offsets"))
-        self.schedule_offset_expiration(now)
+        if remaining:
+            self._deadlines.set(SWEEP, now)
+        else:
+            self.schedule_offset_expiration(now)
         return effects
 
     def schedule_offset_expiration(self, now: float) -> None:

@@ -613,8 +613,9 @@ class ClusterState:
             del self._by_metric[metric_name(topic.name)]
         if self.storage is not None:
             self.storage.deleted(topic)
-            for partition in topic.partitions:
-                partition.log.listener = None  # a holder of the partition may still append to it
+        for partition in topic.partitions:
+            partition.log.listener = None  # a holder of the partition may still append to it
+            partition.log.truncate(0)  # fetch sessions keep the partition until their next request or their eviction
 
     def _record_created(self, names: Sequence[str]) -> None:
         self.created += names

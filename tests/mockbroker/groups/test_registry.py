@@ -13,6 +13,7 @@ from tools.broker_harness import BrokerHarness
 
 from kwire import ErrorCode as E
 from mockbroker.base.effects import Reply, Ticket
+from mockbroker.groups import registry
 from mockbroker.groups.classic.state import ClassicGroup
 from mockbroker.groups.events import Commit, Evict, Join, Leave, LeavingMember
 from mockbroker.groups.offsets import Committed
@@ -215,6 +216,20 @@ def test_expired_offsets_are_deleted_with_their_group(groups: Groups) -> None:
     assert (list(groups), list(groups.dirty)) == (["h"], ["g"])
     every = groups.context.settings.offsets_retention_check_interval_ms / 1000
     assert scheduled(groups, SWEEP) == retention + every == retention + 600.0
+
+
+def test_many_offsets_are_checked_in_slices(groups: Groups, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The groups a and b fill a slice; c is deleted before the next slice."""
+    monkeypatch.setattr(registry, "CHECKED_OFFSETS", 4)
+    retention = groups.context.settings.offsets_retention_minutes * 60.0
+    for group_id in ("a", "b", "c", "d"):
+        groups.create(group_id, 0.0).offsets.store("t", 0, Committed(offset=1, at=0.0))
+    expired = [note.group for note in groups.delete_expired_offsets(retention) if note.event == "offset_expire"]
+    assert (expired, list(groups), scheduled(groups, SWEEP)) == (["a", "b"], ["c", "d"], retention)
+    groups.delete("c")
+    expired = [note.group for note in groups.delete_expired_offsets(retention) if note.event == "offset_expire"]
+    every = groups.context.settings.offsets_retention_check_interval_ms / 1000
+    assert (expired, list(groups), scheduled(groups, SWEEP)) == (["d"], [], retention + every)
 
 
 @pytest.mark.parametrize(

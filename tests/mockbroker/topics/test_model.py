@@ -253,6 +253,15 @@ def test_deleted_topic_is_stored_and_forgotten(cluster: ClusterState) -> None:
     assert (cluster.colliding("t"), cluster.colliding("t_u")) == (None, "t.u")
 
 
+def test_deleted_topic_frees_its_records(cluster: ClusterState) -> None:
+    """A fetch session without a further request keeps the partition."""
+    topic = cluster.create_topic("t", [[0]])
+    (partition,) = topic.partitions
+    partition.append(read_batch(build_batch([Record(value=b"v")])))
+    cluster.delete_topic(topic)
+    assert (list(partition.log.batches()), partition.log.size) == ([], 0)
+
+
 def test_name_of_a_deleted_collision_stays_taken(cluster: ClusterState) -> None:
     """Only a client of an older release can create two topics that collide."""
     cluster.create_topic("a.b", [[0]])
