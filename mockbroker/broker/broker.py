@@ -181,13 +181,13 @@ class Broker:
             self.cluster.changed,
         )
         self.set_clock_stopped(False)
+        self._wall = WallClock(wall_at_zero)
         self.logs = LogManager(self.cluster, self.settings_of, release, self.deadlines, checks, self.wall_ms)
         self.fetch_purgatory: Purgatory[TopicPartition, DelayedFetch] = Purgatory()
         self._fetch_sessions: dict[int, FetchSessionCache] = {}  # by broker id
         self.metadata_responses = ResponseCache()
         self.advertised_versions: Mapping[int, Versions] = {}
         self.api_versions: dict[bool, CachedResponse] = {}
-        self._wall_at_zero = wall_at_zero
         self.transactions = Transactions(
             self.cluster,
             self.groups,
@@ -202,7 +202,6 @@ class Broker:
             kip890=release.kip890,
         )
         self._new_uuid = new_uuid
-        self._wall = WallClock(wall_at_zero)
         self.record_writer = GroupRecordWriter(self.cluster, types, self._wall, release.offset_value_version)
         self.transaction_keeper = TransactionKeeper(self.cluster, self._wall, int(release.kip890))
         self._share_partitions: SharePartitions | None = None
@@ -409,11 +408,11 @@ class Broker:
 
     def wall_ms(self, now: float) -> int:
         """Convert a time of the broker's clock to milliseconds since 1970. ``now``: the broker's time in seconds."""
-        return round((self._wall_at_zero + now) * 1000)
+        return self._wall.to_ms(now)
 
     def wall(self, now: float) -> float:
         """Convert a time of the broker's clock to seconds since 1970. ``now``: the broker's time in seconds."""
-        return self._wall_at_zero + now
+        return self._wall.at_zero + now
 
     def offsets_partition(self, group_id: str) -> tuple[str, int]:
         """Return the topic name and partition index of the ``__consumer_offsets`` partition that stores a group."""
