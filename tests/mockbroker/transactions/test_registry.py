@@ -818,7 +818,10 @@ def large_transaction(harness: BrokerHarness) -> Producer:
     harness.broker.slice_size = 2
     producer = ready(harness)
     transactions = harness.broker.transactions
-    assert transactions.add("tx", transactions["tx"].identity, [("five", n) for n in range(5)], 0.0) == E.NONE
+    assert (
+        transactions.add("tx", transactions["tx"].identity, [("five", n) for n in range(5)], 0.0, kip890=False)
+        == E.NONE
+    )
     return producer
 
 
@@ -850,9 +853,9 @@ def test_transaction_is_prepared_until_its_last_marker():
     large_transaction(harness)
     transactions, txn = harness.broker.transactions, harness.broker.transactions["tx"]
     transactions.end("tx", txn.identity, committed=True, kip890=False, now=0.0)
-    assert transactions.add("tx", txn.identity, [("t", 0)], 0.0) == E.CONCURRENT_TRANSACTIONS
+    assert transactions.add("tx", txn.identity, [("t", 0)], 0.0, kip890=False) == E.CONCURRENT_TRANSACTIONS
     harness.wait(0.0)
-    assert transactions.add("tx", txn.identity, [("t", 0)], 0.0) == E.NONE
+    assert transactions.add("tx", txn.identity, [("t", 0)], 0.0, kip890=False) == E.NONE
 
 
 def test_fenced_marker_keeps_only_its_partition():

@@ -47,8 +47,8 @@ def decisions_of_the_authorizer_are_never_forgotten(patch: Patch) -> None:
 
 @bug("I38")
 def a_deleted_topic_still_exists(patch: Patch) -> None:
-    real = Broker.delete_topics
-    patch.setattr(Broker, "delete_topics", lambda self, topics: real(self, topics[1:]))
+    real = Broker.remove_topics
+    patch.setattr(Broker, "remove_topics", lambda self, topics: real(self, topics[1:]))
 
 
 @bug("I38")

@@ -111,8 +111,8 @@ def a_fenced_producer_may_write(patch: Patch) -> None:
 def a_fenced_producer_may_add_partitions(patch: Patch) -> None:
     real = Transactions.add
 
-    def add(self: Transactions, *arguments: Any) -> Any:
-        error = real(self, *arguments)
+    def add(self: Transactions, *arguments: Any, **options: bool) -> Any:
+        error = real(self, *arguments, **options)
         return E.NONE if error == E.PRODUCER_FENCED else error
 
     patch.setattr(Transactions, "add", add)
