@@ -53,6 +53,10 @@ class RejectedRecordError(ValueError):
         self.number = number
         self.text = text
 
+    def __reduce__(self) -> tuple[type[RejectedRecordError], tuple[int, str]]:
+        """Return how copy and pickle restore the error."""
+        return type(self), (self.number, self.text)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record:

@@ -56,6 +56,10 @@ class InvalidRule(FaultRuleError):
         super().__init__("\n".join(map(str, problems)))
         self.problems = tuple(problems)
 
+    def __reduce__(self) -> tuple[type[InvalidRule], tuple[Sequence[Problem]]]:
+        """Return how copy and pickle restore the error."""
+        return type(self), (self.problems,)
+
 
 class Section:
     """A JSON object that is read key by key. An invalid value is recorded as a problem and treated as absent.

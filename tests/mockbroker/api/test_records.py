@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from pathlib import Path
 
 import pytest
@@ -16,14 +18,23 @@ from mockbroker import (
     Cluster,
     ConflictError,
     InternalTopicError,
+    InvalidRule,
     Record,
     SettingsError,
     TopicExistsError,
     UnknownTopicError,
     open_cluster,
 )
+from mockbroker.api.records import RejectedRecordError
+from mockbroker.faults.sections import Problem
 
 EARLIEST = -2
+
+
+@pytest.mark.parametrize("error", [RejectedRecordError(3, "no"), InvalidRule([Problem("match.api", "is unknown")])])
+def test_copies_and_pickles_have_text_and_attributes(error: Exception) -> None:
+    for again in (copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (type(again), str(again), vars(again)) == (type(error), str(error), vars(error))
 
 
 async def earliest(cluster: Cluster) -> int:
