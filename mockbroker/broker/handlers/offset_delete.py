@@ -11,7 +11,7 @@ from kwire.lazy_dataclass import dataclass
 from kwire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteResponse
 from mockbroker.base.effects import Call, Effects, Note, Reply, Steps, begin
 from mockbroker.base.event_kinds import EventKind
-from mockbroker.broker.broker import Broker
+from mockbroker.broker.broker import SLICE_SIZE, Broker
 from mockbroker.broker.slices import topic_slices
 from mockbroker.groups.coordinated import CoordinatedGroup
 
@@ -46,6 +46,7 @@ def _delete_offsets(broker: Broker, call: Call[OffsetDeleteRequest]) -> Steps:
     """Delete offsets in slices (parts of limited size). The router handles other requests between two slices.
 
     Each slice is checked again: if the group is deleted meanwhile, for example, the remaining partitions get the error.
+    The smaller slices of a simulation are not used, because its model deletes the offsets at the time of the response.
 
     Args:
         broker: The state of the cluster.
@@ -53,7 +54,7 @@ def _delete_offsets(broker: Broker, call: Call[OffsetDeleteRequest]) -> Steps:
     """
     group_id = call.request.group_id
     topics = {topic.name: _TopicResult() for topic in call.request.topics}
-    slices = topic_slices(call.request.topics, broker.slice_size)
+    slices = topic_slices(call.request.topics, max(broker.slice_size, SLICE_SIZE))
     for number, part in enumerate(chain([next(slices, call.request.topics)], slices)):
         if number:
             yield []

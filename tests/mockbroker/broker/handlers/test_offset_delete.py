@@ -13,6 +13,7 @@ from kwire.blobs.consumer_protocol import ConsumerProtocolSubscription
 from kwire.messages.offset_delete import OffsetDeleteRequest
 from mockbroker.base.effects import Call, Client, Effects, Ticket
 from mockbroker.base.release import RELEASES
+from mockbroker.broker.handlers import offset_delete
 from mockbroker.groups.offsets import Committed
 
 READS_T = encode_stored(ConsumerProtocolSubscription(topics=["t"]), 1)
@@ -37,9 +38,10 @@ def test_empty_group(harness):
     assert committed(harness, "g") == {}
 
 
-def request_in_slices(harness: BrokerHarness) -> tuple[Ticket, Effects]:
+def request_in_slices(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> tuple[Ticket, Effects]:
     """Commit three offsets, begin to delete them in slices of one, and return the effects of the first slice."""
     harness.broker.slice_size = 1
+    monkeypatch.setattr(offset_delete, "SLICE_SIZE", 1)
     for topic, index in (("t", 0), ("t", 1), ("u", 0)):
         group = harness.broker.groups.get("g") or harness.broker.groups.create("g", 0.0)
         group.offsets.store(topic, index, Committed(offset=1))
@@ -53,15 +55,15 @@ def request_in_slices(harness: BrokerHarness) -> tuple[Ticket, Effects]:
     return ticket, harness.router.handlers[47].handle(harness.broker, call, 0.0)
 
 
-def test_large_request_is_handled_in_slices(harness):
-    ticket, (work,) = request_in_slices(harness)
+def test_large_request_is_handled_in_slices(harness, monkeypatch):
+    ticket, (work,) = request_in_slices(harness, monkeypatch)
     offsets = harness.broker.groups["g"].offsets
     assert [list(offsets.committed), *(list(offsets.committed) for _ in work.steps)] == [
         [("t", 1), ("u", 0)],
         [("u", 0)],
     ]
     assert offsets.committed == {}
-    _, (work,) = request_in_slices(harness)
+    _, (work,) = request_in_slices(harness, monkeypatch)
     *_, reply = harness.router.run(harness.router.finish([work], 0.0), 0.0)
     found = [
         (topic.name, [(p.partition_index, p.error_code) for p in topic.partitions]) for topic in reply.response.topics
@@ -69,9 +71,9 @@ def test_large_request_is_handled_in_slices(harness):
     assert (reply.ticket, found) == (ticket, [("t", [(0, 0), (1, 0)]), ("empty", []), ("u", [(0, 0)])])
 
 
-def test_group_that_is_deleted_between_two_slices(harness):
+def test_group_that_is_deleted_between_two_slices(harness, monkeypatch):
     """The remaining partitions get the error."""
-    _, (work,) = request_in_slices(harness)
+    _, (work,) = request_in_slices(harness, monkeypatch)
     harness.broker.groups.delete("g")
     (reply,) = harness.router.run(harness.router.finish([work], 0.0), 0.0)
     errors = [p.error_code for topic in reply.response.topics for p in topic.partitions]
