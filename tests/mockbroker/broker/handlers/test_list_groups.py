@@ -8,6 +8,8 @@ import pytest
 from tools.broker_harness import BrokerHarness, commit_without_member, stable_member
 
 from kwire.messages.list_groups import ListGroupsRequest
+from mockbroker.base.effects import Call, Client, Ticket
+from mockbroker.broker.handlers import list_groups as list_groups_handler
 
 
 @pytest.fixture
@@ -29,6 +31,18 @@ def test_all_groups(harness, version):
     states = {name: group.group_state for name, group in groups.items()}
     assert states == ({"stable": "Stable", "simple": "Empty"} if version >= 4 else dict.fromkeys(groups, ""))
     assert {group.group_type for group in groups.values()} == {"classic" if version >= 5 else ""}
+
+
+def test_many_groups_are_listed_in_slices(harness, monkeypatch):
+    """A group that is deleted between two slices is not listed."""
+    monkeypatch.setattr(list_groups_handler, "SLICE_SIZE", 1)
+    harness.broker.slice_size = 1
+    assert set(list_groups(harness, 4)) == {"stable", "simple"}
+    call = Call(Ticket(1, 1, 16, 4), Client(0, "c", "/h"), ListGroupsRequest())
+    (work,) = harness.router.handlers[16].handle(harness.broker, call, 0.0)
+    harness.broker.groups.delete("simple")
+    (reply,) = harness.router.run(harness.router.finish([work], 0.0), 0.0)
+    assert [group.group_id for group in reply.response.groups] == ["stable"]
 
 
 FILTERS = [
