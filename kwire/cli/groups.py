@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -193,9 +193,10 @@ def _print(part: Part, capture_id: str, options: _Output) -> bool:
         click.echo(json.dumps(content, indent=1))
     else:
         same = Counter(group["group_id"] for group in shown)
-        lines = [*finding_lines(findings)]
+        several = {group_id for group_id, clusters in same.items() if clusters > 1}
+        lines = [*finding_lines(findings, several)]
         for group in shown:
-            lines += text(group, several=same[group["group_id"]] > 1, assignor=options.assignor)
+            lines += text(group, several=group["group_id"] in several, assignor=options.assignor)
         if options.has_titles or part.number > 1:
             since = "the beginning" if not part.begin else _clock(by_group.moment(part.begin))
             lines[:0] = [f"part {part.number}: {since} to {_clock(by_group.moment(part.end))} UTC", ""]
@@ -211,7 +212,7 @@ def _print(part: Part, capture_id: str, options: _Output) -> bool:
     return bool(shown)
 
 
-def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
+def finding_lines(rows: Sequence[Row], several: Collection[str] = ()) -> Iterator[str]:
     """Yield the lines of text about findings.
 
     The first line is the number of findings. Then each finding has two lines: severity, detector, time and sentence;
@@ -220,12 +221,14 @@ def finding_lines(rows: Sequence[Row]) -> Iterator[str]:
 
     Args:
         rows: rows of the table ``findings``, the worst first.
+        several: ids of groups that exist in several clusters. In findings about them, the cluster is printed, too.
     """
     if not rows:
         return
     yield counted(len(rows), "finding")
     for row, *others in by_group.alike(rows):
-        yield f"  {row['severity']:8}  {row['finding']}  {_span([row])}  {row['sentence']}"
+        where = f" (cluster {row['cluster']})" if row["group_id"] in several else ""
+        yield f"  {row['severity']:8}  {row['finding']}  {_span([row])}  {row['sentence']}{where}"
         more = f" and {row['evidence_count'] - 1} more" if row["evidence_count"] > 1 else ""
         yield f"      see {row['evidence'][0]}{more}"
         if others:

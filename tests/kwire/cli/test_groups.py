@@ -71,6 +71,12 @@ def test_equal_findings_are_one_entry() -> None:
     ]
 
 
+def test_findings_name_the_cluster_of_a_group_that_several_have() -> None:
+    rows = [{**rotating_group(3, 2, 1)["findings"][0], "cluster": cluster} for cluster in ("alpha", "beta")]
+    sentences = [line for line in finding_lines(rows, {rows[0]["group_id"]}) if "costly" in line]
+    assert [line.rpartition(" (")[2] for line in sentences] == ["cluster alpha)", "cluster beta)"]
+
+
 THREE = str(CAPTURES / "confluent-kafka-2.16.1__kafka-4.2.0__three.pcap.gz")
 
 
