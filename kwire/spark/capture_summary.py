@@ -16,11 +16,7 @@ from kwire.analysis.unread import Unread
 from kwire.capture.files.blocks import Problem, Skipped, damage, notes
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles
-from kwire.spark.bundles import (
-    SUMMARY_KINDS,
-    Bundle,
-    unbundle,
-)
+from kwire.spark.bundles import SUMMARY_KINDS, Bundle, unbundle
 
 
 @dataclass(slots=True)

@@ -14,11 +14,7 @@ from pyspark.sql import functions as sql
 from kwire.capture.calls.bodies import BodyReader
 from kwire.capture.calls.model import Connection
 from kwire.spark import bundles
-from kwire.spark.bundles import (
-    Bundler,
-    Rows,
-    bundle,
-)
+from kwire.spark.bundles import Bundler, Rows, bundle
 from kwire.spark.capture_summary import CaptureSummary
 from kwire.spark.first_stage import ENOUGH
 from kwire.spark.folding import CallFold, call_of

@@ -17,12 +17,7 @@ from kwire.capture.calls.exchange import FrameOfLog
 from kwire.capture.files.blocks import Problem
 from kwire.capture.tls.keylog import KeyLog
 from kwire.spark import bundles, packing
-from kwire.spark.bundles import (
-    Bundle,
-    Bundler,
-    Rows,
-    bundle,
-)
+from kwire.spark.bundles import Bundle, Bundler, Rows, bundle
 from kwire.spark.following import SEALED, ConnectionFollower, Payloads, reaches
 from kwire.spark.parts import Parts
 from kwire.spark.segment_references import ORDER, wrongly_guessed

@@ -11,12 +11,7 @@ from kwire.analysis import events
 from kwire.analysis.groups import slices
 from kwire.analysis.topics import Watermark
 from kwire.spark import bundles
-from kwire.spark.bundles import (
-    Bundle,
-    Rows,
-    bundle,
-    unbundle,
-)
+from kwire.spark.bundles import Bundle, Rows, bundle, unbundle
 from kwire.spark.capture_summary import CaptureSummary
 
 

@@ -13,15 +13,7 @@ from kwire.capture.files.capture_file import no_traffic
 from kwire.capture.files.file_systems import is_address, size_of
 from kwire.capture.tls.keylog import KeyLog
 from kwire.lazy_dataclass import dataclass
-from kwire.spark import (
-    connection_slices,
-    first_stage,
-    input_files,
-    one_task,
-    second_stage,
-    source,
-    topic,
-)
+from kwire.spark import connection_slices, first_stage, input_files, one_task, second_stage, source, topic
 from kwire.spark.bundles import SLICE
 from kwire.spark.capture_summary import CaptureSummary, summary_of
 from kwire.spark.folding import SLICE_CALLS

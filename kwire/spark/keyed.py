@@ -11,10 +11,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from kwire.spark import bundles
-from kwire.spark.bundles import (
-    Rows,
-    unbundle,
-)
+from kwire.spark.bundles import Rows, unbundle
 
 
 def by_key(rows: DataFrame, tasks: int) -> DataFrame:

@@ -14,14 +14,7 @@ from pyspark.sql import SparkSession
 from kwire.analysis.clusters import Clusters
 from kwire.capture.tls.keylog import KeyLog
 from kwire.spark import bundles
-from kwire.spark.bundles import (
-    FOR_GROUPS,
-    SUMMARY_KINDS,
-    Bundle,
-    Bundler,
-    bundle,
-    unbundle,
-)
+from kwire.spark.bundles import FOR_GROUPS, SUMMARY_KINDS, Bundle, Bundler, bundle, unbundle
 from kwire.spark.capture_summary import CaptureSummary
 from kwire.spark.first_stage import MOST_IN_RUN, follow_connections
 from kwire.spark.following import ConnectionFollower

@@ -16,15 +16,7 @@ from kwire.analysis.frames import problem_row
 from kwire.analysis.groups import slices
 from kwire.capture.files.blocks import Problem, Skipped
 from kwire.spark import bundles
-from kwire.spark.bundles import (
-    FOR_GROUPS,
-    PER_CONNECTION,
-    SUMMARY_KINDS,
-    Bundle,
-    Rows,
-    bundle,
-    unbundle,
-)
+from kwire.spark.bundles import FOR_GROUPS, PER_CONNECTION, SUMMARY_KINDS, Bundle, Rows, bundle, unbundle
 from kwire.spark.capture_summary import CaptureSummary, summary_of_rows
 from kwire.spark.group_inputs import divide_events, send_to_groups
 from kwire.spark.keyed import by_key, rows_by_key

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from kwire.spark.bundles import (
-    BUCKETS,
-    about_group,
-    bucket_of,
-)
+from kwire.spark.bundles import BUCKETS, about_group, bucket_of
 from kwire.spark.capture_summary import CaptureSummary
 
 

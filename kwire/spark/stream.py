@@ -39,15 +39,7 @@ from kwire.spark.bundles import (
     unbundle,
 )
 from kwire.spark.capture_summary import CaptureSummary, summary_of
-from kwire.spark.increments import (
-    SETTLED_US,
-    Buckets,
-    Increments,
-    delete_state,
-    final_mark,
-    final_marks,
-    state_path,
-)
+from kwire.spark.increments import SETTLED_US, Buckets, Increments, delete_state, final_mark, final_marks, state_path
 from kwire.spark.output import Output, StreamedError
 from kwire.spark.session import ROCKS
 from kwire.spark.stale_buckets import buckets_to_rebuild

@@ -13,13 +13,7 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from kwire.analysis.events import split_partition
 from kwire.capture.tls.keylog import KeyLog
 from kwire.spark import bundles, first_stage, plain, segment_references
-from kwire.spark.bundles import (
-    Bundler,
-    Rows,
-    about_group,
-    bucket_of,
-    bundle,
-)
+from kwire.spark.bundles import Bundler, Rows, about_group, bucket_of, bundle
 from kwire.spark.following import ConnectionFollower, Payloads
 from kwire.spark.tls_secrets import add_stored
 

@@ -20,11 +20,7 @@ from kwire.analysis.unread import Unread
 from kwire.analysis.what_if import comparison, evidence
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import bundles
-from kwire.spark.bundles import (
-    COUNTED,
-    Counts,
-    Rows,
-)
+from kwire.spark.bundles import COUNTED, Counts, Rows
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 from kwire import ErrorCode
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-    ConsumerMember,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.events import Commit
 
 

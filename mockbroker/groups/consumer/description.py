@@ -6,10 +6,7 @@ from typing import Any
 
 from kwire.messages.consumer_group_describe import ConsumerGroupDescribeResponse
 from mockbroker.base.settings import Settings
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-    ConsumerMember,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
 from mockbroker.groups.modern_group import assigned_view, described_assignment, described_subscription

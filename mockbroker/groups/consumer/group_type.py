@@ -9,16 +9,8 @@ from kwire import ErrorCode
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.consumer import commit_rules, description, machine, records
-from mockbroker.groups.consumer.declaration import (
-    CONSUMER,
-    EVENTS,
-    RECORD_KEYS,
-    STATES,
-)
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-    ConsumerMember,
-)
+from mockbroker.groups.consumer.declaration import CONSUMER, EVENTS, RECORD_KEYS, STATES
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.consumer.target import effective_assignor
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
 from mockbroker.groups.events import Commit, ConsumerHeartbeat

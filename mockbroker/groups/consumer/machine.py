@@ -17,9 +17,7 @@ from kwire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRespon
 from mockbroker.base.effects import Effect, Effects, Note, Reply, Ticket
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.groups.consumer import regex
-from mockbroker.groups.consumer.declaration import (
-    CONSUMER,
-)
+from mockbroker.groups.consumer.declaration import CONSUMER
 from mockbroker.groups.consumer.reconcile import ReconciliationInput, reconciled_member
 from mockbroker.groups.consumer.regex import TopicMatches
 from mockbroker.groups.consumer.state import (

@@ -11,10 +11,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from kwire.lazy_dataclass import dataclass
-from mockbroker.groups.consumer.state import (
-    ConsumerMember,
-    MemberState,
-)
+from mockbroker.groups.consumer.state import ConsumerMember, MemberState
 from mockbroker.groups.partition_sets import NO_PARTITIONS, PartitionSet, TopicIdPartition
 
 STABLE, UNREVOKED, UNRELEASED = MemberState

@@ -12,10 +12,7 @@ from kwire.assignors import MemberSubscription
 from kwire.assignors.uniform_incremental import UniformTarget
 from mockbroker.base.effects import Note
 from mockbroker.base.settings import Settings
-from mockbroker.groups.consumer.state import (
-    ConsumerGroup,
-    ConsumerMember,
-)
+from mockbroker.groups.consumer.state import ConsumerGroup, ConsumerMember
 from mockbroker.groups.coordinated import generation_note
 from mockbroker.topics.model import ClusterState
 

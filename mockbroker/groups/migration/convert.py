@@ -18,11 +18,7 @@ from mockbroker.groups.classic import membership, phases, rules
 from mockbroker.groups.classic.state import ClassicGroup, Member, State
 from mockbroker.groups.classic.subscription import CONSUMER
 from mockbroker.groups.consumer import machine as consumer
-from mockbroker.groups.consumer.state import (
-    ClassicMemberMetadata,
-    ConsumerGroup,
-    ConsumerMember,
-)
+from mockbroker.groups.consumer.state import ClassicMemberMetadata, ConsumerGroup, ConsumerMember
 from mockbroker.groups.coordinated import GroupEffects, RegisterGroup, session_timer
 from mockbroker.groups.events import ConsumerHeartbeat
 from mockbroker.groups.group_type import Context, Refused

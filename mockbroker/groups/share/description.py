@@ -11,14 +11,8 @@ from kwire.messages.share_group_describe import ShareGroupDescribeResponse
 from mockbroker.groups.group_type import Context, GroupView, MemberDescription, TopicNames
 from mockbroker.groups.modern_group import assigned_view, described_assignment, described_subscription
 from mockbroker.groups.partition_sets import by_known_name
-from mockbroker.groups.share.declaration import (
-    SHARE,
-)
-from mockbroker.groups.share.state import (
-    SharedTopic,
-    ShareGroup,
-    ShareMember,
-)
+from mockbroker.groups.share.declaration import SHARE
+from mockbroker.groups.share.state import SharedTopic, ShareGroup, ShareMember
 from mockbroker.groups.share.target import ASSIGNOR
 from mockbroker.topics.model import ClusterState
 

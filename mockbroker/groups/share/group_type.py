@@ -26,17 +26,8 @@ from mockbroker.groups.modern_group import EpochGroupType
 from mockbroker.groups.records.image import Change, Record
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.share import description, initialization, machine, offsets, records
-from mockbroker.groups.share.declaration import (
-    EVENTS,
-    RECORD_KEYS,
-    SHARE,
-    STATES,
-)
-from mockbroker.groups.share.state import (
-    JOIN_EPOCH,
-    ShareGroup,
-    ShareMember,
-)
+from mockbroker.groups.share.declaration import EVENTS, RECORD_KEYS, SHARE, STATES
+from mockbroker.groups.share.state import JOIN_EPOCH, ShareGroup, ShareMember
 from mockbroker.groups.share.target import ASSIGNOR
 
 T = TypeVar("T")

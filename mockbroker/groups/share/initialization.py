@@ -16,11 +16,7 @@ from uuid import UUID
 
 from kwire import ErrorCode
 from mockbroker.groups.group_type import Context
-from mockbroker.groups.share.state import (
-    INITIALIZE_TIMER,
-    SharedTopic,
-    ShareGroup,
-)
+from mockbroker.groups.share.state import INITIALIZE_TIMER, SharedTopic, ShareGroup
 from mockbroker.share.state import UNINITIALIZED, StateKey
 from mockbroker.topics.model import Topic
 

@@ -19,12 +19,7 @@ from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.modern_group import check_size, find_member
 from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL, PartitionSet, by_topic_id, by_topic_name
 from mockbroker.groups.share import initialization
-from mockbroker.groups.share.state import (
-    INITIALIZE_TIMER,
-    JOIN_EPOCH,
-    ShareGroup,
-    ShareMember,
-)
+from mockbroker.groups.share.state import INITIALIZE_TIMER, JOIN_EPOCH, ShareGroup, ShareMember
 from mockbroker.groups.share.target import compute_target, topic_ids
 
 Assignment = ShareGroupHeartbeatResponse.Assignment

@@ -17,10 +17,7 @@ from mockbroker.base.texts import OF_ERRORS
 from mockbroker.groups.events import AlterShareOffsets, DeleteShareOffsets
 from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.share.initialization import combined
-from mockbroker.groups.share.state import (
-    SharedTopic,
-    ShareGroup,
-)
+from mockbroker.groups.share.state import SharedTopic, ShareGroup
 from mockbroker.share.state import StateKey
 from mockbroker.topics.model import Topic
 

@@ -29,12 +29,7 @@ from mockbroker.groups.partition_sets import by_topic_id, metadata_hash
 from mockbroker.groups.records.image import Change, Record, encode, encoded_keys, tombstones
 from mockbroker.groups.records.stored import StoredRecords
 from mockbroker.groups.share.initialization import RETRY_INTERVAL
-from mockbroker.groups.share.state import (
-    INITIALIZE_TIMER,
-    SharedTopic,
-    ShareGroup,
-    ShareMember,
-)
+from mockbroker.groups.share.state import INITIALIZE_TIMER, SharedTopic, ShareGroup, ShareMember
 
 Current = ShareGroupCurrentMemberAssignmentValue
 Metadata = ShareGroupMemberMetadataValue

@@ -11,9 +11,7 @@ from kwire.assignors import MemberSubscription, simple
 from kwire.java import map_order
 from mockbroker.base.effects import Note
 from mockbroker.groups.coordinated import generation_note
-from mockbroker.groups.share.state import (
-    ShareGroup,
-)
+from mockbroker.groups.share.state import ShareGroup
 from mockbroker.topics.model import ClusterState
 
 ASSIGNOR = "simple"

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from kwire import ErrorCode
 from mockbroker.groups.events import Commit
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-    StreamsMember,
-)
+from mockbroker.groups.streams.state import StreamsGroup, StreamsMember
 
 
 def commit_error(group: StreamsGroup, event: Commit) -> ErrorCode:

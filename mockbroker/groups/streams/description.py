@@ -11,10 +11,7 @@ from kwire.messages.streams_group_describe import KeyValue, StreamsGroupDescribe
 from mockbroker.groups.group_type import GroupView, MemberDescription
 from mockbroker.groups.streams.configured import ConfiguredSubtopology, InternalTopic
 from mockbroker.groups.streams.machine import source_partitions
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-    StreamsMember,
-)
+from mockbroker.groups.streams.state import StreamsGroup, StreamsMember
 from mockbroker.groups.streams.target import ASSIGNOR, NO_TASKS_YET
 from mockbroker.groups.streams.tasks import AssignedTasks, by_subtopology, task_ids
 from mockbroker.groups.streams.topology import Subtopology, TopicInfo, Topology

@@ -8,10 +8,7 @@ from kwire.assignors.sticky_tasks import Task
 from kwire.java import map_order, timeline_map_order
 from kwire.messages.streams_group_heartbeat import StreamsGroupHeartbeatResponse
 from mockbroker.groups.streams.configured import ConfiguredSubtopology, ConfiguredTopology
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-    StreamsMember,
-)
+from mockbroker.groups.streams.state import StreamsGroup, StreamsMember
 from mockbroker.groups.streams.tasks import by_subtopology
 from mockbroker.groups.streams.topology import source_names
 from mockbroker.topics.model import ClusterState

@@ -10,30 +10,15 @@ from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.settings import Settings
 from mockbroker.groups.coordinated import CoordinatedGroup, GroupEffects, RegisterGroup
 from mockbroker.groups.events import Commit, StreamsHeartbeat
-from mockbroker.groups.group_type import (
-    Context,
-    GroupSummary,
-    GroupView,
-    MemberDescription,
-    RetentionStart,
-    TopicNames,
-)
+from mockbroker.groups.group_type import Context, GroupSummary, GroupView, MemberDescription, RetentionStart, TopicNames
 from mockbroker.groups.modern_group import EpochGroupType
 from mockbroker.groups.offsets import Committed
 from mockbroker.groups.records.image import Change, Image, Record
 from mockbroker.groups.records.wall_time import WallClock
 from mockbroker.groups.streams import commit_rules, description, machine, records
-from mockbroker.groups.streams.declaration import (
-    EVENTS,
-    RECORD_KEYS,
-    STATES,
-    STREAMS,
-)
+from mockbroker.groups.streams.declaration import EVENTS, RECORD_KEYS, STATES, STREAMS
 from mockbroker.groups.streams.group_settings import group_settings
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-    StreamsMember,
-)
+from mockbroker.groups.streams.state import StreamsGroup, StreamsMember
 from mockbroker.groups.streams.target import ASSIGNOR
 
 T = TypeVar("T")

@@ -21,9 +21,7 @@ from mockbroker.groups.group_type import Context, Refused
 from mockbroker.groups.modern_group import check_size, fenced_epoch, find_member
 from mockbroker.groups.partition_sets import METADATA_REFRESH_INTERVAL
 from mockbroker.groups.streams.configured import ConfiguredTopology, configure
-from mockbroker.groups.streams.declaration import (
-    STREAMS,
-)
+from mockbroker.groups.streams.declaration import STREAMS
 from mockbroker.groups.streams.endpoints import partitions_by_endpoint
 from mockbroker.groups.streams.group_settings import StreamsGroupSettings, group_settings
 from mockbroker.groups.streams.reconcile import ReconciliationInput, reconciled_member

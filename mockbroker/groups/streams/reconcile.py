@@ -12,11 +12,7 @@ from dataclasses import replace
 
 from kwire.assignors.sticky_tasks import Task, Tasks, TaskSet
 from kwire.lazy_dataclass import dataclass
-from mockbroker.groups.streams.state import (
-    MemberState,
-    Owners,
-    StreamsMember,
-)
+from mockbroker.groups.streams.state import MemberState, Owners, StreamsMember
 from mockbroker.groups.streams.tasks import NOTHING, AssignedTasks
 
 STABLE, UNREVOKED, UNRELEASED = MemberState

@@ -29,13 +29,7 @@ from mockbroker.groups.group_type import Context
 from mockbroker.groups.records.image import Change, Record, encode, encoded_keys, tombstones
 from mockbroker.groups.records.stored import StoredRecords
 from mockbroker.groups.streams.group_settings import group_settings
-from mockbroker.groups.streams.state import (
-    Endpoint,
-    MemberState,
-    StreamsGroup,
-    StreamsMember,
-    rebalance_timer,
-)
+from mockbroker.groups.streams.state import Endpoint, MemberState, StreamsGroup, StreamsMember, rebalance_timer
 from mockbroker.groups.streams.tasks import AssignedTasks, by_subtopology, task_ids, task_set
 from mockbroker.groups.streams.topology import topology_of
 

@@ -13,9 +13,7 @@ from kwire.java import map_order, timeline_map_order
 from mockbroker.base.effects import Note
 from mockbroker.groups.coordinated import generation_note
 from mockbroker.groups.streams.configured import ConfiguredTopology
-from mockbroker.groups.streams.state import (
-    StreamsGroup,
-)
+from mockbroker.groups.streams.state import StreamsGroup
 
 ASSIGNOR = "sticky"
 STANDBY_REPLICAS = "num.standby.replicas"  # setting of the assignor
