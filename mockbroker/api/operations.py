@@ -197,8 +197,7 @@ class ClusterOperations(Handle):
 
         Raises: UnknownTopicError; ValueError for an offset that is out of range, or a group id that cannot be encoded;
             TypeError for an offset that is not an integer, or a key that is not a pair of topic and partition;
-            CoordinatorUnavailableError. After an error, no offset is
-            stored.
+            CoordinatorUnavailableError. After an error, no offset is stored.
         """
         now = self._server.clock.read()
         self._server.perform(groups.set_committed(self._router.broker, group_id, offsets, now))

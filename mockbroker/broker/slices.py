@@ -23,6 +23,7 @@ DESCRIBED_BYTES = 100_000  # of descriptions in a slice; they take about 5 ms
 Handle: TypeAlias = Callable[[Broker, Call[Any], float], Effects]
 Split: TypeAlias = Callable[[Broker, Any], Iterable[Any]]  # yields a request per slice, none if the request is small
 Described = TypeVar("Described")
+E = TypeVar("E")
 Merge: TypeAlias = Callable[[Any, Any], None]  # adds a response to the merged response, the first argument
 
 
@@ -240,6 +241,25 @@ merge_topics = merge_by_topic("topics", _name_and_id)
 def chunks(elements: Sequence[Any], size: int) -> list[Sequence[Any]]:
     """Divide a sequence into parts of at most ``size`` elements, and return the parts."""
     return [elements[start : start + size] for start in range(0, len(elements), size)]
+
+
+def weighted_chunks(elements: Iterable[E], weight: Callable[[E], int], size: int) -> Iterator[list[E]]:
+    """Divide elements into parts, and yield the parts. Without elements, yield one empty part.
+
+    Args:
+        elements: The elements.
+        weight: Function that returns the weight of an element, at least 1. It is called when the part is made.
+        size: Total weight at which a part ends; the last element of a part may exceed it.
+    """
+    part: list[E] = []
+    total = 0
+    for element in elements:
+        if total >= size:
+            yield part
+            part, total = [], 0
+        part.append(element)
+        total += weight(element)
+    yield part
 
 
 def copy_with(request: Any, **fields: Any) -> Any:

@@ -9,7 +9,7 @@ from kwire.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsRespon
 from mockbroker.base.effects import Call, Effects, Note, Reply, begin
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.broker.broker import Broker
-from mockbroker.broker.slices import copy_with, handle_slices, merge_array
+from mockbroker.broker.slices import copy_with, handle_slices, merge_array, weighted_chunks
 
 
 def _handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:
@@ -37,16 +37,13 @@ def _split(broker: Broker, request: DeleteGroupsRequest) -> Iterator[DeleteGroup
 
     A slice has at most ``Broker.slice_size`` groups, and ends when they have as many committed offsets.
     """
-    part: list[str] = []
-    size = 0
-    for group_id in dict.fromkeys(request.groups_names):
-        if size >= broker.slice_size:
-            yield copy_with(request, groups_names=part)
-            part, size = [], 0
-        part.append(group_id)
+
+    def weight(group_id: str) -> int:
         group = broker.groups.get(group_id)
-        size += max(1 if group is None else len(group.offsets.committed), 1)
-    yield copy_with(request, groups_names=part)
+        return 1 if group is None else max(len(group.offsets.committed), 1)
+
+    for part in weighted_chunks(dict.fromkeys(request.groups_names), weight, broker.slice_size):
+        yield copy_with(request, groups_names=part)
 
 
 def handle(broker: Broker, call: Call[DeleteGroupsRequest], now: float) -> Effects:

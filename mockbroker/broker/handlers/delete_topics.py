@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from uuid import UUID
 
 from kwire import ErrorCode
@@ -14,7 +14,7 @@ from mockbroker.base.texts import OF_ERRORS
 from mockbroker.broker.broker import Broker
 from mockbroker.broker.controller_timeouts import TIMED_OUT, is_expired
 from mockbroker.broker.fetch.completion import complete_delayed_fetches
-from mockbroker.broker.slices import copy_with
+from mockbroker.broker.slices import copy_with, weighted_chunks
 from mockbroker.topics.model import Topic
 
 RequestTopic = DeleteTopicsRequest.Topic
@@ -173,14 +173,11 @@ def _split(broker: Broker, request: DeleteTopicsRequest) -> Iterator[DeleteTopic
     ):
         yield request
         return
-    field = "topics" if topics else "topic_names"
-    part: list[RequestTopic | str] = []
-    size = 0
-    for element in topics or names:
-        if size >= broker.slice_size:
-            yield copy_with(request, **{field: part})
-            part, size = [], 0
-        part.append(element)
+
+    def weight(element: RequestTopic | str) -> int:
         topic, _ = _find(broker, element if isinstance(element, RequestTopic) else RequestTopic(name=element))
-        size += 1 if topic is None else len(topic.partitions)
-    yield copy_with(request, **{field: part})
+        return 1 if topic is None else len(topic.partitions)
+
+    elements: Sequence[RequestTopic | str] = topics or names
+    for part in weighted_chunks(elements, weight, broker.slice_size):
+        yield copy_with(request, **{"topics" if topics else "topic_names": part})

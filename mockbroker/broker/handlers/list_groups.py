@@ -31,7 +31,7 @@ def _list_groups(broker: Broker, call: Call[ListGroupsRequest]) -> Steps:
     states = {state.lower() for state in call.request.states_filter}
     types = {type_.lower() for type_ in call.request.types_filter}
     listed: list[ListGroupsResponse.Group] = []
-    for number, group_ids in enumerate(chunks(list(broker.groups), max(broker.slice_size, SLICE_SIZE))):
+    for number, group_ids in enumerate(chunks(list(broker.groups), SLICE_SIZE)):
         if number:
             yield []
         groups = [group for group in map(broker.groups.get, group_ids) if group is not None]  # others were deleted

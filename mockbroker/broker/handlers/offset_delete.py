@@ -54,7 +54,7 @@ def _delete_offsets(broker: Broker, call: Call[OffsetDeleteRequest]) -> Steps:
     """
     group_id = call.request.group_id
     topics = {topic.name: _TopicResult() for topic in call.request.topics}
-    slices = topic_slices(call.request.topics, max(broker.slice_size, SLICE_SIZE))
+    slices = topic_slices(call.request.topics, SLICE_SIZE)
     for number, part in enumerate(chain([next(slices, call.request.topics)], slices)):
         if number:
             yield []

@@ -116,9 +116,9 @@ def _add_pending_offset(
     return NONE
 
 
-def _split(broker: Broker, request: TxnOffsetCommitRequest) -> Iterator[TxnOffsetCommitRequest]:
+def _split(_: Broker, request: TxnOffsetCommitRequest) -> Iterator[TxnOffsetCommitRequest]:
     # Not in the smaller slices of the simulator, whose model sees these offsets only in the response.
-    return split_partitions(request, max(broker.slice_size, SLICE_SIZE))
+    return split_partitions(request, SLICE_SIZE)
 
 
 handle = in_slices(_handle, _split, merge_topics)

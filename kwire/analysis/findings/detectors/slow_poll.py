@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from operator import itemgetter
 
 from kwire.analysis.events import GroupEvent
 from kwire.analysis.findings.model import (
@@ -86,20 +88,16 @@ def _longest_assigned(group: GroupView, life: int, member: str, begin: int, end:
     idle = group.idle.get((life, member), frozenset())
     if not idle:
         return begin, end
-    parts: list[tuple[int, int]] = []
-    since: int | None = begin
-    for row in group.rebalances:
-        if row["life"] != life or row["started_ts"] >= end:
-            continue
-        start = max(begin, row["started_ts"])
-        if row["to_generation"] not in idle:
-            since = start if since is None else since
-        elif since is not None:
-            parts.append((since, start))
-            since = None
-    if since is not None:
-        parts.append((since, end))
-    return max(parts, key=lambda part: part[1] - part[0], default=(begin, begin))
+    states = [(begin, False)]  # since when the member had no partition (True), or at least one (False)
+    states += [
+        (max(begin, row["started_ts"]), row["to_generation"] in idle)
+        for row in group.rebalances
+        if row["life"] == life and row["started_ts"] < end
+    ]
+    changes = [next(run) for _, run in groupby(states, key=itemgetter(1))]
+    ends = [*(start for start, _ in changes[1:]), end]
+    parts = [(start, stop) for (start, is_idle), stop in zip(changes, ends, strict=True) if not is_idle]
+    return max(parts, key=lambda part: part[1] - part[0])
 
 
 DETECTOR = Detector(

@@ -36,7 +36,6 @@ def test_all_groups(harness, version):
 def test_many_groups_are_listed_in_slices(harness, monkeypatch):
     """A group that is deleted between two slices is not listed."""
     monkeypatch.setattr(list_groups_handler, "SLICE_SIZE", 1)
-    harness.broker.slice_size = 1
     assert set(list_groups(harness, 4)) == {"stable", "simple"}
     call = Call(Ticket(1, 1, 16, 4), Client(0, "c", "/h"), ListGroupsRequest())
     (work,) = harness.router.handlers[16].handle(harness.broker, call, 0.0)

@@ -40,7 +40,6 @@ def test_empty_group(harness):
 
 def request_in_slices(harness: BrokerHarness, monkeypatch: pytest.MonkeyPatch) -> tuple[Ticket, Effects]:
     """Commit three offsets, begin to delete them in slices of one, and return the effects of the first slice."""
-    harness.broker.slice_size = 1
     monkeypatch.setattr(offset_delete, "SLICE_SIZE", 1)
     for topic, index in (("t", 0), ("t", 1), ("u", 0)):
         group = harness.broker.groups.get("g") or harness.broker.groups.create("g", 0.0)
