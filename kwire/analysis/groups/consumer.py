@@ -204,7 +204,7 @@ class _Heartbeats:
             self.out.change(event.ts, epoch, member.membership, member.assigned, partitions, min(unread, default=None))
         member.assigned = partitions
         member.holding |= partitions
-        # A share with only losses asks the member to revoke partitions before it receives the next epoch.
+        # An assignment that only loses partitions asks the member to revoke them before it receives the next epoch.
         if gained and self.epochs.current is not None and event.generation == self.epochs.current.number:
             self.epochs.extend(member, event.ts)
 
