@@ -10,7 +10,7 @@ import psutil
 import pytest
 from interop import programs
 from interop.hosted import Host
-from interop.stage import HEARTBEAT_MS, MARKS, Member, Stage, stage_of, start_process
+from interop.stage import HEARTBEAT_MS, MARKS, MEMBERS, Member, Stage, stage_of, start_process
 
 from mockbroker import run_cluster
 
@@ -65,6 +65,26 @@ def test_a_member_that_ended_before_a_command_is_cleaned_up(stage: Stage) -> Non
     with pytest.raises(AssertionError, match="gone ended before the command 'leave'"):
         member.say("leave")
     member.clean_up()
+
+
+def test_a_command_interrupts_a_member_until_it_is_taken(stage: Stage) -> None:
+    """One signal can come too early: just before the client blocks."""
+    talks = """
+import itertools, sys, threading
+sys.path.append(sys.argv[2])
+from talk import command, interrupt_on_command, tell_left
+
+signals = itertools.count(1)
+second = threading.Lock()
+second.acquire()
+interrupt_on_command(lambda *_: next(signals) == 2 and second.release())
+second.acquire()
+assert command() == "leave"
+tell_left()
+"""
+    member = Member(stage, "probe", start_process([sys.executable, "-c", talks, "{}", str(MEMBERS)]))
+    stage.members.append(member)
+    member.leave()
 
 
 class Stubborn(Member):

@@ -14,6 +14,7 @@ from typing import Any, NoReturn, TypeVar
 T = TypeVar("T")
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
 POLL = 0.1  # seconds that a poll may take before the next check for commands
+AGAIN = 0.05  # seconds until the signal of a command that still waits is repeated
 
 _commands: SimpleQueue[str] = SimpleQueue()
 
@@ -21,16 +22,31 @@ _commands: SimpleQueue[str] = SimpleQueue()
 def _listen() -> None:
     for line in sys.stdin:
         _commands.put(line.strip())
-        os.kill(os.getpid(), signal.SIGUSR1)
+        _came.set()
     os._exit(3)  # the test has ended, so the member exits
 
 
+def _interrupt() -> None:
+    """Send the signal of a command, and repeat it until the member takes the command.
+
+    A signal that arrives just before the main thread blocks on a lock does not end this wait: Python calls the handler
+    only between two of its instructions, and the lock is not interrupted any more.
+    """
+    while True:
+        _came.wait(None if _commands.empty() else AGAIN)
+        _came.clear()
+        if not _commands.empty():
+            os.kill(os.getpid(), signal.SIGUSR1)
+
+
+_came = threading.Event()
 signal.signal(signal.SIGUSR1, signal.SIG_IGN)
 threading.Thread(target=_listen, daemon=True).start()
+threading.Thread(target=_interrupt, daemon=True).start()
 
 
 def interrupt_on_command(handler: Callable[..., object]) -> None:
-    """Call the handler for each command, in the main thread, which is interrupted at any point."""
+    """Call the handler in the main thread, which is interrupted at any point, while a command waits to be taken."""
     signal.signal(signal.SIGUSR1, handler)
 
 

@@ -69,7 +69,10 @@ def poll() -> dict[TopicPartition, list[Any]]:
 
 
 def interrupt(*_: object) -> None:
-    if polling:
+    """Raise Asked once in a poll; the signal is repeated, and must not interrupt the handling of the exception."""
+    global polling
+    if polling and waiting() > 0:
+        polling = False
         raise Asked
 
 
