@@ -21,7 +21,7 @@ from kwire.spark import input_files, source
 from kwire.spark.failures import interrupted_later, spark_errors
 from kwire.spark.job import Job, name_of
 from kwire.spark.output import Output
-from kwire.spark.session import session_on, start
+from kwire.spark.session import is_connect, session_on, start
 from kwire.spark.stream import Stream
 from kwire.spark.stream_lock import locked
 from kwire.spark.topic import connector_options
@@ -43,7 +43,9 @@ LOG = logging.getLogger(__name__)
 )
 @click.argument("more", nargs=-1, metavar="[GLOB]...")
 @click.option("--output", required=True, metavar="DIR", help="Folder for the tables, one subfolder each.")
-@click.option("--master", help="Spark's master.  [default: this machine, all cores]")
+@click.option(
+    "--master", help="Spark's master, or a Spark Connect server (sc://HOST:PORT).  [default: this machine, all cores]"
+)
 @click.option(
     "--stream", is_flag=True, help="Continue with each file that a rotating capture completes, until interrupted."
 )
@@ -109,6 +111,10 @@ def command(
         raise click.UsageError("--once requires --stream")
     if stream and assignor is not None:
         raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
+    if stream and is_connect(master):
+        raise click.UsageError(
+            "--stream cannot be used with a Spark Connect server: the stream would continue after this command ends"
+        )
     if any(map(is_topic, (*inputs, *more))) and len((*inputs, *more)) > 1:
         raise click.UsageError("a topic cannot be combined with other inputs: run the command once for each")
     try:
@@ -181,3 +187,7 @@ def _start(master: str | None, class_archive: str | None) -> SparkSession | Spar
             return start(master, class_archive=class_archive)
     except RuntimeError as error:
         raise click.ClickException(f"Spark did not start: {error}; Spark needs Java 17 (JAVA_HOME)") from error
+    except ConnectionError as error:
+        raise click.ClickException(str(error)) from error
+    except ValueError as error:
+        raise click.ClickException(f"wrong address {master}: {error}") from error

@@ -8,11 +8,16 @@ import shutil
 import socket
 import sys
 import tempfile
+from typing import TypeGuard
+from urllib.parse import urlsplit
 
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 LOCAL = "local[*]"
+CONNECT = "sc://"  # how the address of a Spark Connect server begins
+CONNECT_PORT = 15002  # of a Spark Connect server whose address has no port
+REACHED = 10.0  # seconds within which a Spark Connect server accepts a connection
 JVM = "spark.driver.extraJavaOptions"
 QUIET = {  # settings of a local context and its sessions
     "spark.driver.bindAddress": "127.0.0.1",
@@ -55,16 +60,19 @@ def start(
     whatever the arguments are. A new local context listens only on the loopback interface and has no web UI.
 
     Args:
-        master: Spark's master URL. None for the master that spark-submit has set; without spark-submit, all cores of
-            this machine are used.
+        master: Spark's master URL, or the address of a Spark Connect server (``sc://HOST:PORT``). None for the master
+            that spark-submit has set; without spark-submit, all cores of this machine are used.
         app: name of the application.
         class_archive: path of an archive with the classes that a local context loads, with which Spark starts
             faster. If the file does not exist, the JVM writes it when it exits. None for no archive.
 
-    Raises: RuntimeError if Spark does not start.
+    Raises: RuntimeError if Spark does not start; ConnectionError if no Spark Connect server listens at the address.
     """
     if active := SparkSession.getActiveSession():
         return active
+    if is_connect(master):
+        _require_server(master)
+        return SparkSession.builder.remote(master).appName(app).getOrCreate()
     conf = SparkConf().setAppName(app)
     submitted = "SPARK_SUBMIT_OPTS" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
     if master is None and not submitted:
@@ -79,6 +87,29 @@ def start(
             if class_archive is not None:
                 conf.set(JVM, f"{QUIET[JVM]} {archive_options(class_archive)}")
     return SparkContext.getOrCreate(conf)
+
+
+def is_connect(master: str | None) -> TypeGuard[str]:
+    """Return whether a master is the address of a Spark Connect server."""
+    return master is not None and master.startswith(CONNECT)
+
+
+def _require_server(address: str) -> None:
+    """Check that a server listens at the address, because PySpark would try for ten minutes to reach it.
+
+    ``address``: address of a Spark Connect server, as PySpark accepts it. An address without a host is not checked:
+    PySpark refuses it.
+
+    Raises: ConnectionError if no server listens there; ValueError for a wrong port.
+    """
+    parts = urlsplit(address)
+    if parts.hostname is None:
+        return
+    host, port = parts.hostname, parts.port or CONNECT_PORT
+    try:
+        socket.create_connection((host, port), REACHED).close()
+    except OSError as error:
+        raise ConnectionError(f"no Spark Connect server at {host}:{port}: {error.strerror or error}") from error
 
 
 def unix_sockets() -> dict[str, str]:
