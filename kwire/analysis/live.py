@@ -74,6 +74,7 @@ class LiveState:
         self.ends: OrderedDict[tuple[str, int], tuple[int, int]] = OrderedDict()
         self.connections = self.problems = self.lost = 0
         self._names: OrderedDict[str, str] = OrderedDict()
+        self._is_renamed = False  # a topic has got its name since use_names
         self._places = 0  # partitions of all groups
         self._checks: list[tuple[int, int, str, str, LiveMember]] = []  # heap: when to check a member's session
         self._added = 0  # members, which orders checks at one time
@@ -85,6 +86,7 @@ class LiveState:
         self.clock_us = self.now_us
         self._note_api(call)
         for key, name in topic_names(call).items():
+            self._is_renamed |= key not in self._names
             _put(self._names, key, name, MAX_TOPIC_IDS)
         for mark in watermarks(call):
             _put(self.ends, (self._name(mark.topic), mark.partition), (mark.offset, mark.ts), MAX_PARTITIONS)
@@ -102,6 +104,33 @@ class LiveState:
         if self.now_us:
             self.clock_us = self.now_us + us
             self._expire_members()
+
+    def use_names(self) -> None:
+        """Replace the id of each topic whose name is known by now.
+
+        In a capture that begins while clients are connected, the names come later than the first Fetch requests.
+        """
+        if not self._is_renamed:
+            return
+        self._is_renamed = False
+        self.ends = self._named(self.ends)
+        for group in self.groups.values():
+            group.commits = self._named(group.commits)
+        self._places = sum(group.places for group in self.groups.values())
+
+    def _named(
+        self, offsets: OrderedDict[tuple[str, int], tuple[int, int]]
+    ) -> OrderedDict[tuple[str, int], tuple[int, int]]:
+        """Return offsets and their times by topic name and partition, in the same order.
+
+        ``offsets``: offsets and their times by topic name or id, and partition. The latest is last.
+        """
+        made: OrderedDict[tuple[str, int], tuple[int, int]] = OrderedDict()
+        for (topic, partition), latest in offsets.items():
+            place = self._name(topic), partition
+            made[place] = latest
+            made.move_to_end(place)
+        return made
 
     def lags(self, group: LiveGroup) -> Iterator[tuple[str, int, int, int | None]]:
         """Yield topic, partition, committed offset and lag for each partition that a group has committed.

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 
-from kwire.analysis.live import BUCKETS_S, LiveState
+from kwire.analysis.live import BUCKETS_S, LiveApi, LiveState
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -57,7 +57,7 @@ def text(state: LiveState) -> str:
     by_name: dict[str, list[str]] = {name: [] for name in METRICS}
     for name, labels, value in _samples(state):
         by_name[name].append(_line(name, zip(METRICS[name][2], labels, strict=True), value))
-    for api, calls in sorted(state.apis.items()):
+    for api, calls in _requested(state):
         by_name["kwire_request_duration_seconds"] += _histogram(api, calls.buckets, calls.seconds, calls.responses)
     lines: list[str] = []
     for name, (kind, meaning, _) in METRICS.items():
@@ -86,13 +86,23 @@ def _samples(state: LiveState) -> Iterator[Sample]:
         yield "kwire_group_refused_commits_total", (name,), group.refused
     for (topic, partition), (offset, _) in sorted(state.ends.items()):
         yield "kafka_topic_partition_current_offset", (topic, partition), offset
-    for api, calls in sorted(state.apis.items()):
+    for api, calls in _requested(state):
         yield "kwire_requests_total", (api,), calls.requests
     for (api, error), count in sorted(state.errors.items()):
         yield "kwire_errors_total", (api, error), count
     yield "kwire_connections_ended_total", (), state.connections
     yield "kwire_problems_total", (), state.problems
     yield "kwire_packets_lost_total", (), state.lost
+
+
+def _requested(state: LiveState) -> Iterator[tuple[str, LiveApi]]:
+    """Yield the calls of each API with requests, sorted by API.
+
+    A capture may also contain responses to requests that it lacks.
+    """
+    for api, calls in sorted(state.apis.items()):
+        if calls.requests:
+            yield api, calls
 
 
 def _histogram(api: str, buckets: Mapping[int, int], seconds: float, count: int) -> Iterator[str]:

@@ -76,6 +76,7 @@ def command(
         server = None if metrics_port is None else _serve(traffic, metrics_port)
         for item in reading:
             traffic.note(item, 0 if ring is None else ring.lost)
+    state.use_names()
     if as_json:
         click.echo(json.dumps([content(state, name) for name in state.groups], indent=1))
     else:
@@ -117,9 +118,10 @@ class Traffic:
 
     @contextmanager
     def current(self) -> Iterator[LiveState]:
-        """Lock the state, and yield it without the members whose session is over by now."""
+        """Lock the state, and yield it without the members whose session is over by now, and with all known names."""
         with self._lock:
             self.state.pass_time(round((time.monotonic() - self._heard) * 1e6))
+            self.state.use_names()
             yield self.state
 
 

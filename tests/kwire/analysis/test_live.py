@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from tools.captures import CAPTURES
@@ -11,8 +12,11 @@ from kwire.analysis.live import LiveState
 from kwire.analysis.live_groups import EXPIRY_US
 from kwire.capture import Call, read
 from kwire.errorcodes import ErrorCode
+from kwire.json.objects import uuid_text
+from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from kwire.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
+from kwire.messages.metadata import MetadataRequest, MetadataResponse
 from kwire.messages.offset_commit import OffsetCommitRequest, OffsetCommitResponse
 
 HOUR = 3_600_000.0  # milliseconds
@@ -64,6 +68,38 @@ def test_lag_is_watermark_less_commit() -> None:
     end_offset(log, 10, "tea", 100)
     state = state_after(log)
     assert list(state.lags(state.groups["g"])) == [("tea", 0, 40, 60)]
+
+
+def test_names_that_come_later_replace_topic_ids() -> None:
+    """The traffic begins while clients are connected: they know the topic's id, and the name comes later."""
+    tea = UUID(int=7)
+    log = CallLog()
+    for at, offset in ((1, 8), (5, 9)):
+        asked = FetchRequest.Topic(topic_id=tea, partitions=[FetchRequest.Topic.Partition(partition=0)])
+        answered = FetchResponse.Topic.Partition(partition_index=0, high_watermark=offset)
+        topics = [FetchResponse.Topic(topic_id=tea, partitions=[answered])]
+        log.call("c", at, FetchRequest(topics=[asked]), FetchResponse(responses=topics), 13)
+    request = OffsetCommitRequest(
+        group_id=GROUP,
+        topics=[
+            OffsetCommitRequest.Topic(
+                topic_id=tea, partitions=[OffsetCommitRequest.Topic.Partition(partition_index=0, committed_offset=6)]
+            )
+        ],
+    )
+    stored = OffsetCommitResponse.Topic.Partition(partition_index=0)
+    response = OffsetCommitResponse(topics=[OffsetCommitResponse.Topic(topic_id=tea, partitions=[stored])])
+    log.call("c", 6, request, response, 10)
+    state = state_after(log)
+    state.use_names()
+    assert [topic for topic, *_ in state.lags(state.groups[GROUP])] == [f"id:{uuid_text(tea)}"]
+    named = MetadataResponse.Topic(topic_id=tea, name="tea")
+    log.call("c", 7, MetadataRequest(), MetadataResponse(topics=[named]), 12)
+    end_offset(log, 8, "tea", 12)
+    state = state_after(log)
+    state.use_names()
+    assert list(state.lags(state.groups[GROUP])) == [("tea", 0, 6, 6)]
+    assert list(state.ends) == [("tea", 0)]
 
 
 def test_rejected_commits_are_counted() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 from golden import ROOT
@@ -70,6 +71,12 @@ def test_histogram_is_cumulative() -> None:
     ]
     assert joins == sorted(joins)
     assert joins[-1] == 4
+
+
+def test_responses_without_requests_are_not_counted() -> None:
+    made = LiveState()
+    made.note(replace(two_members().calls[0], api_key=None, request=None, request_us=None))
+    assert "unknown" not in text(made)
 
 
 def test_names_are_escaped() -> None:
