@@ -295,6 +295,17 @@ async def test_bytes_are_sent_slowly(of: Any) -> None:
         assert (await peer.ask(METADATA, 12)).brokers
 
 
+async def test_removal_of_the_rule_ends_slow_sending() -> None:
+    async with proxied() as place:
+        peer = await place.connect()
+        fault = place.faults.add(api="Heartbeat", bytes_per_second=1)
+        await peer.send((HEARTBEAT, 4), (METADATA, 12))
+        await fault.wait_applied(10)
+        fault.remove()
+        assert (await peer.receive()).error_code == E.UNKNOWN_MEMBER_ID
+        assert (await peer.receive()).brokers
+
+
 async def peer_bytes(peer: Peer, message: Any, version: int) -> bytes:
     """Send a request, and return the response as bytes."""
     await peer.send((message, version))
