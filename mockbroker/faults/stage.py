@@ -6,7 +6,7 @@ response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -38,6 +38,7 @@ from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import StageDue
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers import api_versions
 from mockbroker.broker.router import NOT_LOGGED, Router
 from mockbroker.broker.stages import Stage
 from mockbroker.faults.affected import UNPROCESSED, Affected, AffectedRequests, Phase
@@ -430,10 +431,10 @@ class FaultStage(Stage):
                 return self._answer(entry, [NoReply(call.ticket)], now)
             case Respond(respond=body):
                 try:
-                    response = from_json(APIS[call.ticket.api_key].response, body, call.ticket.version)
+                    reply = _reply(call.ticket, body)
                 except EncodeError as error:
                     return self._answer(entry, [Close(call.ticket, f"fault rule {name}: {error}")], now)
-                return self._answer(entry, [Reply(call.ticket, response)], now)
+                return self._answer(entry, [reply], now)
             case Disconnect(disconnect="before", reset=reset):
                 self._affected.remove(entry)
                 return [Close(call.ticket, f"fault rule {name}: disconnect before processing", reset)]
@@ -477,6 +478,8 @@ class FaultStage(Stage):
         rest = injection.split()
         if rest is None and _without_response(call):
             return self._answer(entry, [Close(ticket, _unanswerable(entry))], now)
+        if rest is None and _is_unsupported(ticket, code):
+            return self._answer(entry, [api_versions.refused(ticket)], now)
         if rest is None:
             return self._answer(entry, [Reply(ticket, injection.error_response())], now)
         entry.injection = injection
@@ -831,6 +834,31 @@ class FaultStage(Stage):
 def _without_response(call: Call[Any]) -> bool:
     """Return whether a request has no response, such as a Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
+
+
+def _reply(ticket: Ticket, body: Mapping[str, Any]) -> Reply:
+    """Return the effect of sending a response.
+
+    Args:
+        ticket: Identity of the request.
+        body: The response in JSON form.
+
+    Raises: EncodeError if the version has no such response.
+    """
+    response = from_json(APIS[ticket.api_key].response, body, ticket.version)
+    if _is_unsupported(ticket, getattr(response, "error_code", ErrorCode.NONE)):
+        return api_versions.in_version_0(ticket, response)
+    return Reply(ticket, response)
+
+
+def _is_unsupported(ticket: Ticket, code: int) -> bool:
+    """Return whether a response is that to an ApiVersions request in an unsupported version.
+
+    Args:
+        ticket: Identity of the request.
+        code: Error code of the response.
+    """
+    return ticket.api_key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def _is_never_processed(rule: Rule) -> bool:

@@ -11,6 +11,8 @@ import trio
 import trio.testing
 
 from kwire import ErrorCode as E
+from kwire import encode
+from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_acls import CreateAclsRequest
 from kwire.messages.describe_producers import DescribeProducersRequest
 from kwire.messages.elect_leaders import ElectLeadersRequest
@@ -493,6 +495,26 @@ async def test_respond_answers_with_the_given_body() -> None:
         response = await cluster.connect().ask(commit(("t", 0)), 8)
         assert (response.topics[0].name, response.topics[0].partitions) == ("t", [])
         assert cluster.committed("g") == {}
+
+
+UNSUPPORTED: dict[str, dict[str, Any]] = {
+    "error": {"error": "UNSUPPORTED_VERSION"},
+    "respond": {"respond": {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 3}]}},
+}
+
+
+@pytest.mark.parametrize("action", UNSUPPORTED.values(), ids=UNSUPPORTED)
+async def test_unsupported_api_versions_is_answered_in_version_0(action: dict[str, Any]) -> None:
+    async with opened() as cluster:
+        cluster.faults.add(api="ApiVersions", version="4+", **action)  # type: ignore[typeddict-item]
+        connection = cluster.connect()
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        response = await connection.ask(request, 4)
+        assert response.error_code == E.UNSUPPORTED_VERSION
+        assert [(each.api_key, each.max_version) for each in response.api_keys] == [(18, 3)]
+        (logged,) = cluster._router.requests.entries(0)
+        assert (logged.response or b"")[8:] == encode(response, 0)
+        assert (await connection.ask(request, 3)).error_code == E.NONE
 
 
 @pytest.mark.parametrize("of", ["request", "response"])
