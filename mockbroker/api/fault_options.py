@@ -132,7 +132,8 @@ class PresetParameters(TypedDict, total=False):
     Attributes:
         name: Name of the rule, or the start of the names of the rules.
         times: Number of requests that each rule applies to, or ``"always"``.
-        duration_ms: Milliseconds after which the rules no longer apply, and the requests that they hold are released.
+        duration_ms: Milliseconds after which the rules no longer apply, and the requests that they hold or delay are
+            released.
         group: Group id, with the wildcards ``*`` and ``?``.
         client_id: Client id, with wildcards.
         topic: Name of the topic, with wildcards except in ``unclean-leader-election``.

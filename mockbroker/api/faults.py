@@ -160,7 +160,10 @@ class FaultHandle:
         return self._faults.release(self.name, count)
 
     def remove(self) -> None:
-        """Remove the rule, and release the requests that it holds. Do nothing if the rule was removed before."""
+        """Remove the rule, and release the requests that it holds or delays.
+
+        Do nothing if the rule was removed before.
+        """
         self._faults.remove(self.name)
 
 
@@ -397,7 +400,7 @@ class FaultOperations(Handle, Generic[F]):
         """Replace the rule with this name, or add it if it does not exist; return its state.
 
         The new rule has the position of the replaced rule; its counters begin at 0. Requests that the replaced rule
-        holds are released.
+        holds or delays are released.
 
         Args:
             name: name of the rule.
@@ -421,8 +424,9 @@ class FaultOperations(Handle, Generic[F]):
 
     @operation
     def remove(self, name: str = "*") -> list[str]:
-        """Remove rules, and release the requests that they hold; return the names of the removed rules ([] if no name
-        matches).
+        """Remove rules, and release the requests that they hold or delay.
+
+        Return the names of the removed rules ([] if no name matches).
 
         If ``name`` is the name of a preset, all rules of the preset are removed, and its changes to the cluster are
         undone, except for lost records.

@@ -157,7 +157,7 @@ class Pace:
 
     Attributes:
         allowed: Number of further bytes that may be sent now.
-        finished: Whether all bytes were sent, or the connection was closed.
+        finished: Whether all bytes were sent, the connection was closed, or the remaining bytes may be sent at once.
     """
 
     allowed: int = 0

@@ -28,6 +28,7 @@ class Phase(Enum):
 HELD = frozenset({Phase.HELD_BEFORE, Phase.HELD_AFTER})
 ANSWERED = frozenset({Phase.MUTED, Phase.PACED})
 UNPROCESSED = frozenset({Phase.DELAYED_BEFORE, Phase.HELD_BEFORE})
+DELAYED = frozenset({Phase.DELAYED_BEFORE, Phase.DELAYED_AFTER, *ANSWERED})
 
 
 @dataclass(slots=True, eq=False)
@@ -116,6 +117,10 @@ class AffectedRequests:
     def held_by(self, name: str) -> list[Affected]:
         """Return the requests and connections that the rule ``name`` holds, the longest held first."""
         return [entry for entry in self._entries.values() if entry.phase in HELD and entry.name == name]
+
+    def delayed_by(self, name: str) -> list[Affected]:
+        """Return the requests and connections that the rule ``name`` delays or slows down, the oldest first."""
+        return [entry for entry in self._entries.values() if entry.phase in DELAYED and entry.name == name]
 
     def of_connection(self, number: int) -> list[Affected]:
         """Return the entries of a connection that remain after the response to a request: requests whose response is

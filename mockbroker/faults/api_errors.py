@@ -6,6 +6,32 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
+# The errors that Kafka returns for the whole response, by API, where all others are those of topics or partitions.
+_SHARE_ERRORS = frozenset(
+    {
+        "GROUP_AUTHORIZATION_FAILED",
+        "INVALID_REQUEST",
+        "INVALID_SHARE_SESSION_EPOCH",
+        "SHARE_SESSION_LIMIT_REACHED",
+        "SHARE_SESSION_NOT_FOUND",
+        "UNKNOWN_SERVER_ERROR",
+        "UNSUPPORTED_VERSION",
+    }
+)
+OF_RESPONSES: Mapping[str, frozenset[str]] = {
+    "Fetch": frozenset(
+        {
+            "FETCH_SESSION_ID_NOT_FOUND",
+            "FETCH_SESSION_TOPIC_ID_ERROR",
+            "INVALID_FETCH_SESSION_EPOCH",
+            "UNKNOWN_SERVER_ERROR",
+        }
+    ),
+    "Metadata": frozenset({"REBOOTSTRAP_REQUIRED", "UNKNOWN_SERVER_ERROR"}),
+    "ShareAcknowledge": _SHARE_ERRORS,
+    "ShareFetch": _SHARE_ERRORS,
+}
+
 
 @cache
 def api_errors() -> Mapping[str, frozenset[str]]:
@@ -28,3 +54,17 @@ def unusual_error(api: str, error: str) -> str | None:
     if known is None or error in known:
         return None
     return f"Kafka does not return {error} for {api}; it returns {', '.join(sorted(known))}"
+
+
+def error_of_elements(api: str, error: str) -> str | None:
+    """Return a warning if Kafka returns an error for single topics or partitions of an API, not for the whole response.
+
+    Args:
+        api: Kafka's name of the API.
+        error: name of the error.
+    """
+    of_response = OF_RESPONSES.get(api)
+    if of_response is None or error in of_response or error not in api_errors()[api]:
+        return None
+    elements = "topics" if api == "Metadata" else "partitions"
+    return f"Kafka returns {error} for {elements} of {api}, not for the whole response: add the condition topic '*'"

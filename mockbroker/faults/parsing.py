@@ -9,7 +9,7 @@ from typing import Any
 
 from kwire.apikeys import ApiKey
 from kwire.messages import APIS
-from mockbroker.faults.api_errors import unusual_error
+from mockbroker.faults.api_errors import error_of_elements, unusual_error
 from mockbroker.faults.applicability import applies_to
 from mockbroker.faults.matching import criteria
 from mockbroker.faults.parsing_action import parse_action
@@ -56,8 +56,10 @@ def warnings(rule: Rule) -> list[Problem]:
     if isinstance(rule.action.effect, Error) and matches_produce:
         found.append(Problem("action.error", "no effect on a Produce with acks=0, which has no response"))
     if isinstance(rule.action.effect, Error):
-        unusual = (unusual_error(api, rule.action.effect.error) for api in rule.match.api)
-        found += [Problem("action.error", detail) for detail in unusual if detail is not None]
+        doubts = [unusual_error(api, rule.action.effect.error) for api in rule.match.api]
+        if rule.match.topic is None and rule.match.partition is None:
+            doubts += [error_of_elements(api, rule.action.effect.error) for api in rule.match.api]
+        found += [Problem("action.error", detail) for detail in doubts if detail is not None]
     return found
 
 

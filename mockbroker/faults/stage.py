@@ -6,7 +6,7 @@ response.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -38,6 +38,7 @@ from mockbroker.base.errors import ConflictError, NotFoundError
 from mockbroker.base.event_kinds import EventKind
 from mockbroker.base.timers import StageDue
 from mockbroker.broker.broker import Broker
+from mockbroker.broker.handlers import api_versions
 from mockbroker.broker.router import NOT_LOGGED, Router
 from mockbroker.broker.stages import Stage
 from mockbroker.faults.affected import UNPROCESSED, Affected, AffectedRequests, Phase
@@ -151,7 +152,7 @@ class FaultStage(Stage):
         return added
 
     def end(self, names: Iterable[str], now: float) -> Effects:
-        """End rules: they are not applied to further requests, and the requests that they hold are released.
+        """End rules: they are not applied to further requests, and the requests that they hold or delay are released.
 
         Args:
             names: Names of the rules.
@@ -163,30 +164,30 @@ class FaultStage(Stage):
         for name in names:
             if (active := self.rules.get(name)) is not None:
                 active.counters.ended = True
-                effects += self.release(name, None, now)[1]
+                effects += self._end_waits(name, now)
         self._notify()
         return effects
 
     def replace(self, rule: Rule, now: float) -> tuple[ActiveRule, Effects]:
-        """Replace the rule that has the same name, or add the rule. Release the requests that the replaced rule holds.
+        """Replace the rule that has the same name, or add the rule.
 
-        The new rule has the position of the replaced rule.
+        Release the requests that the replaced rule holds or delays. The new rule has the position of the replaced rule.
 
         Args:
             rule: The rule.
             now: The broker's time in seconds.
 
-        Returns: the rule with its counters, and the effects that release the held requests, such as responses to send.
+        Returns: the rule with its counters, and the effects that release the requests, such as responses to send.
 
         Raises: TooManyRules if the maximum number of rules is reached.
         """
-        effects = self.release(rule.name, None, now)[1]
         active = self.rules.replace(rule)
+        effects = self._end_waits(rule.name, now)
         self._attach()
         return active, effects
 
     def remove(self, name: str, now: float) -> tuple[list[str], Effects]:
-        """Remove the rules whose name matches a glob, and release the requests and connections that they hold.
+        """Remove the rules whose name matches a glob, and release the requests and connections that they hold or delay.
 
         A script whose rules have all been removed is removed too, without undoing its changes.
 
@@ -194,8 +195,7 @@ class FaultStage(Stage):
             name: The glob.
             now: The broker's time in seconds.
 
-        Returns: the names of the removed rules, and the effects that release the held requests, such as responses to
-        send.
+        Returns: the names of the removed rules, and the effects that release the requests, such as responses to send.
 
         Raises: ValueError if the glob is not valid.
         """
@@ -206,7 +206,7 @@ class FaultStage(Stage):
         self._together = {key: each for key, each in self._together.items() if key in known or key in self.rules}
         names = [active.rule.name for active in removed_rules]
         self.scripts.forget_rules(self.rules)
-        effects = [effect for removed in names for effect in self.release(removed, None, now)[1]]
+        effects = [effect for removed in names for effect in self._end_waits(removed, now)]
         self._attach()
         self._notify()
         return names, effects
@@ -232,11 +232,47 @@ class FaultStage(Stage):
                 effects.append(Unmute(entry.ticket))
             else:
                 effects += [Proceed(entry.ticket)] if entry.effects is None else entry.effects
-        if entries:
-            note = Note(event=EventKind.RELEASE, group="", reason=f"{len(entries)} released", fault=name)
+        self._record_release(name, len(entries), now)
+        return len(entries), effects
+
+    def _end_waits(self, name: str, now: float) -> Effects:
+        """End everything for which a rule makes requests and connections wait: holds, delays, throttling, slow sending
+        and slow reading.
+
+        The rule was removed or replaced, or has ended. A delayed request gets the rest of the action at once, such as
+        an error.
+
+        Args:
+            name: Name of the rule.
+            now: The broker's time in seconds.
+
+        Returns: the effects that release the requests and connections, such as responses to send.
+        """
+        delayed = self._affected.delayed_by(name)
+        effects = self.release(name, None, now)[1]
+        for entry in delayed:
+            self._broker.deadlines.forget(StageDue(entry.ticket))
+            if entry.pace is None:
+                effects += self.due(entry.ticket, now)
+            else:
+                entry.pace.finished = True
+                self._affected.remove(entry)
+                effects.append(SendMore(entry.ticket))
+        self._record_release(name, len(delayed), now)
+        return effects
+
+    def _record_release(self, name: str, count: int, now: float) -> None:
+        """Add an event to the journal if a rule has released requests.
+
+        Args:
+            name: Name of the rule.
+            count: Number of released requests.
+            now: The broker's time in seconds.
+        """
+        if count:
+            note = Note(event=EventKind.RELEASE, group="", reason=f"{count} released", fault=name)
             self._router.journal.record(note, now)
             self._notify()
-        return len(entries), effects
 
     def unused(self) -> list[ActiveRule]:
         """Return the rules that were never applied, including removed rules. Rules in ``optional`` are omitted.
@@ -395,19 +431,19 @@ class FaultStage(Stage):
                 return self._answer(entry, [NoReply(call.ticket)], now)
             case Respond(respond=body):
                 try:
-                    response = from_json(APIS[call.ticket.api_key].response, body, call.ticket.version)
+                    reply = _reply(call.ticket, body)
                 except EncodeError as error:
                     return self._answer(entry, [Close(call.ticket, f"fault rule {name}: {error}")], now)
-                return self._answer(entry, [Reply(call.ticket, response)], now)
+                return self._answer(entry, [reply], now)
             case Disconnect(disconnect="before", reset=reset):
                 self._affected.remove(entry)
                 return [Close(call.ticket, f"fault rule {name}: disconnect before processing", reset)]
-            case Hold(when="before") if self._may_hold(entry):
+            case Hold(when="before") if self._may_wait(entry):
                 return self._hold(entry, Phase.HELD_BEFORE)
             case NoResponse(when="before"):
                 entry.phase = Phase.SILENT
                 return []
-            case Bandwidth(of="request", bytes_per_second=rate) if entry.effects is None:
+            case Bandwidth(of="request", bytes_per_second=rate) if entry.effects is None and self._may_wait(entry):
                 entry.effects = []  # the request is read once
                 self._delay(entry, Phase.DELAYED_BEFORE, now, len(call.frame) / rate)
                 return []
@@ -442,6 +478,8 @@ class FaultStage(Stage):
         rest = injection.split()
         if rest is None and _without_response(call):
             return self._answer(entry, [Close(ticket, _unanswerable(entry))], now)
+        if rest is None and _is_unsupported(ticket, code):
+            return self._answer(entry, [api_versions.refused(ticket)], now)
         if rest is None:
             return self._answer(entry, [Reply(ticket, injection.error_response())], now)
         entry.injection = injection
@@ -492,7 +530,7 @@ class FaultStage(Stage):
         Returns: the effects to carry out now; an empty list if the response is delayed, held or not sent at all.
         """
         delay = entry.fault.rule.action.delay
-        if delay is not None and delay.when == "after" and entry.fault.delay_ms:
+        if delay is not None and delay.when == "after" and entry.fault.delay_ms and self._may_wait(entry):
             entry.effects = effects
             self._delay(entry, Phase.DELAYED_AFTER, now, entry.fault.delay_ms / 1000)
             return []
@@ -511,8 +549,9 @@ class FaultStage(Stage):
         Returns: the effects to carry out now; an empty list if the response is held or not sent at all.
         """
         ticket, name = entry.ticket, entry.name
+        may_slow = self._may_wait(entry) and any(isinstance(effect, Reply) for effect in effects)
         match entry.fault.rule.action.effect:
-            case Hold(when="after") if self._may_hold(entry):
+            case Hold(when="after") if self._may_wait(entry):
                 entry.effects = effects
                 return self._hold(entry, Phase.HELD_AFTER)
             case NoResponse(when="after"):
@@ -521,10 +560,10 @@ class FaultStage(Stage):
             case Disconnect(disconnect="after", reset=reset):
                 self._affected.remove(entry)
                 return [Close(ticket, f"fault rule {name}: disconnect after processing", reset)]
-            case Throttle(throttle_ms=throttle_ms) if any(isinstance(effect, Reply) for effect in effects):
+            case Throttle(throttle_ms=throttle_ms) if may_slow:
                 self._delay(entry, Phase.MUTED, now, throttle_ms / 1000)
                 return [_throttled(effect, throttle_ms) for effect in effects]
-            case Bandwidth(of="response") if any(isinstance(effect, Reply) for effect in effects):
+            case Bandwidth(of="response") if may_slow:
                 entry.pace = Pace()
                 entry.phase = Phase.PACED
                 return [
@@ -631,8 +670,8 @@ class FaultStage(Stage):
 
         return affects
 
-    def _may_hold(self, entry: Affected) -> bool:
-        """Return whether the rule of a request or connection still exists, so that a release can end the hold.
+    def _may_wait(self, entry: Affected) -> bool:
+        """Return whether the rule of a request or connection still exists, so that it can be held or delayed.
 
         The rule may have been removed or replaced, or may have ended, during a delay or while the request was
         processed. ``entry``: the request or connection, with the applied rule.
@@ -715,7 +754,7 @@ class FaultStage(Stage):
             case NoResponse():
                 entry.phase = Phase.SILENT
                 return Admission("mute", name)
-            case Hold() if not self._may_hold(entry):
+            case Hold() if not self._may_wait(entry):
                 how: How = "serve"
             case Hold() if not self._hold(entry, Phase.HELD_BEFORE):
                 return Admission("mute", name)
@@ -795,6 +834,31 @@ class FaultStage(Stage):
 def _without_response(call: Call[Any]) -> bool:
     """Return whether a request has no response, such as a Produce with acks=0."""
     return call.ticket.api_key == ApiKey.PRODUCE and call.request.acks == 0
+
+
+def _reply(ticket: Ticket, body: Mapping[str, Any]) -> Reply:
+    """Return the effect of sending a response.
+
+    Args:
+        ticket: Identity of the request.
+        body: The response in JSON form.
+
+    Raises: EncodeError if the version has no such response.
+    """
+    response = from_json(APIS[ticket.api_key].response, body, ticket.version)
+    if _is_unsupported(ticket, getattr(response, "error_code", ErrorCode.NONE)):
+        return api_versions.in_version_0(ticket, response)
+    return Reply(ticket, response)
+
+
+def _is_unsupported(ticket: Ticket, code: int) -> bool:
+    """Return whether a response is that to an ApiVersions request in an unsupported version.
+
+    Args:
+        ticket: Identity of the request.
+        code: Error code of the response.
+    """
+    return ticket.api_key == ApiKey.API_VERSIONS and code == ErrorCode.UNSUPPORTED_VERSION
 
 
 def _is_never_processed(rule: Rule) -> bool:

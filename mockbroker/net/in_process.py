@@ -163,7 +163,7 @@ class BrokerEnd(Connection):
 
     def send(self) -> bool:
         if (pace := self.pace) is not None:
-            data = bytes(self.out[: pace.allowed])
+            data = bytes(self.out if pace.finished else self.out[: pace.allowed])
             del self.out[: len(data)]
             pace.allowed -= len(data)
             if not self.out:

@@ -115,7 +115,9 @@ class SocketConnection(Connection):
 
     def send(self) -> bool:
         if self.pace is not None:
-            return self._send_slowly(self.pace)
+            if not self.pace.finished:
+                return self._send_slowly(self.pace)
+            self.pace = None
         try:
             sent = self.sock.send(self.out)
         except BlockingIOError:

@@ -18,8 +18,8 @@ from math import inf
 from typing import Any
 
 from kwire.apikeys import ApiKey
-from kwire.codec import decode_at
-from kwire.envelope import Request, decode_request, decode_request_in_slices, encode_request, encode_response
+from kwire.codec import decode_at, encode
+from kwire.envelope import Request, decode_request, decode_request_in_slices, encode_request, pack_response
 from kwire.errors import WireError
 from kwire.frames import PREFIX, pack
 from kwire.headers import ResponseHeader, response_header_version
@@ -372,7 +372,10 @@ class Interception:
         frame = channel.response
         if frame is None or reply.response is not channel.body:
             try:
-                frame = pack(encode_response(reply.response, ticket.version, correlation_id=ticket.correlation_id))
+                body = None if reply.encoded is None else reply.encoded.get(ticket.version)
+                if body is None:
+                    body = encode(reply.response, ticket.version)
+                frame = pack_response(body, ticket.api_key, ticket.version, ticket.correlation_id)
             except WireError as error:
                 channel.orders.append(End(f"fault rule {ticket.fault}: {error}"))
                 return

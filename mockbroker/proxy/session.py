@@ -416,6 +416,8 @@ class Session:
                     await self.client.send_all(data)
                 else:
                     self._slow = order, 0
+                    if pace.finished:  # the rule was removed before
+                        await self._send_more()
             case SendMore():
                 await self._send_more()
             case End(reason=reason, reset=reset, alert=alert):
@@ -433,7 +435,7 @@ class Session:
         order, sent = self._slow
         pace = order.pace
         assert pace is not None
-        until = min(sent + pace.allowed, len(order.data))
+        until = len(order.data) if pace.finished else min(sent + pace.allowed, len(order.data))
         pace.allowed -= until - sent
         self._slow = order, until
         await self.client.send_all(order.data[sent:until])

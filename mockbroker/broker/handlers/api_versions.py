@@ -9,9 +9,10 @@ import re
 
 from kwire import ErrorCode
 from kwire.apikeys import ApiKey
+from kwire.codec import encode
 from kwire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kwire.schema import Versions
-from mockbroker.base.effects import Call, Effects, Reply
+from mockbroker.base.effects import Call, Effects, Reply, Ticket
 from mockbroker.broker.broker import Broker
 
 OPTIONAL_FEATURES_SINCE = 4
@@ -72,6 +73,27 @@ def unsupported(broker: Broker) -> ApiVersionsResponse:
     """
     entry = _entry(ApiKey.API_VERSIONS, broker.advertised_versions[ApiKey.API_VERSIONS])
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[entry])
+
+
+def refused(ticket: Ticket) -> Reply:
+    """Return the response of a broker that supports only older versions of ApiVersions than that of a request.
+
+    ``ticket``: identity of the request.
+    """
+    older = ApiVersionsResponse.ApiVersion(api_key=ApiKey.API_VERSIONS, max_version=max(ticket.version - 1, 0))
+    return in_version_0(ticket, ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=[older]))
+
+
+def in_version_0(ticket: Ticket, response: ApiVersionsResponse) -> Reply:
+    """Return the effect of sending a response in version 0, whatever the version of the request.
+
+    Clients read a response with UNSUPPORTED_VERSION in version 0 (KIP-511).
+
+    Args:
+        ticket: Identity of the request.
+        response: The response.
+    """
+    return Reply(ticket, response, {ticket.version: encode(response, 0)})
 
 
 def _entry(key: int, versions: Versions) -> ApiVersionsResponse.ApiVersion:

@@ -21,6 +21,12 @@ def test_names_are_those_of_apis_and_errors() -> None:
         ("OffsetCommit", "REBALANCE_IN_PROGRESS"),  # recorded from a real broker
         ("OffsetCommit", "GROUP_AUTHORIZATION_FAILED"),  # without an authorizer, mockbroker never returns it
         ("Produce", "NOT_ENOUGH_REPLICAS_AFTER_APPEND"),  # documented
+        ("ShareGroupHeartbeat", "COORDINATOR_NOT_AVAILABLE"),  # of every coordinator that starts or stops
+        ("StreamsGroupHeartbeat", "COORDINATOR_NOT_AVAILABLE"),
+        ("ConsumerGroupDescribe", "COORDINATOR_NOT_AVAILABLE"),
+        ("DescribeShareGroupOffsets", "COORDINATOR_NOT_AVAILABLE"),
+        ("OffsetDelete", "COORDINATOR_NOT_AVAILABLE"),
+        ("DescribeTransactions", "COORDINATOR_LOAD_IN_PROGRESS"),
         ("CreateAcls", "CLUSTER_AUTHORIZATION_FAILED"),
         ("StopReplica", "INVALID_REQUEST"),  # an API that is not served
     ],

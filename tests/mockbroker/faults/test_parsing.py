@@ -124,7 +124,7 @@ def test_conditions_and_an_action_that_no_api_has_together():
 
 @pytest.mark.parametrize("api", ["Produce", ["Fetch", "Produce"], None])
 def test_an_error_of_produce_has_a_warning_about_acks(api):
-    match = {} if api is None else {"api": api}
+    match = {} if api is None else {"api": api, "topic": "*"}
     (warning,) = warnings(parse_rule({"match": match, "action": {"error": "CORRUPT_MESSAGE"}}))
     assert (warning.path, warning.detail) == (
         "action.error",
@@ -133,13 +133,45 @@ def test_an_error_of_produce_has_a_warning_about_acks(api):
 
 
 def test_an_error_that_kafka_does_not_return_has_a_warning():
-    match = {"api": ["Heartbeat", "Fetch", "LeaveGroup"]}
-    result = warnings(parse_rule({"match": match, "action": {"error": "OFFSET_OUT_OF_RANGE"}}))
+    match = {"api": ["Heartbeat", "ListOffsets", "LeaveGroup"]}
+    result = warnings(parse_rule({"match": match, "action": {"error": "OFFSET_NOT_AVAILABLE"}}))
     assert [(each.path, each.detail.partition(";")[0]) for each in result] == [
-        ("action.error", "Kafka does not return OFFSET_OUT_OF_RANGE for Heartbeat"),
-        ("action.error", "Kafka does not return OFFSET_OUT_OF_RANGE for LeaveGroup"),
+        ("action.error", "Kafka does not return OFFSET_NOT_AVAILABLE for Heartbeat"),
+        ("action.error", "Kafka does not return OFFSET_NOT_AVAILABLE for LeaveGroup"),
     ]
     assert warnings(parse_rule({"match": {"group": "b"}, "action": {"error": "OFFSET_OUT_OF_RANGE"}})) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "error", "elements"),
+    [
+        ("Fetch", "NOT_LEADER_OR_FOLLOWER", "partitions"),
+        ("ShareFetch", "UNKNOWN_TOPIC_ID", "partitions"),
+        ("ShareAcknowledge", "INVALID_RECORD_STATE", "partitions"),
+        ("Metadata", "LEADER_NOT_AVAILABLE", "topics"),
+    ],
+)
+def test_an_error_of_elements_without_topic_has_a_warning(api, error, elements):
+    action = {"error": error}
+    (warning,) = warnings(parse_rule({"match": {"api": api}, "action": action}))
+    assert (warning.path, warning.detail) == (
+        "action.error",
+        f"Kafka returns {error} for {elements} of {api}, not for the whole response: add the condition topic '*'",
+    )
+    assert warnings(parse_rule({"match": {"api": api, "topic": "*"}, "action": action})) == []
+
+
+@pytest.mark.parametrize(
+    ("api", "error"),
+    [
+        ("Fetch", "FETCH_SESSION_ID_NOT_FOUND"),
+        ("ShareFetch", "SHARE_SESSION_NOT_FOUND"),
+        ("Metadata", "REBOOTSTRAP_REQUIRED"),
+        ("OffsetFetch", "NOT_COORDINATOR"),
+    ],
+)
+def test_an_error_of_a_whole_response_has_no_warning(api, error):
+    assert warnings(parse_rule({"match": {"api": api}, "action": {"error": error}})) == []
 
 
 def test_other_rules_have_no_warning():

@@ -11,6 +11,8 @@ import trio
 import trio.testing
 
 from kwire import ErrorCode as E
+from kwire import encode
+from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.create_acls import CreateAclsRequest
 from kwire.messages.describe_producers import DescribeProducersRequest
 from kwire.messages.elect_leaders import ElectLeadersRequest
@@ -495,6 +497,26 @@ async def test_respond_answers_with_the_given_body() -> None:
         assert cluster.committed("g") == {}
 
 
+UNSUPPORTED: dict[str, dict[str, Any]] = {
+    "error": {"error": "UNSUPPORTED_VERSION"},
+    "respond": {"respond": {"error_code": 35, "api_keys": [{"api_key": 18, "max_version": 3}]}},
+}
+
+
+@pytest.mark.parametrize("action", UNSUPPORTED.values(), ids=UNSUPPORTED)
+async def test_unsupported_api_versions_is_answered_in_version_0(action: dict[str, Any]) -> None:
+    async with opened() as cluster:
+        cluster.faults.add(api="ApiVersions", version="4+", **action)  # type: ignore[typeddict-item]
+        connection = cluster.connect()
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        response = await connection.ask(request, 4)
+        assert response.error_code == E.UNSUPPORTED_VERSION
+        assert [(each.api_key, each.max_version) for each in response.api_keys] == [(18, 3)]
+        (logged,) = cluster._router.requests.entries(0)
+        assert (logged.response or b"")[8:] == encode(response, 0)
+        assert (await connection.ask(request, 3)).error_code == E.NONE
+
+
 @pytest.mark.parametrize("of", ["request", "response"])
 async def test_bytes_per_second(of: Any) -> None:
     async with opened() as cluster, trio.open_nursery() as nursery:
@@ -646,6 +668,70 @@ async def test_rule_holds_nothing_after_its_end(rule: Any, end: str) -> None:
         await cluster.clock.advance(1)
         await trio.testing.wait_all_tasks_blocked()
         assert asked.response is not None
+
+
+WAITS: dict[str, dict[str, Any]] = {
+    "delay before": {"api": "Metadata", "delay_ms": 60_000},
+    "delay after": {"api": "Metadata", "delay_ms": 60_000, "when": "after"},
+    "slow request": {"api": "Metadata", "bytes_per_second": 1, "of": "request"},
+    "delay, then slow request": {"api": "Metadata", "bytes_per_second": 1, "of": "request", "delay_ms": 60_000},
+    "slow response": {"api": "Metadata", "bytes_per_second": 1},
+    "delay, then slow response": {"api": "Metadata", "bytes_per_second": 1, "delay_ms": 60_000, "when": "after"},
+    "throttled": {"api": "Metadata", "throttle_ms": 60_000},
+    "delay of a connection": {"on": "connect", "delay_ms": 60_000},
+}
+
+
+@pytest.mark.parametrize("rule", WAITS.values(), ids=WAITS)
+@pytest.mark.parametrize("end", ["removed", "replaced"])
+async def test_end_of_a_rule_ends_the_waits_that_have_begun(rule: Any, end: str) -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.add(name="w", **rule)
+        connection = cluster.connect()
+        first = Asked(nursery, connection, MetadataRequest(topics=None))
+        await fault.wait_applied()
+        await cluster.clock.advance(0.1)
+        following = Asked(nursery, connection, HEARTBEAT)
+        await trio.testing.wait_all_tasks_blocked()
+        assert following.response is None
+        if end == "removed":
+            fault.remove()
+        else:
+            cluster.faults.put_rule("w", {"match": {"api": "Fetch"}, "action": {"hold": True}})
+        await trio.testing.wait_all_tasks_blocked()
+        assert {topic.name for topic in first.response.topics} >= {"t", "u"}
+        assert following.response.error_code == E.UNKNOWN_MEMBER_ID
+        assert [(each.event, each.reason) for each in cluster.events()][1:] == [("release", "1 released")]
+        assert not [key for key in cluster._router.broker.deadlines if isinstance(key, StageDue)]
+
+
+async def test_removed_rule_gives_delayed_requests_its_error_at_once() -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.add(api="Heartbeat", error="NOT_COORDINATOR", delay_ms=60_000)
+        asked = Asked(nursery, cluster.connect(), HEARTBEAT)
+        await trio.testing.wait_all_tasks_blocked()
+        fault.remove()
+        await trio.testing.wait_all_tasks_blocked()
+        assert asked.response.error_code == E.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize(
+    "action", [{"delay_ms": 60_000, "when": "after"}, {"throttle_ms": 60_000}, {"bytes_per_second": 1}]
+)
+async def test_removed_rule_delays_no_response_that_comes_later(action: dict[str, Any]) -> None:
+    async with opened() as cluster, trio.open_nursery() as nursery:
+        fault = cluster.faults.add(api="Fetch", **action)  # type: ignore[typeddict-item]
+        connection = cluster.connect()
+        partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=10_000)
+        topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
+        waiting = FetchRequest(max_wait_ms=1_000, min_bytes=1, max_bytes=10_000, session_epoch=-1, topics=topics)
+        first = Asked(nursery, connection, waiting, 12)
+        following = Asked(nursery, connection, HEARTBEAT)
+        await fault.wait_applied()
+        fault.remove()
+        cluster.produce("t", ["a"], partition=0)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (first.response.throttle_time_ms, following.response.error_code) == (0, E.UNKNOWN_MEMBER_ID)
 
 
 @pytest.mark.parametrize(

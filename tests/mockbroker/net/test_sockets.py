@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import ssl
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from trio.testing import MockClock
 from kwire import ErrorCode as E
 from kwire import encode_request
 from kwire.frames import pack
+from kwire.messages.fetch import FetchRequest
 from kwire.messages.heartbeat import HeartbeatRequest
 from kwire.messages.metadata import MetadataRequest
 from kwire.messages.offset_commit import OffsetCommitRequest
@@ -142,6 +144,24 @@ def test_several_paced_responses_keep_their_order() -> None:
             assert [connection.answer().error_code for _ in range(3)] == [E.UNKNOWN_MEMBER_ID] * 3
         fault.remove()
         assert waits_for_nothing(cluster)
+
+
+@pytest.mark.parametrize("protocol", [PLAIN, TLS])
+def test_removal_of_the_rule_sends_the_rest_at_once(protocol: str) -> None:
+    value = random.Random(5).randbytes(10_000_000)  # more than the buffers of a socket
+    with running(protocol, config={"message.max.bytes": len(value) + 1_000}) as cluster:
+        cluster.produce("t", [value], partition=0)
+        fault = cluster.faults.add(api="Fetch", bytes_per_second=1)
+        with connected(cluster) as connection:
+            partition = FetchRequest.Topic.Partition(partition=0, partition_max_bytes=2 * len(value))
+            topics = [FetchRequest.Topic(topic="t", partitions=[partition])]
+            connection.send(FetchRequest(max_bytes=2 * len(value), session_epoch=-1, topics=topics), 12)
+            connection.send(*BEAT)
+            fault.wait_applied()
+            fault.remove()
+            response = connection.answer()
+            assert len(response.responses[0].partitions[0].records) > len(value)
+            assert connection.answer().error_code == E.UNKNOWN_MEMBER_ID
 
 
 def waits_for_nothing(cluster: ThreadCluster) -> bool:

@@ -14,6 +14,7 @@ from tools.served_broker import PATIENCE, Peer
 from kwire import ErrorCode as E
 from kwire import encode_request, encode_response
 from kwire.frames import pack
+from kwire.messages.api_versions import ApiVersionsRequest
 from kwire.messages.fetch import FetchRequest, FetchResponse
 from kwire.messages.find_coordinator import FindCoordinatorRequest
 from kwire.messages.heartbeat import HeartbeatRequest
@@ -293,6 +294,27 @@ async def test_bytes_are_sent_slowly(of: Any) -> None:
         assert (await peer.ask(HEARTBEAT, 4)).error_code == E.UNKNOWN_MEMBER_ID
         assert trio.current_time() - began >= 0.1
         assert (await peer.ask(METADATA, 12)).brokers
+
+
+async def test_unsupported_api_versions_is_answered_in_version_0() -> None:
+    async with proxied() as place:
+        peer = await place.connect()
+        place.faults.error("ApiVersions", "UNSUPPORTED_VERSION", version="4+")
+        request = ApiVersionsRequest(client_software_name="test", client_software_version="1")
+        response = await peer.ask(request, 4)
+        assert [(each.api_key, each.max_version) for each in response.api_keys] == [(18, 3)]
+        assert (await peer.ask(request, 3)).error_code == E.NONE
+
+
+async def test_removal_of_the_rule_ends_slow_sending() -> None:
+    async with proxied() as place:
+        peer = await place.connect()
+        fault = place.faults.add(api="Heartbeat", bytes_per_second=1)
+        await peer.send((HEARTBEAT, 4), (METADATA, 12))
+        await fault.wait_applied(10)
+        fault.remove()
+        assert (await peer.receive()).error_code == E.UNKNOWN_MEMBER_ID
+        assert (await peer.receive()).brokers
 
 
 async def peer_bytes(peer: Peer, message: Any, version: int) -> bytes:
