@@ -80,15 +80,17 @@ class Output:
         finally:
             files.delete_dir(inside)
 
-    def check(self, spark: SparkSession | SparkContext) -> None:
+    def check(self, spark: SparkSession | SparkContext, place: str | None = None) -> None:
         """Write a table without rows to a temporary folder, in a format other than Parquet.
 
         So a format that Spark cannot write fails before captures are read.
 
-        ``spark``: session or context that writes the table.
+        Args:
+            spark: session or context that writes the table.
+            place: folder that contains the temporary folder; None for the output folder.
         """
         if self.form != PARQUET:
-            with self.staging() as folder:
+            with self.staging(place) as folder:
                 session_on(spark).range(0).write.format(self.form).save(below(folder, "check"))
 
     def put(

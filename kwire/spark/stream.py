@@ -109,7 +109,8 @@ class Stream:
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
         """Start the streaming query, and return the query. The query continues where an earlier run stopped.
 
-        The method also deletes incomplete tables of an earlier run, and sets two options of the Spark session.
+        The method also deletes incomplete tables of an earlier run, and sets two options of the Spark session. If Spark
+        cannot write the format of the output, it fails before captures are read.
 
         Args:
             spark: session that runs the query.
@@ -119,6 +120,7 @@ class Stream:
         """
         self._require_same_format()
         self._delete(self._staging)  # incomplete tables of a run that was killed
+        self.output.check(spark, self._staging)
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
         spark.conf.set(
             "spark.sql.streaming.noDataMicroBatches.enabled", "false"
