@@ -249,9 +249,9 @@ def groups_of_no_topic() -> str:
         return run(f"kwire groups kafka://{cluster.bootstrap_servers}/nope").stderr()
 
 
-def late_file() -> str:
+def unread_file(*about: Any) -> str:
     stream = stream_source.CaptureStream(["."], 1, 0.0, 0)
-    (batch,) = stream.read(stream_source.Late(0, "late.pcap"))
+    (batch,) = stream.read(stream_source.Unread(0, *about))
     (row,) = batch.to_pylist()
     return str(Problem(row["path"], row["position"], row["problem"]))
 
@@ -417,7 +417,8 @@ ROWS = [
     Row("class that does not exist", lambda: plain._class("kwire.errorcodes:Nope"), "PlainError: the stored state contains class kwire.errorcodes:Nope, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that does not exist", lambda: plain.MADE("kwire.messages.heartbeat:HeartbeatRequest", {"nope": 1}), "PlainError: the stored state contains field nope of class kwire.messages.heartbeat:HeartbeatRequest, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that a stored state lacks", lambda: plain.MADE("kwire.capture.tcp.stream:Stream", {}), "PlainError: the stored state lacks field acked of class kwire.capture.tcp.stream:Stream: it is from an earlier release of kwire. To restart a stream from scratch, delete its folder _stream/capture_id=..."),
-    Row("file that arrives late in a stream", late_file, "late.pcap at byte 0: the file is not read: files with later packets were read before"),
+    Row("file that arrives late in a stream", lambda: unread_file("late.pcap"), "late.pcap at byte 0: the file is not read: files with later packets were read before"),
+    Row("file that grows after a stream has read it", lambda: unread_file("quiet.pcap", 4096, stream_source.GROWN), "quiet.pcap at byte 4096: the file has grown after it was read, and the rest is not read: use a longer --settle"),
     # kwire fuzz
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),

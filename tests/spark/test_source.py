@@ -221,6 +221,34 @@ class TestStream:
         assert stream.latestOffset(offset, stream.getDefaultReadLimit()) == offset
         assert self.reported(self.stream(tmp_path / "r"), offset) == (offset, []), "known after a restart"
 
+    def test_a_file_that_grows_after_it_was_read_is_reported_once(self, long, tmp_path):
+        """A quiet minute ends before the file does, or two captures write to one folder."""
+        first, second = traces.cut(long, tmp_path / "r", 2)
+        stream = self.stream(tmp_path / "r", most=1)
+        offset, _ = self.reported(stream, stream.initialOffset())
+        whole = first.read_bytes()
+        first.write_bytes(whole + whole[traces.HEAD :])
+        offset, reported = self.reported(stream, offset)
+        assert (reported, offset["path"]) == ([(first.name, stream_source.GROWN)], str(second))
+        first.write_bytes(whole * 3)
+        assert self.reported(stream, offset) == (offset, [])
+
+    def test_a_file_that_grows_between_two_runs_is_reported_once(self, long, tmp_path):
+        (path,) = traces.cut(long, tmp_path / "r", 1)
+        start = self.stream(tmp_path / "r").initialOffset()
+        offset, _ = self.reported(self.stream(tmp_path / "r"), start)
+        assert self.reported(self.stream(tmp_path / "r"), offset) == (offset, [])
+        size = path.stat().st_size
+        path.write_bytes(path.read_bytes() + bytes(16))
+        repeated = self.stream(tmp_path / "r")
+        repeated.partitions(start, offset)  # a batch that Spark repeats reads the file up to its present end
+        assert repeated.latestOffset(offset, repeated.getDefaultReadLimit()) == offset
+        stream = self.stream(tmp_path / "r")
+        after = stream.latestOffset(offset, stream.getDefaultReadLimit())
+        assert [(one.path, one.position) for one in stream.partitions(offset, after)] == [(str(path), size)]
+        path.write_bytes(path.read_bytes() + bytes(16))
+        assert self.reported(self.stream(tmp_path / "r"), after) == (after, [])
+
     def test_an_empty_file_is_reported_when_it_cannot_grow(self, long, tmp_path):
         (first,) = traces.cut(long, tmp_path / "r", 1)
         os.utime(first, (1_000, 1_000))
