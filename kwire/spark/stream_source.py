@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from kwire.capture.files.blocks import Problem
 from kwire.capture.files.capture_file import each, first_time
-from kwire.capture.files.file_systems import changed_at, size_of
+from kwire.capture.files.file_systems import changed_at, is_address, size_of
 from kwire.lazy_dataclass import dataclass
 from kwire.spark.input_files import globbed
 from kwire.spark.segment_references import Part, parts, references, remark_row
@@ -22,6 +23,7 @@ SETTLE = 60.0  # seconds
 NEVER = float("inf")
 MOST_ASIDE = 100  # late files and files without packets, of each, in one micro-batch
 LATE = "the file is not read: files with later packets were read before"
+DELETED = "the file was deleted before it was read"
 GROWN = "the file has grown after it was read, and the rest is not read: use a longer --settle"
 Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
 
@@ -88,6 +90,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.unpacked = unpacked
         self.secrets = secrets
         self.times: dict[str, tuple[float, int]] = {}  # modification time and first timestamp of each file
+        self.files: dict[str, tuple[int, float]] = {}  # size and modification time of each file of the last listing
         self.quiet: tuple[Place, float] | None = None  # last position, and the time at which the stream becomes idle
         self.last: Place | None = None  # last position to read, with availableNow
         self.sizes: dict[str, int] = {}  # size of each file when it was read, unless its growth was reported
@@ -109,7 +112,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if fresh:
             self.known |= {path for _, path in fresh}
             time_us, path = fresh[-1]
-            size = size_of(path) if places[fresh[-1]] == path else -1
+            size = self.files[path][0] if places[fresh[-1]] == path else -1
             return {**start, "time_us": time_us, "path": path, "size": size, "calls": calls}
         if self.last is None and self._timers_are_due(start):
             return {**start, "calls": calls + 1}
@@ -128,7 +131,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self.has_listed and size >= 0:
             self.sizes.setdefault(path, size)
         listed = self.sizes.keys() & places.values()
-        grown = sorted(one for one in listed if size_of(one) > self.sizes[one])[:MOST_ASIDE]
+        grown = sorted(one for one in listed if self.files[one][0] > self.sizes[one])[:MOST_ASIDE]
         fields = {"grown": [[one, self.sizes.pop(one)] for one in grown]}
         return ({"size": -1} if path in grown else {}) | fields if grown else {}
 
@@ -146,14 +149,15 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self.has_listed:
             self.known |= {path.removesuffix(".gz") for path in [*earlier, *(empty if start[1] else ())]}
             self.has_listed = True
-        newest = max(map(changed_at, [*places.values(), *empty]), default=0.0)
+        changed = {path: self.files[path][1] for path in [*places.values(), *empty]}
+        newest = max(changed.values(), default=0.0)
         settled = time.time() - self.settle
         new = [path for path in [*earlier, *empty] if path.removesuffix(".gz") not in self.known]
         late = [path for path in new if path in earlier and earlier[path][0]]  # its first timestamp is not 0
         ended = [
             path
             for path in new
-            if path not in late and (changed_at(path) < newest or (self.last and changed_at(path) <= settled))
+            if path not in late and (changed[path] < newest or (self.last and changed[path] <= settled))
         ]
         fields = {"late": late[:MOST_ASIDE], "without_packets": ended[:MOST_ASIDE]}
         self.known |= {path.removesuffix(".gz") for paths in fields.values() for path in paths}
@@ -190,10 +194,13 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             for name in ("late", "without_packets", "grown")
         )
         read = [*due, *without_packets]
-        self.sizes |= {path: size_of(path) for path in due if not path.endswith(".gz")}
-        partitions: list[InputPartition] = [
-            Part(number, split, self.unpacked) for number, path in enumerate(read) for split in parts(path, self.size)
-        ]
+        self.sizes |= {path: self.files[path][0] for path in due if not path.endswith(".gz")}
+        partitions: list[InputPartition] = []
+        for number, path in enumerate(read):
+            try:
+                partitions += [Part(number, split, self.unpacked) for split in parts(path, self.size)]
+            except FileNotFoundError:
+                partitions.append(Unread(number, path, reason=DELETED))
         partitions += [Unread(len(read) + number, path) for number, path in enumerate(late)]
         partitions += [Unread(len(read) + len(late) + n, path, size, GROWN) for n, (path, size) in enumerate(grown)]
         return partitions
@@ -208,7 +215,7 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _complete(self, places: Mapping[Place, str]) -> list[Place]:
         complete = sorted(places)
-        if complete and changed_at(places[complete[-1]]) > time.time() - self.settle:
+        if complete and self.files[places[complete[-1]]][1] > time.time() - self.settle:
             complete.pop()
         return complete
 
@@ -217,15 +224,31 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         of the empty files.
 
         While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
-        is returned. A file without packets has the first timestamp 0.
+        is returned. A file that is deleted meanwhile is not returned. A file without packets has the first timestamp 0.
         """
-        matches = each(path for one in self.inputs for path in globbed(one))
-        empty = [path for path in matches if not size_of(path)]
-        paths = sorted({*matches} - {*empty}, reverse=True)
-        return {(self._first(path), path.removesuffix(".gz")): path for path in paths}, empty
+        found = (path for one in self.inputs for path in globbed(one) if is_address(path) or os.path.exists(path))
+        matches = each(found)
+        uncompressed = {*matches}
+        places, empty = dict[Place, str](), list[str]()
+        self.files = {}
+        for path in matches:
+            plain = path.removesuffix(".gz")
+            if plain != path and plain in uncompressed:
+                continue
+            try:
+                size, changed = size_of(path), changed_at(path)
+                first = self._first(path, changed) if size else 0
+            except FileNotFoundError:
+                continue
+            self.files[path] = size, changed
+            if size:
+                places[first, plain] = path
+            else:
+                empty.append(path)
+        return places, empty
 
-    def _first(self, path: str) -> int:
-        changed = changed_at(path)
+    def _first(self, path: str, changed: float) -> int:
+        """Return the first timestamp of a file, which is read again if the file has changed."""
         if path not in self.times or self.times[path][0] != changed:
             self.times[path] = changed, first_time(path)
         return self.times[path][1]

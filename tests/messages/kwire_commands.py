@@ -418,6 +418,7 @@ ROWS = [
     Row("field that does not exist", lambda: plain.MADE("kwire.messages.heartbeat:HeartbeatRequest", {"nope": 1}), "PlainError: the stored state contains field nope of class kwire.messages.heartbeat:HeartbeatRequest, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that a stored state lacks", lambda: plain.MADE("kwire.capture.tcp.stream:Stream", {}), "PlainError: the stored state lacks field acked of class kwire.capture.tcp.stream:Stream: it is from an earlier release of kwire. To restart a stream from scratch, delete its folder _stream/capture_id=..."),
     Row("file that arrives late in a stream", lambda: unread_file("late.pcap"), "late.pcap at byte 0: the file is not read: files with later packets were read before"),
+    Row("empty file that is deleted before a stream reads it", lambda: unread_file("gone.pcap", 0, stream_source.DELETED), "gone.pcap at byte 0: the file was deleted before it was read"),
     Row("file that grows after a stream has read it", lambda: unread_file("quiet.pcap", 4096, stream_source.GROWN), "quiet.pcap at byte 4096: the file has grown after it was read, and the rest is not read: use a longer --settle"),
     # kwire fuzz
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
