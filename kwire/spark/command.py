@@ -28,6 +28,7 @@ from kwire.spark.topic import connector_options
 from kwire.topic_address import is_topic
 
 SLOW = "Python worker failed to connect back"  # Spark's message after a timeout of 10 s
+NOT_READ = "not read yet: {files}: a file is complete {settle:g} s after its last change (--settle)"
 ATTEMPTS = 5  # starts of a stream without a complete micro-batch
 LOG = logging.getLogger(__name__)
 
@@ -134,6 +135,8 @@ def command(
                 run_stream(followed, spark, once=once)
             finally:  # also at Ctrl-C
                 followed.finish(spark)
+        if once and (unread := followed.unread()):
+            click.echo(one_line(NOT_READ.format(files=", ".join(unread), settle=settle)), err=True)
         sys.exit(1 if followed.damaged else 0)
     with read_errors():
         paths = list(paths_or_patterns) if is_of_topic else input_files.files(paths_or_patterns)

@@ -274,6 +274,18 @@ class Stream:
         states.replaced = replaced
         self._save_summary(summary, states, number)
 
+    def unread(self) -> list[str]:
+        """Return the paths of the capture files that the stream has not read, such as the newest one, which may still
+        grow. For a topic, the list is empty. The stream must not run.
+        """
+        files, inside = file_system(f"{self.work}/checkpoint/offsets")
+        found = files.get_file_info(FileSelector(inside, allow_not_found=True))
+        stored = {int(one.base_name): one.path for one in found if one.base_name.isdecimal()}
+        if is_topic(self.inputs[0]) or not stored:
+            return []
+        with files.open_input_file(stored[max(stored)]) as raw:
+            return stream_source.after(self.inputs, json.loads(raw.read().splitlines()[-1]))  # the offset of the source
+
     @property
     def _format_file(self) -> str:
         return f"{self.work}/format"

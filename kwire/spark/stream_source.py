@@ -254,5 +254,16 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self.times[path][1]
 
 
-def _place(offset: dict[str, Any]) -> Place:
+def after(inputs: Sequence[str], offset: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the files with packets that a stream has not read, ordered by first timestamp.
+
+    Args:
+        inputs: files, folders and glob patterns.
+        offset: offset up to which the stream has read, see ``CaptureStream``.
+    """
+    places, _ = CaptureStream(list(inputs), 0, 0.0, 0)._listed()
+    return [places[place] for place in sorted(places) if place > _place(offset)]
+
+
+def _place(offset: Mapping[str, Any]) -> Place:
     return offset["time_us"], offset["path"]
