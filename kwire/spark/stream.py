@@ -39,6 +39,7 @@ from kwire.spark.bundles import (
     unbundle,
 )
 from kwire.spark.capture_summary import CaptureSummary, summary_of
+from kwire.spark.hadoop_paths import path_to_read
 from kwire.spark.increments import SETTLED_US, Buckets, Increments, delete_state, final_mark, final_marks, state_path
 from kwire.spark.output import Output, StreamedError
 from kwire.spark.session import ROCKS
@@ -317,7 +318,7 @@ class Stream:
 
     def _stored(self, spark: SparkSession) -> DataFrame:
         """Return the stored rows of all micro-batches so far, without those of open connections."""
-        return spark.read.schema(STORED_ROWS).parquet(self._stored_rows).drop("batch", "provisional")
+        return spark.read.schema(STORED_ROWS).parquet(path_to_read(self._stored_rows)).drop("batch", "provisional")
 
     def _updated(
         self,
@@ -396,7 +397,7 @@ class Stream:
         files, inside = file_system(self._open_rows_folder(number))
         if files.get_file_info(inside).type.name != "Directory":
             return spark.createDataFrame([], STORED_ROWS)
-        return spark.read.schema(STORED_ROWS).parquet(self._open_rows_folder(number))
+        return spark.read.schema(STORED_ROWS).parquet(path_to_read(self._open_rows_folder(number)))
 
     def _open_rows_folder(self, number: int) -> str:
         return f"{self.work}/standing/batch={number}"

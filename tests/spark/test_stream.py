@@ -108,7 +108,7 @@ def test_stream_interrupted_in_each_phase_has_the_same_rows(spark, long, tmp_pat
 def test_rows_are_appended_and_current_ones_replaced(spark, long, tmp_path, monkeypatch):
     """After each batch the tables are those of one process."""
     paths = traces.cut(long, tmp_path / "rotating", 5)
-    place = tmp_path / "out"
+    place = tmp_path / "out[1]{x}?"  # no pattern
     stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1, settled_us=2_000_000)
     put, seen = Output.put, []
 
