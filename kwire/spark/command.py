@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import click
@@ -112,6 +113,8 @@ def command(
         raise click.UsageError("--what-if cannot be used with --stream: it needs the complete history of a group")
     if any(map(is_topic, (*inputs, *more))) and len((*inputs, *more)) > 1:
         raise click.UsageError("a topic cannot be combined with other inputs: run the command once for each")
+    if class_archive is not None and not os.path.isdir(folder := os.path.dirname(os.path.abspath(class_archive))):
+        raise click.UsageError(f"--class-archive {class_archive}: folder {folder} does not exist: create it first")
     try:
         settings = settings_of(thresholds)
     except ValueError as error:

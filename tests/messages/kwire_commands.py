@@ -398,6 +398,7 @@ ROWS = [
     Row("threshold below 0", run("kwire groups", CAPTURE, "--threshold", "rebalance-storm.count=-1"), "Error: rebalance-storm.count=-1: the threshold must be a number from 0"),
     Row("end of no stream", run("kwire pipeline --input x --output y --once"), "Error: --once requires --stream"),
     Row("topic beside a file", run("kwire pipeline --input kafka://localhost:9092/frames --input x --output y"), "Error: a topic cannot be combined with other inputs: run the command once for each"),
+    Row("class archive in a missing folder", run("kwire pipeline --input x --output y --class-archive /nowhere/x.jsa"), "Error: --class-archive /nowhere/x.jsa: folder /nowhere does not exist: create it first"),
     Row("what if in a stream", run("kwire pipeline --input x --output y --stream --what-if range"), "Error: --what-if cannot be used with --stream: it needs the complete history of a group"),
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
