@@ -186,4 +186,5 @@ def _start(master: str | None, class_archive: str | None) -> SparkSession | Spar
         with interrupted_later():
             return start(master, class_archive=class_archive)
     except RuntimeError as error:
-        raise click.ClickException(f"Spark did not start: {error}; Spark needs Java 17 (JAVA_HOME)") from error
+        check = "" if master is None else f"check --master {master}; "
+        raise click.ClickException(f"Spark did not start: {error}; {check}Spark needs Java 17 (JAVA_HOME)") from error

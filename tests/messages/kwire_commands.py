@@ -170,12 +170,12 @@ def fuzz_of_a_closing_server() -> str:
     return text
 
 
-def pipeline_that_fails(error: Exception) -> Callable[[], str]:
+def pipeline_that_fails(error: Exception, more: str = "") -> Callable[[], str]:
     """Run the pipeline with this error at the start of Spark."""
 
     def cause() -> str:
         with patch("kwire.spark.command.start", side_effect=error):
-            return run("kwire pipeline --output y --input", CAPTURE).stderr()
+            return run(f"kwire pipeline {more} --output y --input", CAPTURE).stderr()
 
     return cause
 
@@ -408,6 +408,7 @@ ROWS = [
     Row("job in place of a stream", job_in_place_of_a_stream, "StreamedError: a stream has written the tables of x: choose another --capture-id or --output, or delete tables/_stream/capture_id=x to replace the tables and end the stream"),
     Row("stream in another format", stream_in_another_format, "StreamedError: the stream in tables/_stream/capture_id=x writes parquet: continue with --format parquet, or choose another --output"),
     Row("stream that is running", stream_that_is_running, "LockedError: another process runs the stream in tables/_stream/capture_id=x: end it, or choose another --output or --capture-id"),
+    Row("pipeline with an invalid master", pipeline_that_fails(RuntimeError("Java gateway process exited"), "--master here"), "Error: Spark did not start: Java gateway process exited; check --master here; Spark needs Java 17 (JAVA_HOME)"),
     Row("pipeline without Java", pipeline_that_fails(RuntimeError("Java gateway process exited")), "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
     Row("stream without its summary", stream_without_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),
     Row("stream with an old summary", stream_with_an_old_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is from an earlier release: delete tables/_stream/capture_id=x to restart the stream from scratch"),
