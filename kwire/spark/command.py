@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 
 import click
@@ -28,6 +29,7 @@ from kwire.spark.topic import connector_options
 from kwire.topic_address import is_topic
 
 SLOW = "Python worker failed to connect back"  # Spark's message after a timeout of 10 s
+NOT_READ = "not read yet: {files}: a file is complete {settle:g} s after its last change (--settle)"
 ATTEMPTS = 5  # starts of a stream without a complete micro-batch
 LOG = logging.getLogger(__name__)
 
@@ -117,6 +119,8 @@ def command(
         )
     if any(map(is_topic, (*inputs, *more))) and len((*inputs, *more)) > 1:
         raise click.UsageError("a topic cannot be combined with other inputs: run the command once for each")
+    if class_archive is not None and not os.path.isdir(folder := os.path.dirname(os.path.abspath(class_archive))):
+        raise click.UsageError(f"--class-archive {class_archive}: folder {folder} does not exist: create it first")
     try:
         settings = settings_of(thresholds)
     except ValueError as error:
@@ -140,6 +144,8 @@ def command(
                 run_stream(followed, spark, once=once)
             finally:  # also at Ctrl-C
                 followed.finish(spark)
+        if once and (unread := followed.unread()):
+            click.echo(one_line(NOT_READ.format(files=", ".join(unread), settle=settle)), err=True)
         sys.exit(1 if followed.damaged else 0)
     with read_errors():
         paths = list(paths_or_patterns) if is_of_topic else input_files.files(paths_or_patterns)
@@ -186,7 +192,8 @@ def _start(master: str | None, class_archive: str | None) -> SparkSession | Spar
         with interrupted_later():
             return start(master, class_archive=class_archive)
     except RuntimeError as error:
-        raise click.ClickException(f"Spark did not start: {error}; Spark needs Java 17 (JAVA_HOME)") from error
+        check = "" if master is None else f"check --master {master}; "
+        raise click.ClickException(f"Spark did not start: {error}; {check}Spark needs Java 17 (JAVA_HOME)") from error
     except ConnectionError as error:
         raise click.ClickException(str(error)) from error
     except ValueError as error:

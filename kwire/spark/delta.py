@@ -26,6 +26,7 @@ from pyspark.sql import functions as sql
 from kwire.analysis.columns import Table
 from kwire.capture.files.file_systems import below
 from kwire.spark import bundles, parts
+from kwire.spark.hadoop_paths import path_to_read
 
 FORMAT = "delta"
 MARK, BATCH, IS_FINAL = "mark", "batch", "is_final"
@@ -54,7 +55,7 @@ def read_parquet(spark: SparkSession, folder: str, table: Table, places: Collect
     if not places:
         return spark.createDataFrame([], parts.spark_schema(table))
     reader = spark.read.schema(parts.spark_schema(table)).option("basePath", below(folder, table.name))
-    return reader.parquet(*(below(folder, place) for place in places))
+    return reader.parquet(*(path_to_read(below(folder, place)) for place in places))
 
 
 def stream_rows(spark: SparkSession, folder: str, table: Table, places: Collection[str], number: int) -> DataFrame:

@@ -18,6 +18,7 @@ from kwire.analysis.tables import EVERY, ON_REQUEST, TABLES
 from kwire.capture.files.file_systems import below, file_system
 from kwire.lazy_dataclass import dataclass
 from kwire.spark import delta, parts
+from kwire.spark.hadoop_paths import path_to_read
 from kwire.spark.session import session_on
 
 PARQUET = "parquet"
@@ -80,15 +81,17 @@ class Output:
         finally:
             files.delete_dir(inside)
 
-    def check(self, spark: SparkSession | SparkContext) -> None:
+    def check(self, spark: SparkSession | SparkContext, place: str | None = None) -> None:
         """Write a table without rows to a temporary folder, in a format other than Parquet.
 
         So a format that Spark cannot write fails before captures are read.
 
-        ``spark``: session or context that writes the table.
+        Args:
+            spark: session or context that writes the table.
+            place: folder that contains the temporary folder; None for the output folder.
         """
         if self.form != PARQUET:
-            with self.staging() as folder:
+            with self.staging(place) as folder:
                 session_on(spark).range(0).write.format(self.form).save(below(folder, "check"))
 
     def put(
@@ -170,9 +173,8 @@ class Output:
     def _convert(self, spark: SparkSession, folder: str, capture_id: str) -> None:
         for name in self.names:
             table = EVERY[name]
-            rows = spark.read.schema(parts.spark_schema(table)).parquet(
-                below(folder, name, parts.folder_of(capture_id))
-            )
+            place = path_to_read(below(folder, name, parts.folder_of(capture_id)))
+            rows = spark.read.schema(parts.spark_schema(table)).parquet(place)
             if self.form in FLAT:
                 nested = {column.name: sql.to_json(column.name) for column in table.columns if "<" in column.type}
                 rows = rows.withColumns(nested) if nested else rows

@@ -39,6 +39,7 @@ from kwire.spark.bundles import (
     unbundle,
 )
 from kwire.spark.capture_summary import CaptureSummary, summary_of
+from kwire.spark.hadoop_paths import path_to_read
 from kwire.spark.increments import SETTLED_US, Buckets, Increments, delete_state, final_mark, final_marks, state_path
 from kwire.spark.output import Output, StreamedError
 from kwire.spark.session import ROCKS
@@ -109,7 +110,8 @@ class Stream:
     def start(self, spark: SparkSession, *, once: bool = False) -> StreamingQuery:
         """Start the streaming query, and return the query. The query continues where an earlier run stopped.
 
-        The method also deletes incomplete tables of an earlier run, and sets two options of the Spark session.
+        The method also deletes incomplete tables of an earlier run, and sets two options of the Spark session. If Spark
+        cannot write the format of the output, it fails before captures are read.
 
         Args:
             spark: session that runs the query.
@@ -119,6 +121,7 @@ class Stream:
         """
         self._require_same_format()
         self._delete(self._staging)  # incomplete tables of a run that was killed
+        self.output.check(spark, self._staging)
         spark.conf.set("spark.sql.streaming.stateStore.providerClass", ROCKS)
         spark.conf.set(
             "spark.sql.streaming.noDataMicroBatches.enabled", "false"
@@ -272,6 +275,18 @@ class Stream:
         states.replaced = replaced
         self._save_summary(summary, states, number)
 
+    def unread(self) -> list[str]:
+        """Return the paths of the capture files that the stream has not read, such as the newest one, which may still
+        grow. For a topic, the list is empty. The stream must not run.
+        """
+        files, inside = file_system(f"{self.work}/checkpoint/offsets")
+        found = files.get_file_info(FileSelector(inside, allow_not_found=True))
+        stored = {int(one.base_name): one.path for one in found if one.base_name.isdecimal()}
+        if is_topic(self.inputs[0]) or not stored:
+            return []
+        with files.open_input_file(stored[max(stored)]) as raw:
+            return stream_source.after(self.inputs, json.loads(raw.read().splitlines()[-1]))  # the offset of the source
+
     @property
     def _format_file(self) -> str:
         return f"{self.work}/format"
@@ -303,7 +318,7 @@ class Stream:
 
     def _stored(self, spark: SparkSession) -> DataFrame:
         """Return the stored rows of all micro-batches so far, without those of open connections."""
-        return spark.read.schema(STORED_ROWS).parquet(self._stored_rows).drop("batch", "provisional")
+        return spark.read.schema(STORED_ROWS).parquet(path_to_read(self._stored_rows)).drop("batch", "provisional")
 
     def _updated(
         self,
@@ -382,7 +397,7 @@ class Stream:
         files, inside = file_system(self._open_rows_folder(number))
         if files.get_file_info(inside).type.name != "Directory":
             return spark.createDataFrame([], STORED_ROWS)
-        return spark.read.schema(STORED_ROWS).parquet(self._open_rows_folder(number))
+        return spark.read.schema(STORED_ROWS).parquet(path_to_read(self._open_rows_folder(number)))
 
     def _open_rows_folder(self, number: int) -> str:
         return f"{self.work}/standing/batch={number}"

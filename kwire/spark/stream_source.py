@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 
 from kwire.capture.files.blocks import Problem
 from kwire.capture.files.capture_file import each, first_time
-from kwire.capture.files.file_systems import changed_at, size_of
+from kwire.capture.files.file_systems import changed_at, is_address, size_of
 from kwire.lazy_dataclass import dataclass
 from kwire.spark.input_files import globbed
 from kwire.spark.segment_references import Part, parts, references, remark_row
@@ -22,29 +23,39 @@ SETTLE = 60.0  # seconds
 NEVER = float("inf")
 MOST_ASIDE = 100  # late files and files without packets, of each, in one micro-batch
 LATE = "the file is not read: files with later packets were read before"
+DELETED = "the file was deleted before it was read"
+GROWN = "the file has grown after it was read, and the rest is not read: use a longer --settle"
 Place = tuple[int, str]  # first timestamp of a file, and its path without .gz: the order of files
 
 
 @dataclass(frozen=True, slots=True)
-class Late(InputPartition):
-    """A file of a stream that is not read, because files with later packets were read before.
+class Unread(InputPartition):
+    """A file of a stream that is not read, or not to its end.
 
     Attributes:
         file: number of the file, in reading order.
         path: path of the file.
+        position: offset in the file up to which it was read.
+        reason: why the rest is not read.
     """
 
     file: int
     path: str
+    position: int = 0
+    reason: str = LATE
 
 
 class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The reader for a streaming query: it reads the complete files of a rotating capture, ordered by first timestamp.
 
-    An offset of the stream has five fields: the first timestamp of the last file that was read, the path of this file
-    without ``.gz``, ``calls``, ``late`` and ``without_packets``. The counter ``calls`` is increased when no file has
-    arrived for ``idle`` seconds, because Spark runs a micro-batch only for a new offset. A file that is compressed
-    later (``tcpdump -z gzip``) is not read again.
+    An offset of the stream has the first timestamp of the last file that was read, the path of this file without
+    ``.gz``, ``size``, ``calls``, ``late``, ``without_packets`` and ``grown``. The counter ``calls`` is increased when
+    no file has arrived for ``idle`` seconds, because Spark runs a micro-batch only for a new offset. A file that is
+    compressed later (``tcpdump -z gzip``) is not read again.
+
+    ``size`` is the size of the last file. ``grown`` has the paths of files that have grown after they were read, each
+    with the size up to which it was read: the micro-batch reports them. After a restart, only the last file is
+    compared. The size -1 is unknown: of a compressed file, and of a file whose growth was reported.
 
     Files that arrive late, after a file with later packets was read, are not read. ``late`` has the paths of such
     files, and the micro-batch that ends with the offset reports them. ``without_packets`` has the paths of files
@@ -79,17 +90,19 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.unpacked = unpacked
         self.secrets = secrets
         self.times: dict[str, tuple[float, int]] = {}  # modification time and first timestamp of each file
+        self.files: dict[str, tuple[int, float]] = {}  # size and modification time of each file of the last listing
         self.quiet: tuple[Place, float] | None = None  # last position, and the time at which the stream becomes idle
         self.last: Place | None = None  # last position to read, with availableNow
+        self.sizes: dict[str, int] = {}  # size of each file when it was read, unless its growth was reported
         self.known: set[str] = set()  # paths without .gz of the files that were read, or are in an offset
         self.has_listed = False  # whether ``known`` has the files that an earlier run read
 
     def initialOffset(self) -> dict[str, Any]:
-        return {"time_us": -1, "path": "", "calls": 0, "late": [], "without_packets": []}
+        return {"time_us": -1, "path": "", "size": -1, "calls": 0, "late": [], "without_packets": [], "grown": []}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         places, empty = self._listed()
-        start = {**start, **self._aside(_place(start), places, empty)}
+        start = {**start, **self._grown(start, places), **self._aside(_place(start), places, empty)}
         fresh = [
             place for place in self._complete(places) if place > _place(start) and not (self.last and place > self.last)
         ]
@@ -98,10 +111,29 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         calls = start.get("calls", 0)
         if fresh:
             self.known |= {path for _, path in fresh}
-            return {**start, "time_us": fresh[-1][0], "path": fresh[-1][1], "calls": calls}
+            time_us, path = fresh[-1]
+            size = self.files[path][0] if places[fresh[-1]] == path else -1
+            return {**start, "time_us": time_us, "path": path, "size": size, "calls": calls}
         if self.last is None and self._timers_are_due(start):
             return {**start, "calls": calls + 1}
         return start
+
+    def _grown(self, start: Mapping[str, Any], places: Mapping[Place, str]) -> dict[str, Any]:
+        """Return fields of the next offset: the files that have grown after they were read.
+
+        The result is empty if there are no such files.
+
+        Args:
+            start: current offset of the stream.
+            places: paths of the files that are not empty, by position.
+        """
+        path, size = start["path"], start.get("size", -1)
+        if not self.has_listed and size >= 0:
+            self.sizes.setdefault(path, size)
+        listed = self.sizes.keys() & places.values()
+        grown = sorted(one for one in listed if self.files[one][0] > self.sizes[one])[:MOST_ASIDE]
+        fields = {"grown": [[one, self.sizes.pop(one)] for one in grown]}
+        return ({"size": -1} if path in grown else {}) | fields if grown else {}
 
     def _aside(self, start: Place, places: Mapping[Place, str], empty: Sequence[str]) -> dict[str, list[str]]:
         """Return fields of the next offset: the newly noticed files that are late or have no packets.
@@ -117,14 +149,15 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self.has_listed:
             self.known |= {path.removesuffix(".gz") for path in [*earlier, *(empty if start[1] else ())]}
             self.has_listed = True
-        newest = max(map(changed_at, [*places.values(), *empty]), default=0.0)
+        changed = {path: self.files[path][1] for path in [*places.values(), *empty]}
+        newest = max(changed.values(), default=0.0)
         settled = time.time() - self.settle
         new = [path for path in [*earlier, *empty] if path.removesuffix(".gz") not in self.known]
         late = [path for path in new if path in earlier and earlier[path][0]]  # its first timestamp is not 0
         ended = [
             path
             for path in new
-            if path not in late and (changed_at(path) < newest or (self.last and changed_at(path) <= settled))
+            if path not in late and (changed[path] < newest or (self.last and changed[path] <= settled))
         ]
         fields = {"late": late[:MOST_ASIDE], "without_packets": ended[:MOST_ASIDE]}
         self.known |= {path.removesuffix(".gz") for paths in fields.values() for path in paths}
@@ -156,26 +189,33 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         places, _ = self._listed()
         due = [places[place] for place in sorted(places) if _place(start) < place <= _place(end)]
-        late, without_packets = (
-            end.get(name, []) if end.get(name) != start.get(name) else [] for name in ("late", "without_packets")
+        late, without_packets, grown = (
+            end.get(name, []) if end.get(name) != start.get(name) else []
+            for name in ("late", "without_packets", "grown")
         )
         read = [*due, *without_packets]
-        partitions: list[InputPartition] = [
-            Part(number, split, self.unpacked) for number, path in enumerate(read) for split in parts(path, self.size)
-        ]
-        partitions += [Late(len(read) + number, path) for number, path in enumerate(late)]
+        self.sizes |= {path: self.files[path][0] for path in due if not path.endswith(".gz")}
+        partitions: list[InputPartition] = []
+        for number, path in enumerate(read):
+            try:
+                partitions += [Part(number, split, self.unpacked) for split in parts(path, self.size)]
+            except FileNotFoundError:
+                partitions.append(Unread(number, path, reason=DELETED))
+        partitions += [Unread(len(read) + number, path) for number, path in enumerate(late)]
+        partitions += [Unread(len(read) + len(late) + n, path, size, GROWN) for n, (path, size) in enumerate(grown)]
         return partitions
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         collect_garbage_rarely()
-        if isinstance(partition, Late):
-            return iter([remark_row(partition.file, Problem(partition.path, 0, LATE))])
+        if isinstance(partition, Unread):
+            problem = Problem(partition.path, partition.position, partition.reason)
+            return iter([remark_row(partition.file, problem)])
         assert isinstance(partition, Part)
         return references(partition, secrets=self.secrets)
 
     def _complete(self, places: Mapping[Place, str]) -> list[Place]:
         complete = sorted(places)
-        if complete and changed_at(places[complete[-1]]) > time.time() - self.settle:
+        if complete and self.files[places[complete[-1]]][1] > time.time() - self.settle:
             complete.pop()
         return complete
 
@@ -184,19 +224,46 @@ class CaptureStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         of the empty files.
 
         While a file is being compressed, a compressed and an uncompressed version exist. Only the uncompressed version
-        is returned. A file without packets has the first timestamp 0.
+        is returned. A file that is deleted meanwhile is not returned. A file without packets has the first timestamp 0.
         """
-        matches = each(path for one in self.inputs for path in globbed(one))
-        empty = [path for path in matches if not size_of(path)]
-        paths = sorted({*matches} - {*empty}, reverse=True)
-        return {(self._first(path), path.removesuffix(".gz")): path for path in paths}, empty
+        found = (path for one in self.inputs for path in globbed(one) if is_address(path) or os.path.exists(path))
+        matches = each(found)
+        uncompressed = {*matches}
+        places, empty = dict[Place, str](), list[str]()
+        self.files = {}
+        for path in matches:
+            plain = path.removesuffix(".gz")
+            if plain != path and plain in uncompressed:
+                continue
+            try:
+                size, changed = size_of(path), changed_at(path)
+                first = self._first(path, changed) if size else 0
+            except FileNotFoundError:
+                continue
+            self.files[path] = size, changed
+            if size:
+                places[first, plain] = path
+            else:
+                empty.append(path)
+        return places, empty
 
-    def _first(self, path: str) -> int:
-        changed = changed_at(path)
+    def _first(self, path: str, changed: float) -> int:
+        """Return the first timestamp of a file, which is read again if the file has changed."""
         if path not in self.times or self.times[path][0] != changed:
             self.times[path] = changed, first_time(path)
         return self.times[path][1]
 
 
-def _place(offset: dict[str, Any]) -> Place:
+def after(inputs: Sequence[str], offset: Mapping[str, Any]) -> list[str]:
+    """Return the paths of the files with packets that a stream has not read, ordered by first timestamp.
+
+    Args:
+        inputs: files, folders and glob patterns.
+        offset: offset up to which the stream has read, see ``CaptureStream``.
+    """
+    places, _ = CaptureStream(list(inputs), 0, 0.0, 0)._listed()
+    return [places[place] for place in sorted(places) if place > _place(offset)]
+
+
+def _place(offset: Mapping[str, Any]) -> Place:
     return offset["time_us"], offset["path"]

@@ -170,12 +170,12 @@ def fuzz_of_a_closing_server() -> str:
     return text
 
 
-def pipeline_that_fails(error: Exception) -> Callable[[], str]:
+def pipeline_that_fails(error: Exception, more: str = "") -> Callable[[], str]:
     """Run the pipeline with this error at the start of Spark."""
 
     def cause() -> str:
         with patch("kwire.spark.command.start", side_effect=error):
-            return run("kwire pipeline --output y --input", CAPTURE).stderr()
+            return run(f"kwire pipeline {more} --output y --input", CAPTURE).stderr()
 
     return cause
 
@@ -249,9 +249,9 @@ def groups_of_no_topic() -> str:
         return run(f"kwire groups kafka://{cluster.bootstrap_servers}/nope").stderr()
 
 
-def late_file() -> str:
+def unread_file(*about: Any) -> str:
     stream = stream_source.CaptureStream(["."], 1, 0.0, 0)
-    (batch,) = stream.read(stream_source.Late(0, "late.pcap"))
+    (batch,) = stream.read(stream_source.Unread(0, *about))
     (row,) = batch.to_pylist()
     return str(Problem(row["path"], row["position"], row["problem"]))
 
@@ -398,6 +398,7 @@ ROWS = [
     Row("threshold below 0", run("kwire groups", CAPTURE, "--threshold", "rebalance-storm.count=-1"), "Error: rebalance-storm.count=-1: the threshold must be a number from 0"),
     Row("end of no stream", run("kwire pipeline --input x --output y --once"), "Error: --once requires --stream"),
     Row("topic beside a file", run("kwire pipeline --input kafka://localhost:9092/frames --input x --output y"), "Error: a topic cannot be combined with other inputs: run the command once for each"),
+    Row("class archive in a missing folder", run("kwire pipeline --input x --output y --class-archive /nowhere/x.jsa"), "Error: --class-archive /nowhere/x.jsa: folder /nowhere does not exist: create it first"),
     Row("what if in a stream", run("kwire pipeline --input x --output y --stream --what-if range"), "Error: --what-if cannot be used with --stream: it needs the complete history of a group"),
     Row("pipeline without input", run("kwire pipeline --input none.pcap --output y"), "Error: cannot read none.pcap: No such file or directory"),
     Row("pipeline without captures", run("kwire pipeline --input empty --output y", files={"empty": None}), "Error: empty: no capture files (names ending in .pcap, .pcapng, .cap, .dmp, .jsonl, ...)"),
@@ -410,6 +411,7 @@ ROWS = [
     Row("stream on a Spark Connect server", run("kwire pipeline --input x --output y --stream --master sc://localhost"), "Error: --stream cannot be used with a Spark Connect server: the stream would continue after this command ends"),
     Row("pipeline without a Spark Connect server", run("kwire pipeline --output y --master sc://127.0.0.1:1 --input", CAPTURE), "Error: no Spark Connect server at 127.0.0.1:1: Connection refused"),
     Row("Spark Connect server with a wrong port", run("kwire pipeline --output y --master sc://127.0.0.1:x --input", CAPTURE), "Error: wrong address sc://127.0.0.1:x: Port could not be cast to integer value as 'x'"),
+    Row("pipeline with an invalid master", pipeline_that_fails(RuntimeError("Java gateway process exited"), "--master here"), "Error: Spark did not start: Java gateway process exited; check --master here; Spark needs Java 17 (JAVA_HOME)"),
     Row("pipeline without Java", pipeline_that_fails(RuntimeError("Java gateway process exited")), "Error: Spark did not start: Java gateway process exited; Spark needs Java 17 (JAVA_HOME)"),
     Row("stream without its summary", stream_without_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is missing: delete tables/_stream/capture_id=x to restart the stream from scratch"),
     Row("stream with an old summary", stream_with_an_old_summary, "PlainError: file $FOLDER/tables/_stream/capture_id=x/summary/batch=3/summary.values is from an earlier release: delete tables/_stream/capture_id=x to restart the stream from scratch"),
@@ -420,7 +422,9 @@ ROWS = [
     Row("class that does not exist", lambda: plain._class("kwire.errorcodes:Nope"), "PlainError: the stored state contains class kwire.errorcodes:Nope, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that does not exist", lambda: plain.MADE("kwire.messages.heartbeat:HeartbeatRequest", {"nope": 1}), "PlainError: the stored state contains field nope of class kwire.messages.heartbeat:HeartbeatRequest, which this release of kwire does not have: use the release that wrote the state"),
     Row("field that a stored state lacks", lambda: plain.MADE("kwire.capture.tcp.stream:Stream", {}), "PlainError: the stored state lacks field acked of class kwire.capture.tcp.stream:Stream: it is from an earlier release of kwire. To restart a stream from scratch, delete its folder _stream/capture_id=..."),
-    Row("file that arrives late in a stream", late_file, "late.pcap at byte 0: the file is not read: files with later packets were read before"),
+    Row("file that arrives late in a stream", lambda: unread_file("late.pcap"), "late.pcap at byte 0: the file is not read: files with later packets were read before"),
+    Row("empty file that is deleted before a stream reads it", lambda: unread_file("gone.pcap", 0, stream_source.DELETED), "gone.pcap at byte 0: the file was deleted before it was read"),
+    Row("file that grows after a stream has read it", lambda: unread_file("quiet.pcap", 4096, stream_source.GROWN), "quiet.pcap at byte 4096: the file has grown after it was read, and the rest is not read: use a longer --settle"),
     # kwire fuzz
     Row("address to fuzz", run("kwire fuzz localhost"), "Error: localhost: expected HOST:PORT, such as 127.0.0.1:9092"),
     Row("API to fuzz", run("kwire fuzz localhost:9092 --api Nothing"), "Error: --api: unknown API 'Nothing'; `kwire apis` lists all"),

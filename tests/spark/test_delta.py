@@ -99,9 +99,10 @@ class TestOneTable:
 @pytest.mark.long
 def test_job_has_the_same_rows(spark, tmp_path):
     """A second job replaces the rows of the first."""
+    place = tmp_path / "out[1]{x}"  # no pattern
     for path in traces.COMMITTED[:2]:
-        Job([str(path)], Output(str(tmp_path), "delta"), "c").run(spark)
-        assert read(spark, tmp_path) == traces.single([path], "c")
+        Job([str(path)], Output(str(place), "delta"), "c").run(spark)
+        assert read(spark, place) == traces.single([path], "c")
 
 
 FAULTS = (  # functions that fail once after their call, in the second batch; in the order of the phases

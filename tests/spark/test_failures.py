@@ -75,6 +75,15 @@ def test_unknown_format_fails_before_captures_are_read(spark, tmp_path, monkeypa
     assert not list(tmp_path.iterdir())
 
 
+def test_unknown_format_of_a_stream_fails_before_reading(spark, tmp_path):
+    """The next run may have another format, because the stream has written nothing."""
+    arguments = ["--input", str(traces.COMMITTED[0]), "--output", str(tmp_path), "--stream", "--format", "parkett"]
+    result = CliRunner().invoke(command, arguments)
+    assert result.exit_code == 1
+    assert "Failed to find the data source: parkett." in result.stderr
+    assert [path.name for path in tmp_path.rglob("*") if path.is_file()] == ["lock"]
+
+
 def test_interrupt_waits_for_the_end_of_the_block():
     before, block = signal.getsignal(signal.SIGINT), ExitStack()
     block.enter_context(interrupted_later())

@@ -300,6 +300,7 @@ USAGE = [
     ["--input", "x", "--output", "o", "--once"],
     ["--input", "x", "--output", "o", "--what-if", "best"],
     ["--input", "x", "--output", "o", "--what-if", "sticky", "--stream"],
+    ["--input", str(traces.COMMITTED[0]), "--output", "o", "--class-archive", "/nowhere/x.jsa"],
 ]
 
 

@@ -200,6 +200,35 @@ class TestStream:
         assert stream.latestOffset(end, stream.getDefaultReadLimit()) == end
         assert [part.split.path for part in stream.partitions(start, end)] == [str(path) for path in packed]
 
+    def test_a_file_that_is_being_compressed_is_read_once(self, long, tmp_path):
+        """gzip has written nothing yet, and the next file has already begun."""
+        first, second = traces.cut(long, tmp_path / "r", 2)
+        packed = first.with_suffix(".pcap.gz")
+        packed.touch()
+        for path, changed in ((first, 1_000), (packed, 1_001), (second, 1_002)):
+            os.utime(path, (changed, changed))
+        stream = self.stream(tmp_path / "r")
+        end, reported = self.reported(stream, stream.initialOffset())
+        paths = [part.split.path for part in stream.partitions(stream.initialOffset(), end)]
+        assert (paths, reported) == ([str(first), str(second)], [])
+
+    @pytest.mark.parametrize("function", ["size_of", "changed_at", "first_time"])
+    def test_a_file_deleted_while_files_are_listed_is_ignored(self, long, tmp_path, monkeypatch, function):
+        """tcpdump deletes the file that it has compressed; of a ring, a script deletes old files."""
+        first, second = traces.cut(long, tmp_path / "r", 2)
+        (tmp_path / "r" / "link.pcap").symlink_to(tmp_path / "deleted.pcap")
+        stream = stream_source.CaptureStream([str(tmp_path / "r" / "*.pcap")], 1 << 20, 0.0, 0)
+        read = getattr(stream_source, function)
+
+        def deleted(path: str) -> Any:
+            if path == str(first):
+                first.unlink(missing_ok=True)
+            return read(path)
+
+        monkeypatch.setattr(stream_source, function, deleted)
+        end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+        assert [one.split.path for one in stream.partitions(stream.initialOffset(), end)] == [str(second)]
+
     def reported(self, stream: Any, start: Any) -> tuple[Any, list[tuple[str, str]]]:
         """Return the next offset, and the names of the files that the batch before it reports."""
         end = stream.latestOffset(start, stream.getDefaultReadLimit())
@@ -220,6 +249,34 @@ class TestStream:
         assert reported == []
         assert stream.latestOffset(offset, stream.getDefaultReadLimit()) == offset
         assert self.reported(self.stream(tmp_path / "r"), offset) == (offset, []), "known after a restart"
+
+    def test_a_file_that_grows_after_it_was_read_is_reported_once(self, long, tmp_path):
+        """A quiet minute ends before the file does, or two captures write to one folder."""
+        first, second = traces.cut(long, tmp_path / "r", 2)
+        stream = self.stream(tmp_path / "r", most=1)
+        offset, _ = self.reported(stream, stream.initialOffset())
+        whole = first.read_bytes()
+        first.write_bytes(whole + whole[traces.HEAD :])
+        offset, reported = self.reported(stream, offset)
+        assert (reported, offset["path"]) == ([(first.name, stream_source.GROWN)], str(second))
+        first.write_bytes(whole * 3)
+        assert self.reported(stream, offset) == (offset, [])
+
+    def test_a_file_that_grows_between_two_runs_is_reported_once(self, long, tmp_path):
+        (path,) = traces.cut(long, tmp_path / "r", 1)
+        start = self.stream(tmp_path / "r").initialOffset()
+        offset, _ = self.reported(self.stream(tmp_path / "r"), start)
+        assert self.reported(self.stream(tmp_path / "r"), offset) == (offset, [])
+        size = path.stat().st_size
+        path.write_bytes(path.read_bytes() + bytes(16))
+        repeated = self.stream(tmp_path / "r")
+        repeated.partitions(start, offset)  # a batch that Spark repeats reads the file up to its present end
+        assert repeated.latestOffset(offset, repeated.getDefaultReadLimit()) == offset
+        stream = self.stream(tmp_path / "r")
+        after = stream.latestOffset(offset, stream.getDefaultReadLimit())
+        assert [(one.path, one.position) for one in stream.partitions(offset, after)] == [(str(path), size)]
+        path.write_bytes(path.read_bytes() + bytes(16))
+        assert self.reported(self.stream(tmp_path / "r"), after) == (after, [])
 
     def test_an_empty_file_is_reported_when_it_cannot_grow(self, long, tmp_path):
         (first,) = traces.cut(long, tmp_path / "r", 1)
@@ -246,6 +303,18 @@ class TestStream:
         assert [name for name, _ in reported] == ["cut.pcap"]
         assert offset["path"] == str(first)
         assert self.reported(stream, offset) == (offset, [])
+
+    def test_an_empty_file_deleted_before_it_is_read_is_reported(self, long, tmp_path):
+        """Spark repeats the batch after a restart: the stream must not fail each time."""
+        traces.cut(long, tmp_path / "r", 1)
+        empty = tmp_path / "r" / "empty.pcap"
+        empty.touch()
+        os.utime(empty, (999, 999))
+        stream = self.stream(tmp_path / "r")
+        end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+        empty.unlink()
+        parts = self.stream(tmp_path / "r").partitions(stream.initialOffset(), end)
+        assert [part.reason for part in parts if isinstance(part, stream_source.Unread)] == [stream_source.DELETED]
 
     def test_the_newest_file_may_be_empty_at_the_end(self, tmp_path):
         (tmp_path / "empty.pcap").touch()

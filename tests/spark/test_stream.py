@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from contextlib import nullcontext
 from dataclasses import replace
@@ -14,6 +15,7 @@ from spark import traces
 
 pytest.importorskip("pyspark")
 
+from click.testing import CliRunner
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import Row
 from pyspark.sql.streaming.tws_tester import TwsTester
@@ -21,7 +23,7 @@ from pyspark.sql.streaming.tws_tester import TwsTester
 from kwire.analysis import parquet
 from kwire.analysis.clusters import Clusters
 from kwire.analysis.unread import Unread
-from kwire.spark import bundles, group_inputs, parts, segment_references, table_builder
+from kwire.spark import bundles, group_inputs, parts, segment_references, stream_source, table_builder
 from kwire.spark import stream as streams
 from kwire.spark.bundles import (
     BUCKETS,
@@ -34,6 +36,7 @@ from kwire.spark.bundles import (
     unbundle,
 )
 from kwire.spark.capture_summary import CaptureSummary
+from kwire.spark.command import command
 from kwire.spark.increments import Buckets
 from kwire.spark.output import Output, StreamedError
 from kwire.spark.stale_buckets import buckets_of_names, buckets_of_unread
@@ -105,7 +108,7 @@ def test_stream_interrupted_in_each_phase_has_the_same_rows(spark, long, tmp_pat
 def test_rows_are_appended_and_current_ones_replaced(spark, long, tmp_path, monkeypatch):
     """After each batch the tables are those of one process."""
     paths = traces.cut(long, tmp_path / "rotating", 5)
-    place = tmp_path / "out"
+    place = tmp_path / "out[1]{x}?"  # no pattern
     stream = Stream([str(tmp_path / "rotating")], Output(str(place)), "c", settle=0.0, files=1, settled_us=2_000_000)
     put, seen = Output.put, []
 
@@ -298,3 +301,28 @@ def test_format_of_a_stream_does_not_change(tmp_path, number, is_refused):
     changed = Stream(["x.pcap"], Output(str(tmp_path), "json"), "c")
     with pytest.raises(StreamedError, match="continue with --format parquet") if is_refused else nullcontext():
         changed._require_same_format()
+
+
+def test_a_file_that_may_still_grow_is_named_at_the_end(tmp_path, monkeypatch):
+    """``--once`` right after the capture would end with empty tables, and without a message."""
+    paths = traces.cut(traces.COMMITTED[0], tmp_path / "rotating", 2)
+    work = tmp_path / "out" / "_stream" / "capture_id=c" / "checkpoint" / "offsets"
+    ended: list[Stream] = []
+
+    def run(stream: Stream, *_: Any, **__: Any) -> None:
+        ended.append(stream)
+        work.mkdir(parents=True, exist_ok=True)
+        reader = stream_source.CaptureStream(list(stream.inputs), 1, stream.settle, 0)
+        offset = reader.latestOffset(reader.initialOffset(), reader.getDefaultReadLimit())
+        for number in (9, 10):
+            (work / str(number)).write_text(f"v1\n{{}}\n{json.dumps(offset if number == 10 else {})}")
+
+    for name, function in (("_start", None), ("session_on", None), ("run_stream", run)):
+        monkeypatch.setattr(f"kwire.spark.command.{name}", function or (lambda *_: None))
+    arguments = ["--input", str(tmp_path / "rotating"), "--output", str(tmp_path / "out"), "--capture-id", "c"]
+    result = CliRunner().invoke(command, [*arguments, "--stream", "--once"])
+    message = f"not read yet: {paths[1]}: a file is complete 60 s after its last change (--settle)\n"
+    assert (result.exit_code, result.stderr) == (0, message)
+    result = CliRunner().invoke(command, [*arguments, "--stream", "--once", "--settle", "0"])
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert Stream(["kafka://h:1/t"], ended[0].output, "c").unread() == []
