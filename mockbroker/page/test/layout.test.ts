@@ -66,6 +66,8 @@ const NAMES: [string, string, string][] = [
   ["app-1-9402153f-7674-4869-88f2-61c501234567", "app-1", "app-1-9402…"],
   ["9402153f-7674-4869-88f2-61c501234567", "app", "app 9402…"],
   ["VQ8p3bqTQ5C2uXl0oAbCdE", "app", "app VQ8p…"],
+  ["5wvdU5NCTyWXS/7rRSkPbQ", "app", "app 5wvd…"],
+  ["dUaJdBCwSam+0A1oHAl1mg", "app", "app dUaJ…"],
   ["chosen", "app", "app chosen"],
   ["", "app", "app"],
   ["VQ8p3bqTQ5C2uXl0oAbCdE", "app-9402153f-7674-4869-88f2-61c501234567-StreamThread-1-consumer", "app-9402… thread 1 VQ8p…"],
@@ -77,6 +79,8 @@ test("members have names in the reasons of the journal", () => {
   const lanes: Lanes = new Map();
   record(lanes, { id: 1, time_ms: 0, kind: "join", group: "g", member_id: "VQ8p3bqTQ5C2uXl0oAbCdE", client: "app" });
   assert.equal(named("VQ8p3bqTQ5C2uXl0oAbCdE joined, VQ8p3bqTQ5C2uXl0oAbCdF left", lanes.get("g")), "app joined, VQ8p3bqTQ5C2uXl0oAbCdF left");
+  record(lanes, { id: 2, time_ms: 0, kind: "join", group: "g", member_id: "5wvdU5NCTyWXS/7rRSk+bQ", client: "librdkafka" });
+  assert.equal(named("5wvdU5NCTyWXS/7rRSk+bQ joined", lanes.get("g")), "librdkafka joined");
 });
 
 test("a lane has the start of its member id only if others have its client id", () => {

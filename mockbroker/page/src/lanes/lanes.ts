@@ -94,7 +94,7 @@ const MAX_SPANS = 4_000; // of the members of a group; the oldest are removed
 const MAX_OWNERS = 20_000; // of the partitions of a group
 const MAX_MARKS = 300; // of a member
 const MAX_REBALANCES = 1_000;
-const RANDOM = /^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w-]{22})$/; // member ids of clients (KIP-1082)
+const RANDOM = /^([0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[\w+/-]{22})$/; // member ids of clients (KIP-1082): Java has - and _, librdkafka + and /
 const SHARE_ASSIGNOR = "simple";
 const FENCED = /, (.+) is fenced$/s;
 
@@ -162,7 +162,7 @@ export function shortened(text: string): string {
 
 /** Return a text of the journal with the names of members instead of their ids. */
 export function named(text: string, group: GroupLanes | undefined): string {
-  const names = text.replace(/[\w-]{22,}/g, (id) => {
+  const names = text.replace(/[\w+/-]{22,}/g, (id) => {
     const member = group?.members.get(id);
     return member ? nameIn(group, id, member.client) : id;
   });
