@@ -517,6 +517,29 @@ def test_axe_finds_nothing(browser: Any, groups: Ctl, axe: str, scheme: str, vie
         assert page.tab.evaluate(AXE) == []
 
 
+# Returns the parts whose chosen one looks like the others, and whether the canvas has the fill of the first member.
+FORCED = """() => {
+  const style = (selector, property) => getComputedStyle(document.querySelector(selector))[property];
+  const same = [[".tabs a", "borderBottomColor"], [".list a", "borderInlineStart"]]
+    .filter(([part, how]) => style(`${part}[aria-current]`, how) === style(`${part}:not([aria-current])`, how));
+  if (style("[aria-pressed=true]", "backgroundColor") === style("[aria-pressed=false]", "backgroundColor")) same.push("button");
+  const canvas = document.querySelector(".timeline canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  const colours = new Set();
+  for (let at = 0; at < data.length; at += 4) colours.add(data.slice(at, at + 4).join());
+  return [same, colours.has("194,215,244,255")];
+}"""
+
+
+def test_forced_colours_show_members_and_what_is_chosen(browser: Any, groups: Ctl) -> None:
+    with PlainClient(groups.servers, client_id="forced") as client:
+        client.join("forced")
+        client.lead("forced", "orders", [0])
+        with live_page(browser, groups, "#/groups/forced", forced_colors="active") as page:
+            page.wait_lanes("forced")
+            assert page.tab.evaluate(FORCED) == [[], True]
+
+
 def test_hostile_names_stay_text(browser: Any, broker: Ctl) -> None:
     with RawConnection(broker.servers, client_id=HOSTILE) as connection:
         broker.join(connection, HOSTILE, session_s=MINUTES)
