@@ -441,6 +441,27 @@ def test_a_token_is_asked_for(browser: Any, tmp_path: Path, monkeypatch: pytest.
         context.close()
 
 
+def test_a_token_is_asked_for_after_the_broker_restarts(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOCKBROKER_HTTP_TOKEN", "a-secret-of-the-test")
+    ports = ("--port", str(free_port()), "--http", str(free_port()))
+    context = browser.new_context()
+    for name in ("first", "second"):
+        tmp_path.joinpath(name).mkdir()
+        with running(tmp_path / name, *ports) as broker:
+            if name == "first":
+                page = LivePage(context, broker.url)
+                page.tab.goto(f"{broker.url}/#/topics/orders")
+            page.field("Token").fill("a-secret-of-the-test")  # the sessions of the first broker have ended with it
+            page.click("Log in")
+            page.live()
+            assert page.address().endswith("/#/topics/orders")
+        page.wait_text("connection lost", ".connection")
+    assert page.close() == []
+    context.close()
+
+
 def rebalances(broker: Ctl, group: str, minutes: int) -> None:
     """Let a member join, commit and leave ten times, then advance the stopped clock by 20 s; repeat this for
     ``minutes``."""
