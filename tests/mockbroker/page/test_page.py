@@ -320,6 +320,19 @@ def test_the_list_of_topics_is_filtered(browser: Any, tmp_path: Path) -> None:
         assert page.address().endswith("#/topics/t219?filter=t219")
 
 
+def test_a_group_beyond_the_limit_may_exist(browser: Any, tmp_path: Path) -> None:
+    with running(tmp_path) as broker:
+        with PlainClient(broker.servers, client_id="many-groups") as client:
+            for number in range(501):
+                client.commit(f"g{number:03}", "orders", 0, 1)
+        with live_page(browser, broker, "#/groups/g500") as page:
+            page.wait_text("The group g500 does not exist, or is among 1 group that the page does not show.")
+            page.wait_text("Groups 501", "nav.tabs")
+            page.wait_text("Not shown: 1 group. The control API has all of them.")
+            page.tab.goto(f"{broker.url}/#/topics/none")
+            page.wait_text("The topic none does not exist.")
+
+
 # --- share groups, and the page of a proxy ---
 
 

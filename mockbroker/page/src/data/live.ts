@@ -24,6 +24,11 @@ export function can(capability: string): boolean {
   return state.value?.cluster.capabilities.includes(capability) ?? false;
 }
 
+/** Return how many objects of a kind the server does not send, because there are too many. */
+export function leftOut(what: string): number {
+  return state.value?.left_out?.[what] ?? 0;
+}
+
 /** Counts the changes of `events` and `lanes`, which are changed in place. */
 export const journalChanges = signal(0);
 export const events = new Recent<JournalEvent>(KEPT_EVENTS);
