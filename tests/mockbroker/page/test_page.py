@@ -157,6 +157,14 @@ def test_lanes_of_incremental_rebalances_equal_the_journal(browser: Any, broker:
         check_bars(page, lambda: owner_intervals(journal(broker, group), eager=False))
 
 
+def test_owners_have_the_names_of_their_lanes(browser: Any, broker: Ctl) -> None:
+    with PlainClient(broker.servers, client_id="owner") as client:
+        client.join("owned")
+        client.lead("owned", "orders", [0])
+        with live_page(browser, broker, "#/groups/owned") as page:
+            page.wait_text(re.compile("^owner$"), "[aria-label=Partitions] td >> nth=0")
+
+
 def test_a_link_shows_the_same_again(browser: Any, broker: Ctl) -> None:
     with RawConnection(broker.servers, client_id="linked") as connection:
         broker.join(connection, "linked", session_s=MINUTES)
