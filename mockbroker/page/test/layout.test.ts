@@ -116,5 +116,6 @@ test("the first text that fits is taken, and the last one is cut", () => {
 test("times and durations as text", () => {
   assert.deepEqual([0, 61_000, 86_400_000 + 250, -1_000].map(clockText), ["00:00:00", "00:01:01", "00:00:00.250", "23:59:59"]);
   assert.deepEqual([0, 999, 1_250, 59_000, 60_000, 3_600_000].map(duration), ["0 ms", "999 ms", "1.3 s", "59 s", "1 min 0 s", "1 h 0 min"]);
+  assert.deepEqual([999.6, 9_970, 59_960, 119_600, 3_599_700, 7_199_900].map(duration), ["1.0 s", "10 s", "1 min 0 s", "2 min 0 s", "1 h 0 min", "2 h 0 min"]);
   assert.deepEqual(ticks(0, 60_000, 6), [0, 10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
 });
