@@ -4,7 +4,7 @@ import { hit, picture, summary } from "../src/lanes/layout.ts";
 import { type GroupLanes, type Lanes, memberName, named, record, shortened } from "../src/lanes/lanes.ts";
 import { escaped, svg } from "../src/lanes/svg.ts";
 import { clockText, duration, ticks } from "../src/lanes/time.ts";
-import { fits } from "../src/lanes/fit.ts";
+import { fits, placed } from "../src/lanes/fit.ts";
 
 const HOSTILE = `</title><script>alert(1)</script>"'\u202e`;
 
@@ -111,6 +111,13 @@ test("the first text that fits is taken, and the last one is cut", () => {
   assert.equal(fits(["a long text", "shorter text"], 40), "short…");
   assert.equal(fits(["a long text"], 34), "");
   assert.equal(fits(["a long text"], 10), "");
+});
+
+test("of labels at one height the first is placed, and those below the bottom are left out", () => {
+  const names = (...wanted: [string, number][]) => placed(wanted.map(([text, y]) => ({ text, y })), 13, 60, 13).map(({ text, y }) => `${text} ${y}`);
+  assert.deepEqual(names(["all", 58], ["a", 58], ["b", 58]), ["all 58"]);
+  assert.deepEqual(names(["all", 20], ["a", 25], ["b", 58], ["c", 40]), ["all 20", "a 33", "c 46", "b 59"]);
+  assert.deepEqual(names(["all", 2]), ["all 13"]);
 });
 
 test("times and durations as text", () => {
