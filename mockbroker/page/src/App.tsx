@@ -4,6 +4,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect } from "preact/hooks";
 import { formatted, type View } from "./data/hash.ts";
 import { can, leftOut, state } from "./data/live.ts";
+import { visible } from "./data/names.ts";
 import { counted } from "./data/numbers.ts";
 import { place } from "./data/place.ts";
 import { Guard } from "./parts/Guard.tsx";
@@ -31,7 +32,7 @@ export function App() {
   const { view, name } = place.value;
   const { title, render } = SHOWN[view];
   useEffect(() => {
-    document.title = `${name || title} – mockbroker`;
+    document.title = `${visible(name) || title} – mockbroker`;
   }, [title, name]);
   return (
     <>

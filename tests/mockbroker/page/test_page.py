@@ -599,6 +599,29 @@ def test_hostile_names_stay_text(browser: Any, broker: Ctl) -> None:
             assert any(name.startswith("<script>") for name in names)
 
 
+def test_hostile_names_in_sentences_stay_visible(browser: Any, broker: Ctl) -> None:
+    with RawConnection(broker.servers, client_id=HOSTILE) as connection:
+        group = f"{HOSTILE} in sentences"
+        broker.join(connection, group, session_s=MINUTES, assignor=HOSTILE)
+        rule = {"name": "hostile", "match": {"api": "Heartbeat", "group": group}, "action": {"delay_ms": 1}}
+        post(broker, "/v1/faults", rule)
+        with live_page(browser, broker, f"#/groups/{quote(group)}") as page:
+            page.wait_text("assignor <script>", ".facts")
+            shown = (
+                page.text("main") + page.tab.title() + page.tab.locator(".timeline canvas").get_attribute("aria-label")
+            )
+            page.show("faults")
+            page.wait_text("group <script>", "tbody tr")
+            shown += page.text("main")
+            page.click("Remove hostile")
+            page.show("brokers")
+            page.tab.locator("tr", has_text="<script>").get_by_role("button", name=re.compile("Close")).click()
+            page.wait_text("The connection of <script>", ".notices")
+            shown += page.text("main")
+    assert "\u202e" not in shown
+    assert shown.count("⟨202e⟩") > 6
+
+
 def test_everything_works_with_the_keyboard(browser: Any, groups: Ctl) -> None:
     with live_page(browser, groups, "#/groups/three") as page:
         page.wait_lanes("three")

@@ -25,7 +25,7 @@ export function LagChart({ group }: { group: string }) {
   useEffect(() => {
     if (connection.value === "live") void read<LagHistory>(`/v1/groups/${encoded(group)}/lag`).then((past) => lags.merge(group, past), ignore);
   }, [group, connection.value]);
-  return <div class="lag" ref={box} role="img" aria-label={`Lag of group ${group}; the table of partitions below has the numbers`} />;
+  return <div class="lag" ref={box} role="img" aria-label={`Lag of group ${visible(group)}; the table of partitions below has the numbers`} />;
 }
 
 function ignore(): void {
