@@ -582,6 +582,17 @@ def test_forced_colours_show_members_and_what_is_chosen(browser: Any, groups: Ct
             assert page.tab.evaluate(FORCED) == [[], True]
 
 
+def test_print_has_all_rows_and_no_controls(browser: Any, groups: Ctl) -> None:
+    with live_page(browser, groups, "#/groups/fifty") as page:
+        page.wait_lanes("fifty")
+        page.tab.emulate_media(media="print")
+        page.tab.set_viewport_size({"width": 700, "height": 900})  # about the width of a sheet of paper
+        boxes = "all => all.filter(each => each.scrollHeight > each.clientHeight + 1).length"
+        assert page.tab.locator(".scroll").evaluate_all(boxes) == 0
+        assert page.tab.locator("main button:visible, nav:visible").count() == 0
+        assert page.text("h2").startswith("fifty")
+
+
 def test_hostile_names_stay_text(browser: Any, broker: Ctl) -> None:
     with RawConnection(broker.servers, client_id=HOSTILE) as connection:
         broker.join(connection, HOSTILE, session_s=MINUTES)

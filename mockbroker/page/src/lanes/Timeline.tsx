@@ -105,6 +105,7 @@ function draw(canvas: HTMLCanvasElement, around: HTMLElement, group: string, by:
     const next = picture(lanes.get(group) ?? NOTHING, by, currentWindow(), width, gutterOf(width));
     pause = calm ? CALM : next.rows.length > MANY ? LARGE : FASTEST;
     canvas.style.height = `${next.height}px`;
+    around.style.setProperty("--gutter", `${(100 * next.gutter) / Math.max(width, 1)}%`);
     paint(canvas, next, colours, Math.min(devicePixelRatio, 2));
     shownPicture.value = next;
     onRows(next.rows);
