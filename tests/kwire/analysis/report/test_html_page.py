@@ -284,6 +284,21 @@ def test_hostile_names_close_no_element(tmp_path: Path) -> None:
     assert "img" not in names
 
 
+HIDDEN = "a\u202eb\u0007c\u200bd"
+
+
+def test_hidden_characters_have_their_code(browser: Any, tmp_path: Path) -> None:
+    log = CallLog()
+    log.join(HIDDEN, 0, 1, HIDDEN)
+    log.sync(HIDDEN, 10, 1, [0, 1], {HIDDEN: [0, 1]})
+    log.beat(HIDDEN, 400, 1)
+    page = shown(browser, tmp_path, log.tables(), HIDDEN).page
+    text = page.inner_text("body") + page.title() + page.locator("svg").first.text_content()
+    assert not set(HIDDEN) - set("abcd") & set(text)
+    assert page.title() == r"a\u202eb\x07c\u200bd"
+    assert r"\u202eb\x07c\u200b" in page.locator("svg").first.text_content().lower()
+
+
 @pytest.mark.parametrize("width", [390, 768, 1920])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_page_fits_every_width(browser: Any, tmp_path: Path, width: int, scheme: str) -> None:
