@@ -284,6 +284,16 @@ def test_hostile_names_close_no_element(tmp_path: Path) -> None:
     assert "img" not in names
 
 
+def test_forced_colours_show_what_is_chosen(browser: Any, tmp_path: Path) -> None:
+    page = shown(browser, tmp_path, two_members().tables(), forced_colors="active").page
+    page.locator("button.zoom").first.click()
+    looks = (
+        "all => all.map(each => [getComputedStyle(each).backgroundColor, getComputedStyle(each).outlineStyle].join())"
+    )
+    assert len(set(page.locator(".bar [aria-pressed]").evaluate_all(looks))) == 2
+    assert len(set(page.locator(".rebalances tbody tr").evaluate_all(looks))) == 2
+
+
 HIDDEN = "a\u202eb\u0007c\u200bd"
 
 
