@@ -633,6 +633,13 @@ def test_hostile_names_in_sentences_stay_visible(browser: Any, broker: Ctl) -> N
     assert shown.count("⟨202e⟩") > 6
 
 
+def test_notices_exist_for_screen_readers_before_their_text(browser: Any, broker: Ctl) -> None:
+    with live_page(browser, broker) as page:
+        notices = page.tab.locator(".notices")
+        assert notices.aria_snapshot().splitlines() == ["- status", "- alert"]
+        assert [notices.locator("p").nth(at).bounding_box()["height"] for at in range(2)] == [0, 0]
+
+
 def test_everything_works_with_the_keyboard(browser: Any, groups: Ctl) -> None:
     with live_page(browser, groups, "#/groups/three") as page:
         page.wait_lanes("three")
