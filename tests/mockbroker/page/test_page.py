@@ -421,6 +421,19 @@ def test_a_request_is_shown_field_by_field(browser: Any, broker: Ctl, tmp_path: 
         assert "told" in decoded.output
 
 
+@pytest.mark.parametrize("key", ["Enter", "Escape"])
+def test_closed_details_return_the_focus_to_the_list(browser: Any, broker: Ctl, key: str) -> None:
+    with RawConnection(broker.servers, client_id=f"closing-{key}") as client:
+        client.ask(HeartbeatRequest(group_id="closed", generation_id=3, member_id="m"), 4)
+        with live_page(browser, broker, f"#/requests?client=closing-{key}") as page:
+            page.click(re.compile("^Heartbeat"))
+            page.wait_text("UNKNOWN_MEMBER_ID", ".details")
+            page.tab.get_by_role("button", name="Close", exact=True).focus()
+            page.tab.keyboard.press(key)
+            page.tab.locator(".details").wait_for(state="detached")
+            assert page.tab.evaluate("document.activeElement.innerText").startswith("Heartbeat")
+
+
 # --- the connection to the broker ---
 
 
