@@ -207,6 +207,24 @@ def test_a_link_shows_the_same_again(browser: Any, broker: Ctl) -> None:
             assert page.tab.locator("tbody input:checked").count() == 1
 
 
+SPANS = {  # of links, and what the page shows
+    "span=-5": "1 min",
+    "span=1e300": "24 h",
+    "from=0&to=1e300": "1 min",
+    "from=10000000000000000000&to=10000000000000002048": "1 min",  # adjacent numbers
+    "from=1000&to=31000": "30 s",
+}
+
+
+def test_a_link_with_an_impossible_span_is_shown(browser: Any, broker: Ctl) -> None:
+    with RawConnection(broker.servers, client_id="spanning") as connection:
+        broker.join(connection, "spanning", session_s=MINUTES)
+        for span, text in SPANS.items():
+            with live_page(browser, broker, f"#/groups/spanning?{span}") as page:
+                page.tab.wait_for_function("document.querySelector('.timeline canvas')?.height > 50")
+                assert page.field("Show").evaluate("list => list.selectedOptions[0].text.trim()") == text
+
+
 def test_a_list_without_requests_can_be_paused(browser: Any, broker: Ctl) -> None:
     with RawConnection(broker.servers, client_id="paused") as connection:
         broker.join(connection, "paused", session_s=MINUTES)
