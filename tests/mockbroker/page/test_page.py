@@ -346,6 +346,13 @@ def test_the_list_of_topics_is_filtered(browser: Any, tmp_path: Path) -> None:
         assert page.address().endswith("#/topics/t219?filter=t219")
 
 
+def test_records_that_cannot_be_read_have_a_reason(browser: Any, broker: Ctl) -> None:
+    with live_page(browser, broker, "#/topics/orders?partition=99") as page:
+        page.wait_text("topic orders has no partition 99; its partitions are 0 to 2", ".empty")
+        page.tab.locator(".toolbar select").select_option("0")
+        page.tab.get_by_text("has no partition").wait_for(state="detached")
+
+
 def test_a_group_beyond_the_limit_may_exist(browser: Any, tmp_path: Path) -> None:
     with running(tmp_path) as broker:
         with PlainClient(broker.servers, client_id="many-groups") as client:
